@@ -22,16 +22,16 @@ from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.executors.base import Executor, InProcess
 from onnx_passes.data.executors.choose import choose_executor
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Accuracy, Outcome, Rule
+from onnx_passes.data.rule import Accuracy, Demand, RunOutcome
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
-from onnx_passes.data.statistics import Flips
+from onnx_passes.data.statistics import DecisionFlips
 from onnx_passes.model.load import load_model
 
-RULE = Rule(Accuracy(0.01))
+RULE = Demand(Accuracy(0.01))
 RUNS = 5
 SIMULATED = 2000
 CASES = (("dense", 1, 40_000), ("dense", 32, 400_000), ("convolutions", 1, 1000))
@@ -100,15 +100,15 @@ def _save(path, nodes, weights, inputs, outputs) -> None:  # noqa: ANN001
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=10), path)
 
 
-def job_of(a: Path, b: Path, data: Path, **spec: int) -> Job:
+def job_of(a: Path, b: Path, data: Path, **spec: int) -> DataJob:
     """Return a job of two models over a folder."""
     models = ModelFile.of(a), ModelFile.of(b)
     engine = EngineChoice("onnxruntime", {"threads": 1})
     runs = tuple(RunSpec(i, engine, model.name) for i, model in enumerate(models))
-    plan = make_plan(DataSpec((str(data),), **spec), Interface.of(load_model(a).model))
+    plan = make_plan(DataSpec((str(data),), **spec), DataInterface.of(load_model(a).model))
     from onnx_passes.data.accumulators.pair import Measures
 
-    return Job(plan, models, runs, Measures())
+    return DataJob(plan, models, runs, Measures())
 
 
 def write_data(folder: Path, count: int, *shape: int, classes: int) -> Path:
@@ -122,7 +122,7 @@ def write_data(folder: Path, count: int, *shape: int, classes: int) -> Path:
     return folder
 
 
-def plain_loop(job: Job, *, session_each: int = 0) -> float:
+def plain_loop(job: DataJob, *, session_each: int = 0) -> float:
     """Run both models on all samples and measure them, as a script would; return seconds.
 
     The script calls ONNX Runtime itself, with the options of the engine, copies each result
@@ -157,12 +157,12 @@ def plain_loop(job: Job, *, session_each: int = 0) -> float:
     return time.process_time() - start
 
 
-def timed(job: Job, executor: Executor) -> float:
+def timed(job: DataJob, executor: Executor) -> float:
     """Return the seconds of a run without the start of its workers."""
     begin: list[float] = []
     start = executor.start
 
-    def started(job: Job) -> None:
+    def started(job: DataJob) -> None:
         start(job)
         warm = getattr(executor, "warm", None)
         if warm is not None:
@@ -256,7 +256,7 @@ def _fleets() -> list[tuple[int, str, int | None, str | None]]:
     ]
 
 
-def _spent(job: Job, executor: Executor) -> tuple[float, float, float]:
+def _spent(job: DataJob, executor: Executor) -> tuple[float, float, float]:
     """Return seconds from the first outcome on, and of processor time: workers, client."""
     begin: list[tuple[float, float]] = []
 
@@ -335,21 +335,21 @@ def _sequential() -> Iterator[str]:
 def _simulated(lost: float, gained: float) -> str:
     rng = np.random.default_rng(0)
     rule, size, steps = Accuracy(0.01, 0.95, early=True), 250, 200
-    counts = dict.fromkeys(Outcome, 0)
+    counts = dict.fromkeys(RunOutcome, 0)
     used = 0
     for _ in range(SIMULATED):
         draws = rng.multinomial(size, [lost, gained, 1 - lost - gained], size=steps)
-        found, step = Outcome.UNDECIDED, 0
+        found, step = RunOutcome.UNDECIDED, 0
         for step, (a, b, _) in enumerate(draws.cumsum(axis=0).tolist(), 1):
-            found = rule.decide(Flips(a, b, size * step))
-            if found is not Outcome.UNDECIDED:
+            found = rule.decide(DecisionFlips(a, b, size * step))
+            if found is not RunOutcome.UNDECIDED:
                 break
         counts[found] += 1
         used += size * step
     drop = lost - gained
-    wrong = counts[Outcome.PASSED] if drop >= 0.01 - 1e-12 else 0
-    wrong += counts[Outcome.FAILED] if drop <= 0.01 + 1e-12 else 0
-    shares = [counts[o] for o in (Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED)]
+    wrong = counts[RunOutcome.PASSED] if drop >= 0.01 - 1e-12 else 0
+    wrong += counts[RunOutcome.FAILED] if drop <= 0.01 + 1e-12 else 0
+    shares = [counts[o] for o in (RunOutcome.PASSED, RunOutcome.FAILED, RunOutcome.UNDECIDED)]
     cells = " | ".join(f"{share / SIMULATED:.1%}" for share in (*shares, wrong))
     mean = used / SIMULATED
     return f"| {drop:.1%} | {lost:.1%}, {gained:.1%} | {cells} | {mean:,.0f} |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from onnx_passes.report.page.region import UNNAMED, Node, graph
+from onnx_passes.report.page.region import UNNAMED, NodeText, graph
 
 _SPAN = re.compile(r"``(.+?)``", re.S)
 _TOKEN = re.compile(r"\s*(\w[\w.:']*|<[^<>]*>|\[[^\[\]]*\]|[-+]?[\d.]+(?:e-?\d+)?|[(),])")
@@ -58,7 +58,7 @@ def drawing(docstring: str) -> str | None:
     return ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _nodes(docstring: str, heading: str) -> tuple[list[Node], str] | None:
+def _nodes(docstring: str, heading: str) -> tuple[list[NodeText], str] | None:
     """Return the nodes of the first expression behind a heading, and the name of its value."""
     block = docstring.partition(heading)[2].partition("\n\n")[0]
     match = _SPAN.search(block)
@@ -82,9 +82,9 @@ class _Reader:
                 raise _UnreadError(text)
             self.tokens.append(match[1])
             place = match.end()
-        self.nodes: list[Node] = []
+        self.nodes: list[NodeText] = []
 
-    def read(self) -> tuple[list[Node], str]:
+    def read(self) -> tuple[list[NodeText], str]:
         name = self._value()
         if self.tokens:
             raise _UnreadError(self.tokens)
@@ -108,7 +108,7 @@ class _Reader:
         if self._next() != ")" or not name[0].isupper():
             raise _UnreadError(name)
         made = f"{UNNAMED}{len(self.nodes)}"
-        self.nodes.append(Node(name, tuple(inputs), (made,)))
+        self.nodes.append(NodeText(name, tuple(inputs), (made,)))
         return made
 
     def _next(self) -> str:

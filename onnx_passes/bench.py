@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from onnx_passes.model.diff import diff
 from onnx_passes.model.extract import Cut
+from onnx_passes.plain import PlainDict
 from onnx_passes.surgery.cutting import extract
 from onnx_passes.surgery.files import load, save
 from onnx_passes.surgery.names import rename, set_metadata
@@ -39,7 +39,8 @@ from onnx_passes.verify.runs import (
     open_results,
     save_results,
 )
-from onnx_passes.verify.saved import Kind, Sample, merge_samples, read_samples, write_samples
+from onnx_passes.verify.saved import merge_samples, read_samples, write_samples
+from onnx_passes.verify.saved_json import Kind, Sample
 from onnx_passes.verify.statistics import statistics
 
 __all__ = [
@@ -107,7 +108,7 @@ def data_convert(file: File, output: File, *, kind: Kind = "feeds") -> None:
     write_samples(output, read_samples(file), kind=kind)
 
 
-def data_show(file: File) -> list[dict[str, dict[str, Any]]]:
+def data_show(file: File) -> list[dict[str, PlainDict]]:
     """Return statistics of saved values by name, sample by sample.
 
     Raises:

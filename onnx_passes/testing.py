@@ -21,7 +21,8 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import establish
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import Run
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -10,8 +10,8 @@ from onnx_passes.configs.load import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import Run, run_pipeline
-from onnx_passes.report.model import PassReport
-from onnx_passes.verify.reference import Reference
+from onnx_passes.report.pass_report import PassReport
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
 
 SETTINGS: dict[Setting, dict[str, Any]] = {
@@ -105,7 +105,7 @@ def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> R
     data = {"passes": [step], "reproducers": False, **SETTINGS[setting]}
     given = None
     if setting == "given":
-        given = Reference(list(fault.feeds), None, "the inputs of the fault")
+        given = ReferenceData(list(fault.feeds), None, "the inputs of the fault")
     model = fault.source.model(full=full)
     with fault.planted(at):
         return run_pipeline(model, config_from_data(data), reference=given)

@@ -1,9 +1,9 @@
 """``python -m benchmarks.tune.speed``: how much faster large networks get within a loss.
 
-Builds a BERT-like encoder, a vision transformer and a Llama-like decoder of full size, tunes
-them within a divergence, and measures original, result and what onnxruntime's quantisers make
-of them, runs of all taking turns. Losses are those on inputs that no tool was given. Needs a
-quiet machine.
+Builds a BERT-like encoder, a vision transformer and a Llama-like decoder of full size, and
+tunes them within a divergence. Measures original, result and what onnxruntime's quantisers
+make of them, runs of all taking turns. Losses are those on inputs that no tool was given.
+Needs a quiet machine.
 """
 
 from __future__ import annotations

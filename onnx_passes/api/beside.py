@@ -17,8 +17,8 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import inspect as inspecting
 from onnx_passes.verify.reduce import Boundary, Reducer, Reduction
-from onnx_passes.verify.reduce.checks import EngineCheck
-from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.checks import RunCheck
+from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.parts import Parts
 from onnx_passes.verify.runs import Found, Runner, Settings
 from onnx_passes.verify.runs import compare as compare_runs
@@ -129,10 +129,10 @@ class _Predicate:
     width: int = 1
     reads_values: bool = False
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Call the function; what it raises reaches the caller."""
         del number
-        return Outcome(Status.BAD if self.fails(candidate.model) else Status.GOOD)
+        return CheckOutcome(Status.BAD if self.fails(candidate.model) else Status.GOOD)
 
 
 def reduce(
@@ -160,12 +160,12 @@ def reduce(
     taken, _, _ = take_model(model)
     boundary = Boundary(taken, OnnxRuntimeEngine())
     if fails is not None:
-        check: Check = _Predicate(fails, getattr(fails, "__name__", "a function"))
+        check: ModelCheck = _Predicate(fails, getattr(fails, "__name__", "a function"))
     else:
         other = parse_engine(against) if against is not None else None
         if other is not None:
             boundary.engine = other
-        check = EngineCheck(parse_engine(str(engine)), other)
+        check = RunCheck(parse_engine(str(engine)), other)
     return Reducer(Parts(taken, boundary), check).run()
 
 

@@ -22,12 +22,13 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.html import to_html
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.summary import Words, outcome
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 
 
 @dataclass(frozen=True)
@@ -206,8 +207,8 @@ def _step(given: object) -> str:
     )
 
 
-def _reference(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> Reference:
+def _reference(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> ReferenceData:
     samples = take_samples(inputs, model)
     for sample in samples:
         check_feeds(sample, model, {})
-    return Reference(samples, None, f"{plural(len(samples), 'sample')} of the caller")
+    return ReferenceData(samples, None, f"{plural(len(samples), 'sample')} of the caller")

@@ -26,7 +26,7 @@ from onnx_passes.tuning.search import Search
 from onnx_passes.tuning.streams import source_of
 from onnx_passes.tuning.task import task_of
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def tune(
         for sample in samples:
             check_feeds(sample, taken, {})
         expected = None if labels is None else [dict(each) for each in labels]
-        reference = Reference(samples, expected, "samples of the caller")
+        reference = ReferenceData(samples, expected, "samples of the caller")
     task = task_of(taken, config, source, reference)
     folder = None if record is None else Path(record)
     search = Search(task, Record(folder, task.key), progress or (lambda text: None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -92,11 +91,9 @@ def command(
 def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
     """Return what writes a model to a scratch folder, and runs the command on it."""
     from onnx_passes.model.save import save_model
+    from onnx_passes.runtime import processes
 
-    try:
-        words = shlex.split(check)
-    except ValueError as error:
-        raise UsageError(f"--check {check!r} is not a command: {error}") from error
+    words = processes.check_words(check)
     if not any("{model}" in word for word in words):
         raise UsageError(
             f"--check {check!r} does not say where the model goes",
@@ -110,7 +107,7 @@ def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
             given = [word.replace("{model}", str(path)) for word in words]
             try:
                 # Its output would mix with ours; its errors are the user's to see.
-                return not subprocess.run(given, stdout=subprocess.DEVNULL).returncode
+                return processes.run(given, stdout=subprocess.DEVNULL, stderr=None).code == 0
             except OSError as error:
                 raise UsageError(
                     f"--check cannot be run: {given[0]}: {error.strerror or error}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import onnx_ir as ir
@@ -14,6 +12,7 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.report.timings import builds_lines
+from onnx_passes.runtime import processes
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.layers import layers_of, profiled
 from onnx_passes.runtime.tensorrt.engine import uncached, with_options
@@ -81,18 +80,7 @@ def build_again(
 def _words(command: str | None) -> list[str]:
     if command is None:
         return []
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(
-            f"--check cannot be read: {str(error).lower()} in {command!r}",
-            help="quote it as a shell would: --check 'python test.py {engine}'",
-        ) from error
-    if not words or shutil.which(words[0]) is None:
-        raise UsageError(
-            f"--check cannot be run: there is no command {words[0] if words else command!r}",
-            help="give its path, and see that it may be executed",
-        )
+    words = processes.check_words(command)
     if not any("{engine}" in word for word in words):
         words.append("{engine}")
     return words
@@ -101,15 +89,12 @@ def _words(command: str | None) -> list[str]:
 def _check(words: list[str], path: Path, seconds: float) -> tuple[bool, str]:
     command = [word.replace("{engine}", str(path)) for word in words]
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired:
-        return False, f"the check does not end within {seconds:g} s"
+        ended = processes.run(command, seconds)
     except OSError as error:
         raise EngineError(f"--check cannot be run: {error.strerror or error}") from error
-    if done.returncode == 0:
+    if ended.code is None:
+        return False, f"the check does not end within {seconds:g} s"
+    if ended.code == 0:
         return True, ""
-    said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-    aside = f": {said[-1][:_LONGEST]}" if said else ""
-    return False, f"the check ends with exit code {done.returncode}{aside}"
+    aside = f": {ended.last_line[:_LONGEST]}" if ended.last_line else ""
+    return False, f"the check ends with exit code {ended.code}{aside}"

@@ -7,19 +7,19 @@ import re
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.certify_lines import show_verdicts
+from onnx_passes.cli.certify_targets import BY_METRICS, Target, outside_target, targets_of
 from onnx_passes.cli.printing import echo_line
-from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
-from onnx_passes.report.text import plural
+from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
-    from onnx_passes.passes.base import Pass
-    from onnx_passes.passes.registry import Scope
+    pass
 
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
@@ -53,44 +53,6 @@ class Seconds(click.ParamType[float]):
         if match is None or float(match[1]) == 0:
             self.fail(f"{value!r} is not a time; write 10s or 2m", param, ctx)
         return float(match[1]) * {"ms": 0.001, "m": 60.0}.get(match[2], 1.0)
-
-
-_BY_METRICS = "promises metrics, which a pipeline measures on its data; no certificate"
-
-
-@dataclass(frozen=True)
-class Target:
-    """One thing to certify.
-
-    Attributes:
-        name: As the user named it.
-        subject: ``module:object``.
-        rules: Number of its rules; None where it is not a rewrite rule.
-        cls: The class of the pass; None for rules from outside.
-        problem: Why it cannot be certified.
-    """
-
-    name: str
-    subject: str
-    rules: int | None
-    cls: type[Pass] | None = None
-    problem: str = ""
-
-    @property
-    def by_metrics(self) -> bool:
-        """Whether the pass promises metrics alone, which need a user's data."""
-        from onnx_passes.contracts import Metric
-
-        promised = () if self.cls is None else self.cls.contracts()
-        return bool(promised) and all(isinstance(one, Metric) for one in promised)
-
-    def indices(self, level: str) -> Sequence[int | None]:
-        """Return what a child is started for: each rule, or the pass as a whole."""
-        if self.by_metrics:
-            return ()
-        if self.rules is not None:
-            return range(self.rules)
-        return [] if level == "prove" else [None]
 
 
 @click.command("certify", help=HELP)
@@ -184,7 +146,7 @@ def command(
     used = () if config is None else passes_of(config)
     chosen = passes or (() if rules else used)
     everything = not (passes or rules or config)
-    targets = [*_passes(chosen, scope, everything=everything), *map(_outside, rules)]
+    targets = [*targets_of(chosen, scope, everything=everything), *map(outside_target, rules)]
     if check:
         _check(targets, folder, strict=strict)
         return
@@ -205,7 +167,7 @@ def command(
     with closing(_certified(work, jobs)) as results:
         for target in targets:
             found = [next(results) for _ in target.indices(level)]
-            rows.append(_show(target, found))
+            rows.append(show_verdicts(target, found))
             if write and target.cls is not None and found:
                 _write(target, found, bounds[target], folder)
     if json_file is not None:
@@ -219,50 +181,7 @@ def command(
         raise click.exceptions.Exit(4)
 
 
-def _passes(
-    names: Sequence[str | type[Pass]], scope: Scope, *, everything: bool
-) -> list[Target]:
-    from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
-    from onnx_passes.passes.registry import all_passes, collect
-    from onnx_passes.verify.rules.applying import rules_of
-
-    targets = []
-    chosen: list[type[Any]] = [*(all_passes() if everything else collect(names, scope))]
-    for cls in dict.fromkeys(chosen):
-        subject = f"{cls.__module__}:{cls.__qualname__}"
-        if not issubclass(cls, RewriteRulePass | RewriteRuleSetPass):
-            targets.append(Target(cls.name, subject, None, cls))
-            continue
-        try:
-            count = len(rules_of(cls))
-        except Exception as error:
-            problem = f"cannot be made without options: {error}"
-            targets.append(Target(cls.name, subject, 0, cls, problem))
-            continue
-        targets.append(Target(cls.name, subject, count, cls))
-    return targets
-
-
-def _outside(subject: str) -> Target:
-    from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
-    from onnx_passes.verify.rules.applying import rules_of
-    from onnx_passes.verify.rules.fuzz_child import resolve
-
-    try:
-        found = resolve(subject)
-        of_rules = RewriteRulePass | RewriteRuleSetPass
-        if (
-            isinstance(found, type)
-            and issubclass(found, Pass)
-            and not issubclass(found, of_rules)
-        ):
-            return Target(subject, subject, None)
-        return Target(subject, subject, len(rules_of(found)))
-    except OnnxPassesError as error:
-        return Target(subject, subject, 0, problem=str(error))
-
-
-def _job(target: Target, index: int | None, bounds: dict[str, Any], to: Path) -> Any:
+def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Any:
     from onnx_passes.verify.rules.fuzz_child import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
@@ -294,7 +213,7 @@ def _models(target: Target, folder: Path | None) -> int:
     return max(asked, 0 if folder is None else models_of(target.name, folder))
 
 
-def _certified(work: Sequence[Any], jobs: int) -> Generator[dict[str, Any]]:
+def _certified(work: Sequence[Any], jobs: int) -> Generator[PlainDict]:
     """Yield the verdicts in the order of the work, each as soon as it is there."""
     from rich.console import Console
     from rich.progress import track
@@ -324,62 +243,8 @@ def _certified(work: Sequence[Any], jobs: int) -> Generator[dict[str, Any]]:
         pool.shutdown()
 
 
-def _show(target: Target, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    click.secho(target.name, bold=True)
-    if target.problem:
-        echo_line(f"  not run: {target.problem}")
-    elif target.by_metrics:
-        click.echo(f"  {_BY_METRICS}")
-    elif target.rules is None and not results:
-        click.echo("  not a rewrite rule: there is nothing to prove")
-    for result in results:
-        click.echo(f"  {result['rule']}: {_line(result)}")
-        if "counterexample" in result:
-            click.echo("    " + result["counterexample"].replace("\n", "\n    "))
-        for sort, text in result.get("further", ()):
-            click.echo(f"    {sort}: " + text.replace("\n", "\n    "))
-        if "folder" in result:
-            echo_line(f"    python {result['folder']}/repro.py")
-        if "test" in result:
-            echo_line(f"    pytest {result['test']}")
-    reason = target.problem
-    if target.by_metrics:
-        reason = _BY_METRICS
-    elif target.rules is None and not results:
-        reason = "not a rewrite rule"
-    return {"name": target.name, "not_run": reason, "rules": list(results)}
-
-
-def _line(result: dict[str, Any]) -> str:
-    parts = [result["verdict"]]
-    if result["verdict"] == "refuted" and result.get("cause"):
-        parts.append(result["cause"])
-    tested = result.get("tested")
-    if tested and "changed" in tested:
-        refused = f", {tested['refused']} refused" if tested["refused"] else ""
-        models = plural(tested["models"], "random model")
-        parts.append(f"{models}, {tested['changed']} changed{refused}")
-    elif tested:
-        parts.append(
-            f"{plural(tested['models'], 'model')}, {plural(tested['firings'], 'firing')}, "
-            f"types {' '.join(tested['dtypes']) or 'none'}"
-        )
-    if result.get("claim"):
-        parts.append(f"proved: {result['claim']}")
-    if result["reason"]:
-        parts.append(result["reason"])
-    if result["contract"]:
-        parts.append(f"supports {result['contract']}")
-    for kind, error in (tested or {}).get("errors", {}).items():
-        parts.append(f"{kind} off by at most {error['rtol']:.2g} of the largest element")
-    if result.get("declared"):
-        verb = "CONTRADICTS the declared" if result["disagrees"] else "declared"
-        parts.append(f"{verb} {result['declared']}")
-    return "; ".join(parts)
-
-
 def _write(
-    target: Target, results: Sequence[dict[str, Any]], bounds: dict[str, Any], folder: Path
+    target: Target, results: Sequence[PlainDict], bounds: PlainDict, folder: Path
 ) -> None:
     from onnx_passes.verify.rules.certificate import certificate, write_certificate
 
@@ -396,7 +261,7 @@ def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
         if target.cls is None:
             raise UsageError("--check is for passes; rules from outside have no certificate")
         if target.by_metrics:
-            click.echo(f"{target.name}: {_BY_METRICS}")
+            click.echo(f"{target.name}: {BY_METRICS}")
             continue
         try:
             stale = check_certificate(target.cls, target.name, folder)
@@ -412,7 +277,7 @@ def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
         raise VerificationError("\n".join(faults))
 
 
-def _save(path: Path, rows: list[dict[str, Any]]) -> None:
+def _save(path: Path, rows: list[PlainDict]) -> None:
     try:
         path.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
     except OSError as error:

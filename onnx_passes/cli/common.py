@@ -6,8 +6,9 @@ import difflib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -190,7 +191,7 @@ class Family(click.Group):
     """
 
     default: str | None = None
-    aliases: dict[str, str] = {}  # noqa: RUF012 - set for a whole group, never changed
+    aliases: Mapping[str, str] = MappingProxyType({})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by its name, or another name that it has.

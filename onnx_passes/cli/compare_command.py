@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from onnx_passes.cli.compare_settings import (
+    keep_inputs,
+    loaders_of,
+    other_inputs,
+    recorded_runs,
+    samples_of,
+    settings_of,
+)
 from onnx_passes.cli.comparing_engines import add_builds, add_timings, make_runners
 from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
-from onnx_passes.cli.ticker import advance
-from onnx_passes.errors import EngineError, UsageError
+from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.base import Feeds
-    from onnx_passes.runtime.inputs import Substitute
-    from onnx_passes.verify.runs import Loader, Run, Runner
-    from onnx_passes.verify.runs.settings import Settings
 
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
@@ -196,7 +199,7 @@ def command(
             )
         )
     refuse_without_data(given)
-    loaders = _loaders(models, now=bool(given["outputs"]))
+    loaders = loaders_of(models, now=bool(given["outputs"]))
     from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved import check_form
@@ -204,9 +207,9 @@ def command(
     runners, repeated = make_runners(
         models, loaders, engines, isolate=isolate, keep=keep_builds
     )
-    recorded = _recorded(load_outputs)
+    recorded = recorded_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported
-    settings = _settings(
+    settings = settings_of(
         given,
         keep=bool(save_outputs or plots or alone),
         hashes=bool(save_outputs or load_outputs),
@@ -221,9 +224,9 @@ def command(
         check_folder("--plots", plots)
     if save_outputs is not None:
         check_form(save_outputs, len(runners) + len(recorded))
-    samples = _samples(given, runners)
+    samples = samples_of(given, runners)
     if save_inputs is not None:
-        samples = _save_inputs(save_inputs, samples, runners, read)
+        samples = keep_inputs(save_inputs, samples, runners, read)
     first: list[Feeds] = []
     if timed:
         samples = iter(samples)
@@ -231,10 +234,14 @@ def command(
         samples = chain(first, samples)
     found: Found = compare(runners, samples, recorded=recorded, settings=settings)
     generated = not (given["inputs"] or given["data_loader"])
-    if runners and generated and (other := _others(found.runs[len(recorded)], given, runners)):
+    if (
+        runners
+        and generated
+        and (other := other_inputs(found.runs[len(recorded)], given, runners))
+    ):
         samples = other.samples
         if save_inputs is not None:
-            _save_inputs(save_inputs, samples, runners, read)
+            keep_inputs(save_inputs, samples, runners, read)
         found = compare(runners, samples, recorded=recorded, settings=settings)
         found.notes.append(other.note)
         first = list(samples[:1])
@@ -257,107 +264,3 @@ def command(
             for line in comparison_lines(found, verbose=verbose):
                 echo_line(line)
     raise click.exceptions.Exit(found.exit_code)
-
-
-def _settings(given: dict[str, Any], *, keep: bool, hashes: bool) -> Settings:
-    from onnx_passes.passes.options import parse_size
-    from onnx_passes.verify.runs.judges import judge
-    from onnx_passes.verify.runs.limits import read_limits
-    from onnx_passes.verify.runs.postprocess import read_postprocess
-    from onnx_passes.verify.runs.settings import Settings
-
-    try:
-        limit = parse_size(given["memory_limit"])
-    except ValueError as error:
-        raise UsageError(f"--memory-limit {given['memory_limit']!r}: {error}") from error
-    assert isinstance(limit, int)
-    outputs = given["outputs"]
-    if "all" in outputs and len(outputs) > 1:
-        raise UsageError("--outputs all leaves no others to name")
-    simple = read_limits(given["tolerance"], given["rtol"], given["atol"])
-    return Settings(
-        outputs="all" if outputs == ("all",) else outputs or None,
-        judge=judge(given["judge"], simple),
-        limits=simple,
-        postprocess=read_postprocess(given["postprocess"]),
-        validate=given["validate"],
-        fail_fast=given["fail_fast"],
-        iterations=given["iterations"] or 1,
-        warm_up=given["warm_up"] or 0,
-        memory_limit=limit,
-        keep=keep,
-        hashes=hashes,
-        progress=lambda done, total: advance(done, total, "sample"),
-    )
-
-
-def _loaders(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
-    """Return the models, read now where values take the memory.
-
-    Reading takes the most memory, so it comes before the rest of the program is imported.
-    """
-    if not models:
-        return {}
-    from onnx_passes.verify.runs.runner import Loader
-
-    loaders = {path: Loader(path) for path in models}
-    names = [path.name for path in loaders]
-    for path, loader in loaders.items():
-        if names.count(path.name) > 1:
-            loader.name = str(path)
-        if now:
-            loader.offload()
-    return loaders
-
-
-def _recorded(paths: Iterable[Path]) -> list[Run]:
-    from onnx_passes.verify.runs import open_results
-
-    return [run for path in paths for run in open_results(path)]
-
-
-def _samples(given: dict[str, Any], runners: list[Runner]) -> Iterable[Feeds]:
-    from onnx_passes.verify.runs import inputs
-
-    sources = {
-        "--inputs": given["inputs"],
-        "--generate": given["generate"],
-        "--data-loader": given["data_loader"],
-    }
-    several = [option for option, value in sources.items() if value]
-    if len(several) > 1:
-        raise UsageError(f"{' and '.join(several)} are two sources of inputs", help="give one")
-    if not runners:
-        return ()
-    if given["data_loader"]:
-        return inputs.from_loader(given["data_loader"])
-    if given["inputs"]:
-        return inputs.from_file(given["inputs"], runners[0].model)
-    return inputs.read_generate(given["generate"]).make(runners[0].model)
-
-
-def _others(run: Run, given: dict[str, Any], runners: list[Runner]) -> Substitute | None:
-    """Return other inputs where the first model does not run on the generated ones."""
-    from onnx_passes.verify.runs import inputs
-    from onnx_passes.verify.runs.found import FAILED
-
-    if run.state != FAILED:
-        return None
-    try:
-        return inputs.read_generate(given["generate"]).find_others(runners[0])
-    except EngineError:
-        return None  # the reason is in the run
-
-
-def _save_inputs(
-    path: Path, samples: Iterable[Feeds], runners: list[Runner], read: dict[str, list[Path]]
-) -> Iterable[Feeds]:
-    from onnx_passes.verify.runs.inputs import save_inputs
-
-    if not runners:
-        raise UsageError("--save-inputs needs a MODEL, whose inputs are saved")
-    if path.suffix:
-        check_destinations(None, {"--save-inputs": path}, read)
-    kept = list(samples)
-    save_inputs(path, kept)
-    return kept

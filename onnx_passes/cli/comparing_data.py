@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,11 @@ from onnx_passes.cli.data_options import (
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
-    from onnx_passes.data.job import Job
-    from onnx_passes.data.result import Result
+    from onnx_passes.data.job import DataJob
+    from onnx_passes.data.result import DataResult
 
 _APART = {
     "inputs": "--inputs",
@@ -40,7 +41,7 @@ _APART = {
 def compare_on_data(
     models: Sequence[Path],
     engines: Sequence[str],
-    given: Mapping[str, Any],
+    given: PlainMapping,
     *,
     isolate: bool,
     verbose: bool,
@@ -96,7 +97,7 @@ def compare_on_data(
     return result.exit_code
 
 
-def _refuse(given: Mapping[str, Any]) -> None:
+def _refuse(given: PlainMapping) -> None:
     for name, option in _APART.items():
         if given[name]:
             raise UsageError(
@@ -110,7 +111,7 @@ def _refuse(given: Mapping[str, Any]) -> None:
         )
 
 
-def _check_places(models: Sequence[Path], given: Mapping[str, Any]) -> None:
+def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
     files = {f"--{name}": given[name] for name in ("result", "timing", "page", "journal")}
     check_destinations(None, files, {"a model": list(models)})
     if given["save_worst"] is not None:
@@ -118,12 +119,12 @@ def _check_places(models: Sequence[Path], given: Mapping[str, Any]) -> None:
 
 
 def _job(
-    models: Sequence[Path], engines: Sequence[str], given: Mapping[str, Any], *, isolate: bool
-) -> Job:
+    models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
+) -> DataJob:
     from onnx_passes.data.accumulators.metrics import make_metric
     from onnx_passes.data.accumulators.pair import Measures
-    from onnx_passes.data.interface import Interface
-    from onnx_passes.data.job import Job, ModelFile, RunSpec
+    from onnx_passes.data.interface import DataInterface
+    from onnx_passes.data.job import DataJob, ModelFile, RunSpec
     from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
     from onnx_passes.verify.runs.limits import read_limits
@@ -142,7 +143,7 @@ def _job(
     ]
     names = [str(m) if [o.name for o in models].count(m.name) > 1 else m.name for m in models]
     files = tuple(ModelFile.of(m, n) for m, n in zip(models, names, strict=True))
-    interface = Interface.of(load_model(models[0]).model)
+    interface = DataInterface.of(load_model(models[0]).model)
     _same_inputs(models, interface)
     runs = tuple(
         RunSpec(place, choice, f"{file.name} on {choice.make().name}")
@@ -154,15 +155,15 @@ def _job(
             "one model on one engine has nothing to be compared with",
             help="give a second MODEL or --engine, or --labels or --metric to measure it",
         )
-    return Job(make_plan(read_spec(given), interface), files, runs, measures)
+    return DataJob(make_plan(read_spec(given), interface), files, runs, measures)
 
 
 def _same_inputs(models: Sequence[Path], interface: Any) -> None:
-    from onnx_passes.data.interface import Interface
+    from onnx_passes.data.interface import DataInterface
     from onnx_passes.model.load import load_model
 
     for path in models[1:]:
-        other = Interface.of(load_model(path).model)
+        other = DataInterface.of(load_model(path).model)
         if dict(other.dtypes) != dict(interface.dtypes):
             raise UsageError(
                 f"the inputs of {path} are not those of {models[0]}",
@@ -170,13 +171,13 @@ def _same_inputs(models: Sequence[Path], interface: Any) -> None:
             )
 
 
-def _fleet(job: Job, given: Mapping[str, Any]) -> Any:
+def _fleet(job: DataJob, given: PlainMapping) -> Any:
     from onnx_passes.data.fleet import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])
 
 
-def _write(result: Result, given: Mapping[str, Any]) -> list[str]:
+def _write(result: DataResult, given: PlainMapping) -> list[str]:
     from onnx_passes.data.worst import save_worst
     from onnx_passes.report.files import write_text
 

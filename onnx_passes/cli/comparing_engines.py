@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.base import Engine, Feeds
@@ -109,7 +110,7 @@ def add_builds(
         skip: Number of runs that come before the runners.
         keep: Where builds are kept; None for nowhere.
     """
-    from onnx_passes.verify.runs.builds import gather
+    from onnx_passes.verify.runs.found import gather
 
     for one in repeated:
         names = [found.runs[skip + place].name for place in one.places]
@@ -124,7 +125,7 @@ def add_builds(
 
 
 def add_timings(
-    found: Found, runners: Sequence[Runner], feeds: Feeds, given: dict[str, Any], skip: int
+    found: Found, runners: Sequence[Runner], feeds: Feeds, given: PlainDict, skip: int
 ) -> None:
     """Time each model on each engine.
 

@@ -48,7 +48,8 @@ def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> No
     del debug
     from onnx_passes.configs.engines import resolve_engines
     from onnx_passes.configs.load import load_config
-    from onnx_passes.configs.resolve import format_pipeline, resolve
+    from onnx_passes.configs.resolve import resolve
+    from onnx_passes.configs.resolved import format_pipeline
 
     for file in files:
         config = load_config(file, overrides)

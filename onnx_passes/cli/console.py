@@ -10,7 +10,8 @@ import onnx_ir as ir
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.report.console import ConsoleReporter
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 
 
 class Announcer(Instrument):

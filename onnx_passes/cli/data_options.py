@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,12 +12,13 @@ import click
 
 from onnx_passes.cli.grammar import Several, SeveralFiles
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.data.executors.base import Executor
     from onnx_passes.data.job import EngineChoice
     from onnx_passes.data.progress import Progress
-    from onnx_passes.data.rule import Rule
+    from onnx_passes.data.rule import Demand
     from onnx_passes.data.spec import DataSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,7 +128,7 @@ def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
     return add
 
 
-def refuse_without_data(given: Mapping[str, Any]) -> None:
+def refuse_without_data(given: PlainMapping) -> None:
     """Check that options of a data set come with one.
 
     Raises:
@@ -139,7 +140,7 @@ def refuse_without_data(given: Mapping[str, Any]) -> None:
             raise UsageError(f"{option} needs a data set", help="give --data SOURCE")
 
 
-def read_spec(given: Mapping[str, Any]) -> DataSpec:
+def read_spec(given: PlainMapping) -> DataSpec:
     """Return the data set that options describe.
 
     Raises:
@@ -168,7 +169,7 @@ def read_spec(given: Mapping[str, Any]) -> DataSpec:
     )
 
 
-def _is_early(given: Mapping[str, Any]) -> bool:
+def _is_early(given: PlainMapping) -> bool:
     # What is stored in an order, by class for example, says nothing after its first part.
     return "early" in str(given.get("accuracy") or "")
 
@@ -188,13 +189,13 @@ def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def read_rule(given: Mapping[str, Any]) -> Rule:
+def read_rule(given: PlainMapping) -> Demand:
     """Return what options demand.
 
     Raises:
         UsageError: One cannot be read.
     """
-    from onnx_passes.data.rule import Accuracy, Rule
+    from onnx_passes.data.rule import Accuracy, Demand
     from onnx_passes.data.shares import read_share
 
     accuracy = None
@@ -215,7 +216,7 @@ def read_rule(given: Mapping[str, Any]) -> Rule:
                 )
         accuracy = Accuracy(drop, confidence, early)
     confidence = accuracy.confidence if accuracy is not None else 0.95
-    return Rule(accuracy, dict(map(_range, given["metrics"])), confidence)
+    return Demand(accuracy, dict(map(_range, given["metrics"])), confidence)
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:
@@ -233,7 +234,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
     return name, bounds
 
 
-def make_executor(given: Mapping[str, Any]) -> Executor:
+def make_executor(given: PlainMapping) -> Executor:
     """Return what runs the shards.
 
     Raises:

@@ -12,6 +12,7 @@ import click
 from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -35,8 +36,8 @@ def edits(command: Command) -> Command:
 def edit(
     model: Path,
     output: Path,
-    change: Callable[[ir.Model], dict[str, Any]],
-    says: Callable[[dict[str, Any]], str],
+    change: Callable[[ir.Model], PlainDict],
+    says: Callable[[PlainDict], str],
     *,
     as_json: bool,
     read: Sequence[Path] = (),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def command(
     domain, _, op_type = op.rpartition("::")
     given = {key: _value(text) for key, text in pairs(attributes, "ATTRIBUTE=VALUE").items()}
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         before = model.graph.num_nodes()
         reads, computes = ([n for n in text.split(",") if text] for text in (inputs, outputs))
         insert(model, op_type, reads, computes, given, domain=domain, name=name)

@@ -13,6 +13,7 @@ from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
@@ -175,7 +176,7 @@ def capability(
     raise click.exceptions.Exit(0 if found.supported else 1)
 
 
-def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[dict[str, Any]]:
+def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[PlainDict]:
     from onnx_passes.model.save import save_model
 
     told = []
@@ -232,10 +233,10 @@ def show(
     from onnx_passes.verify.saved import describe, read_samples, runners_of
 
     samples, runners = read_samples(file), runners_of(file)
-    told: list[dict[str, Any]] = []
+    told: list[PlainDict] = []
     for index, sample in enumerate(samples if every else samples[:1]):
         for name, array in sample.items():
-            row: dict[str, Any] = {"sample": index, "name": name, "type": describe(array)}
+            row: PlainDict = {"sample": index, "name": name, "type": describe(array)}
             if runners:
                 row["runner"] = runners[index]
             lines = []

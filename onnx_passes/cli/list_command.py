@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
+
+from onnx_passes.plain import PlainDict
 
 HELP = """\
 List the passes: group, contract, what they do. With WORDs, those that hold them all.
@@ -44,7 +45,7 @@ def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bo
         _table([row for row in rows if row["group"] == group])
 
 
-def _table(rows: list[dict[str, Any]]) -> None:
+def _table(rows: list[PlainDict]) -> None:
     name = max(len(row["name"]) for row in rows)
     contract = max(len(row["contract"]) for row in rows)
     for row in rows:

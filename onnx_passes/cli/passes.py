@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from typing import Any
 
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import LIBRARY, Scope
+from onnx_passes.plain import PlainDict
 
 
 def import_from(config: str | None) -> Scope:
@@ -42,7 +42,7 @@ def importable_by_children(config: str | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
 
 
-def described(scope: Scope = LIBRARY) -> list[dict[str, Any]]:
+def described(scope: Scope = LIBRARY) -> list[PlainDict]:
     """Return name, group, contract and summary of every pass, by group."""
     from onnx_passes.passes.registry import all_passes
 
@@ -91,8 +91,8 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
                 str(field.annotation),
             )
             kind = kind.replace("typing.", "")
-        default = "required" if field.is_required() else repr(field.default)
-        rows.append((name, kind, default))
+        default = field.get_default(call_default_factory=True)
+        rows.append((name, kind, "required" if field.is_required() else repr(default)))
     return rows
 
 

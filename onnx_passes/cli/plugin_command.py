@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,7 @@ from onnx_passes.cli.common import Family
 from onnx_passes.cli.editing import edit, edits, path
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -102,7 +103,7 @@ def list_plugins(
         raise UsageError("there is nothing to list", help="give --plugins, or --engine")
     if libraries and package is None:
         raise UsageError("--library needs --engine", help="--engine tensorrt-rtx")
-    told: dict[str, Any] = {"plugins": [], "registered": []}
+    told: PlainDict = {"plugins": [], "registered": []}
     if sources:
         from onnx_passes.surgery.plugins import load_plugins
 
@@ -171,7 +172,7 @@ def replace(
 
     plugins, numbers = surgery.load_plugins(_given(sources)), _numbers(only)
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         found = surgery.replace(model, plugins, numbers)
         if not found:
             raise UsageError("no plugin matches anything", help="onnx-passes plugin match")
@@ -200,6 +201,6 @@ def _echo(one: Match) -> None:
     echo_line(f"    + {one.node}")
 
 
-def _says(told: dict[str, Any]) -> str:
+def _says(told: PlainDict) -> str:
     count = len(told["replaced"])
     return f"{count} places replaced; not verified: only TensorRT runs plugins"

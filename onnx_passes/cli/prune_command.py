@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,14 +35,14 @@ def command(model: Path, output: Path, as_json: bool, debug: bool) -> None:
     del debug  # read by the program itself
     from onnx_passes.surgery.prune import prune
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         found = prune(model)
         return {"verified": False, "pruned": found.weights, "left": found.left}
 
     edit(model, output, change, _says, as_json=as_json)
 
 
-def _says(told: dict[str, Any]) -> str:
+def _says(told: PlainDict) -> str:
     lines = [f"left {name!r}: {reason}" for name, reason in told["left"].items()]
     zeros = sum(told["pruned"].values())
     lines.append(f"{len(told['pruned'])} weights pruned, {zeros} elements set to zero")

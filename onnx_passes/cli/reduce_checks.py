@@ -5,34 +5,35 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.reducing_data import make_engine_check, make_pass_check
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.contracts import Tolerance
-    from onnx_passes.data.plan import Plan
+    from onnx_passes.data.plan import ShardPlan
     from onnx_passes.passes.base import Pass
     from onnx_passes.runtime.base import Engine
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.reduce.checks import PassCheck
-    from onnx_passes.verify.reduce.outcome import Check
-    from onnx_passes.verify.reduce.store import Store
+    from onnx_passes.verify.reduce.outcome import ModelCheck
+    from onnx_passes.verify.reduce.store import CandidateStore
 
 
 def make_check(
-    given: Mapping[str, Any],
-    store: Store,
+    given: PlainMapping,
+    store: CandidateStore,
     boundary: Boundary,
-    plan: Plan | None,
+    plan: ShardPlan | None,
     stack: ExitStack,
-) -> Check:
+) -> ModelCheck:
     """Return what judges candidates.
 
     Args:
@@ -62,7 +63,7 @@ def make_check(
             given["warm"],
         )
     from onnx_passes.contracts import Tolerance
-    from onnx_passes.verify.reduce.checks import AskCheck, EngineCheck, FunctionCheck
+    from onnx_passes.verify.reduce.checks import AskCheck, FunctionCheck, RunCheck
 
     if given["check_function"]:
         text = given["check_function"]
@@ -81,11 +82,11 @@ def make_check(
         return make_engine_check(given, plan, store, boundary, stack)
     engine = _engine(given["engine"])
     if given["against"] == "golden":
-        return EngineCheck(engine, boundary, contract)
+        return RunCheck(engine, boundary, contract)
     against = _engine(given["against"]) if given["against"] else None
     if against is not None:
         boundary.engine = against  # what is right gives the values at the cuts
-    return EngineCheck(engine, against, contract)
+    return RunCheck(engine, against, contract)
 
 
 def _function(text: str) -> Callable[[str], object]:

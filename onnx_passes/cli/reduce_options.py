@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from onnx_passes.cli.data_options import refuse_without_data
 from onnx_passes.cli.reducing_data import refuse_data
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 # Which checks an option says something to.
 _OF = {
@@ -22,7 +21,7 @@ _OF = {
 }
 
 
-def check_options(given: Mapping[str, Any]) -> None:
+def check_options(given: PlainMapping) -> None:
     """Check what the words alone show.
 
     Raises:
@@ -64,7 +63,7 @@ def check_options(given: Mapping[str, Any]) -> None:
         )
 
 
-def _one_check(given: Mapping[str, Any]) -> str:
+def _one_check(given: PlainMapping) -> str:
     asked = [
         option
         for option, value in (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,8 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.reduce_checks import make_check
 from onnx_passes.cli.reduce_options import check_options
 from onnx_passes.cli.reducing_data import plan_data
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
 
-def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
+def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     """Reduce the model of a file; write the result and print what it is.
 
     Args:
@@ -48,7 +49,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     from onnx_passes.verify.reduce.artifacts import Artifacts
     from onnx_passes.verify.reduce.command import CommandCheck
     from onnx_passes.verify.reduce.parts import Parts
-    from onnx_passes.verify.reduce.store import Store
+    from onnx_passes.verify.reduce.store import CandidateStore
 
     loaded = load_model(path)
     model = loaded.model
@@ -84,7 +85,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
         folder = given["iter_artifact"].absolute().parent
-    with Store(model, folder) as store, ExitStack() as stack:
+    with CandidateStore(model, folder) as store, ExitStack() as stack:
         check = make_check(given, store, boundary, plan, stack)
         found = Reducer(
             parts,
@@ -104,7 +105,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     _tell(found, written, boundary, as_json=given["as_json"])
 
 
-def _kept(given: Mapping[str, Any], inner: bool) -> str | None:
+def _kept(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
     if given["data"]:
         return "the data goes"
@@ -113,10 +114,10 @@ def _kept(given: Mapping[str, Any], inner: bool) -> str | None:
 
 def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:
     """See that the result fails in a process of its own, too."""
-    from onnx_passes.verify.reduce.outcome import Candidate
+    from onnx_passes.verify.reduce.outcome import SmallerModel
 
     outcome = replace(check, warm=False).judge(
-        Candidate(found.model, lambda: found.feeds), found.checks + 1
+        SmallerModel(found.model, lambda: found.feeds), found.checks + 1
     )
     if not outcome.bad:
         raise UsageError(
@@ -127,7 +128,7 @@ def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:
     return replace(found, checks=found.checks + 1)
 
 
-def _places(path: Path, output: Path, given: Mapping[str, Any]) -> None:
+def _places(path: Path, output: Path, given: PlainMapping) -> None:
     files = {
         "-o": output,
         "--min-good": given["min_good"],
@@ -168,7 +169,6 @@ def infer_shapes(model: ir.Model) -> None:
 def _golden(path: str | None, model: ir.Model) -> dict[str, Array]:
     if path is None:
         return {}
-    from onnx_passes.errors import ReferenceDataError
     from onnx_passes.verify.saved import read_samples
 
     samples = read_samples(path)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.cli.data_options import make_executor, read_engine_choice, read_spec
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.data.candidates import WholeData
+    from onnx_passes.data.candidates import DataCandidates
     from onnx_passes.data.job import EngineChoice
-    from onnx_passes.data.plan import Plan
+    from onnx_passes.data.plan import ShardPlan
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.reduce.checks import PassCheck
-    from onnx_passes.verify.reduce.outcome import Check
-    from onnx_passes.verify.reduce.store import Store
+    from onnx_passes.verify.reduce.outcome import ModelCheck
+    from onnx_passes.verify.reduce.store import CandidateStore
 
 
-def plan_data(given: Mapping[str, Any], model: ir.Model) -> Plan:
+def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
     """Find the data set of the options.
 
     Args:
@@ -33,10 +33,10 @@ def plan_data(given: Mapping[str, Any], model: ir.Model) -> Plan:
         ReferenceDataError: There is no data, or it does not fit the model.
         IncompleteDataError: A part of it cannot be read.
     """
-    from onnx_passes.data.interface import Interface
+    from onnx_passes.data.interface import DataInterface
     from onnx_passes.data.plan import IncompleteDataError, make_plan
 
-    plan = make_plan(read_spec(given), Interface.of(model))
+    plan = make_plan(read_spec(given), DataInterface.of(model))
     if plan.broken:
         raise IncompleteDataError(
             f"{plan.broken[0].name}: {plan.broken[0].reason}",
@@ -46,8 +46,12 @@ def plan_data(given: Mapping[str, Any], model: ir.Model) -> Plan:
 
 
 def make_engine_check(
-    given: Mapping[str, Any], plan: Plan, store: Store, boundary: Boundary, stack: ExitStack
-) -> Check:
+    given: PlainMapping,
+    plan: ShardPlan,
+    store: CandidateStore,
+    boundary: Boundary,
+    stack: ExitStack,
+) -> ModelCheck:
     """Return a check that compares two engines over the data.
 
     Args:
@@ -75,13 +79,13 @@ def make_engine_check(
 
 
 def make_pass_check(
-    given: Mapping[str, Any],
-    plan: Plan,
-    store: Store,
+    given: PlainMapping,
+    plan: ShardPlan,
+    store: CandidateStore,
     boundary: Boundary,
     stack: ExitStack,
     check: PassCheck,
-) -> Check:
+) -> ModelCheck:
     """Return a check that compares a model with what passes make of it, over the data.
 
     Args:
@@ -103,25 +107,25 @@ def make_pass_check(
 
 
 def _whole(
-    given: Mapping[str, Any],
-    plan: Plan,
-    store: Store,
+    given: PlainMapping,
+    plan: ShardPlan,
+    store: CandidateStore,
     boundary: Boundary,
     stack: ExitStack,
     right: EngineChoice,
     check: PassCheck | None = None,
-) -> WholeData:
+) -> DataCandidates:
     from onnx_passes.contracts import Tolerance
     from onnx_passes.data.accumulators.pair import Measures
-    from onnx_passes.data.candidates import WholeData
-    from onnx_passes.data.executors.base import Kept
+    from onnx_passes.data.candidates import DataCandidates
+    from onnx_passes.data.executors.base import KeptExecutor
 
     contract = check.contract if check is not None else Tolerance(given["rtol"], given["atol"])
     workers = {**given, "jobs": given["jobs"] if given["jobs"] > 1 else None}
-    workers_kept = Kept(make_executor(workers))
+    workers_kept = KeptExecutor(make_executor(workers))
     stack.callback(workers_kept.end)
     boundary.engine = right.make()
-    data = WholeData(
+    data = DataCandidates(
         boundary.model,
         plan,
         Measures.of(contract, {}, scores=""),
@@ -135,7 +139,7 @@ def _whole(
     return data
 
 
-def refuse_data(given: Mapping[str, Any]) -> None:
+def refuse_data(given: PlainMapping) -> None:
     """Check the options that go with a data set.
 
     Raises:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -45,7 +46,7 @@ def command(
     if not values and not made:
         raise click.UsageError("nothing to rename: give OLD=NEW, or --node OLD=NEW")
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         rename(model, values, made)
         return {"values": values, "nodes": made}
 

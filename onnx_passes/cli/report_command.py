@@ -62,7 +62,7 @@ def command(
 ) -> None:
     """Show a saved run, and write it in other forms."""
     del debug  # read by the program itself
-    from onnx_passes.cli.run_command import write_reports
+    from onnx_passes.cli.run_outputs import write_reports
     from onnx_passes.report.console import ConsoleReporter
     from onnx_passes.report.json import json_schema, read_json
     from onnx_passes.report.threshold import reapply

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -44,7 +45,7 @@ def command(
     if (source is None) == (seed is None):
         raise click.UsageError("give either --from MODEL or --random SEED")
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         held = None if source is None else load_model(source).model
         return {"restored": restore_weights(model, held, seed=seed or 0)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -14,19 +13,24 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.data_sources import as_yaml
-from onnx_passes.cli.destinations import abandon_stdout, check_destinations
+from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.cli.printing import echo_line
-from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
+from onnx_passes.cli.run_outputs import (
+    check_output,
+    dumped_text,
+    engines_text,
+    print_model,
+    states_of,
+    write_reports,
+)
+from onnx_passes.errors import OnnxPassesError, VerificationError
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.run import Run
-    from onnx_passes.report.model import RunReport
 
 
 # click keeps the lines of a paragraph that begins with a backspace.
@@ -145,10 +149,10 @@ def command(
 
     began = time.time()
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
-    _check_output(output)
+    check_output(output)
     extra = list(overrides)
     if engines:
-        extra.append(f"engines={_engines(engines)}")
+        extra.append(f"engines={engines_text(engines)}")
     if objective is not None:
         extra.append(f"objective={objective}")
     if no_verify:
@@ -162,7 +166,7 @@ def command(
     if rewrite_limit is not None:
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:
-        extra.append(f"dump_after={_dumped(dump_after)}")
+        extra.append(f"dump_after={dumped_text(dump_after)}")
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)
@@ -172,7 +176,7 @@ def command(
         read["the pipeline file"] = [Path(config)]
     check_destinations(output, reports, read)
     received.watch = Watch([output, *reports.values()])
-    states = _states(settings, loaded, wanted=resume, began=began)
+    states = states_of(settings, loaded, wanted=resume, began=began)
     question = WhyNot.of(why_not) if why_not else None
     try:
         with asking(question):
@@ -190,7 +194,7 @@ def command(
     for line in () if question is None else question.lines():
         echo_line(f"why not: {line}", err=True)
     if run.usable and output is None:
-        _print(run.model)
+        print_model(run.model)
     raise click.exceptions.Exit(run.report.exit_code)
 
 
@@ -293,90 +297,3 @@ def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -
         report.read_back = ReadBackReport(
             "equal", None, check.parts, check.tensor_bytes, check.seconds
         )
-
-
-def _states(
-    settings: PipelineConfig, loaded: LoadedModel, *, wanted: bool, began: float
-) -> Resume | None:
-    """Return what saves the state of a run; None if the user wants none."""
-    from onnx_passes.cli.cache import cache_folder
-    from onnx_passes.pipeline.resume import Resume
-    from onnx_passes.pipeline.states import FOLDER
-
-    folder = cache_folder(settings)
-    if folder is not None:
-        # A pass may change the working folder.
-        files = [path.absolute() for path in (loaded.path, *loaded.external)]
-        return Resume(folder / FOLDER, files, wanted, began)
-    if wanted:
-        raise UsageError(
-            "--resume has nothing to go on from: the cache of states is switched off",
-            help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
-        )
-    return None
-
-
-def _check_output(output: Path | None) -> None:
-    if output is None and sys.stdout is None:
-        raise UsageError(
-            "there is no standard output to print the model on", help="give a file: -o FILE"
-        )
-
-
-def _print(model: ir.Model) -> None:
-    from onnx_passes.model.save import to_text
-
-    # ONNX text is UTF-8, whatever the terminal thinks.
-    text = to_text(model).rstrip("\n") + "\n"
-    try:
-        click.echo(text.encode(), nl=False)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # Python would try again when it ends, and change the exit code.
-        abandon_stdout()
-        raise UsageError(
-            f"the model cannot be printed: {error.strerror}", help="give a file: -o FILE"
-        ) from error
-
-
-def write_reports(
-    report: RunReport, json_path: Path | None, html_path: Path | None, junit_path: Path | None
-) -> None:
-    """Write a report in the forms asked for.
-
-    Args:
-        report: The report.
-        json_path: File for JSON; None for none.
-        html_path: File for HTML; None for none.
-        junit_path: File for JUnit XML; None for none.
-    """
-    if json_path is not None:
-        from onnx_passes.report.json import write_json
-
-        write_json(report, json_path)
-    if html_path is not None:
-        from onnx_passes.report.html import write_html
-
-        write_html(report, html_path)
-    if junit_path is not None:
-        from onnx_passes.report.junit import write_junit
-
-        write_junit(report, junit_path)
-
-
-def _engines(texts: Sequence[str]) -> str:
-    """Return engines as a pipeline file has them.
-
-    Raises:
-        ConfigError: A text is not an engine.
-    """
-    from onnx_passes.configs.engine_text import parse_engine, read_engine
-
-    for text in texts:
-        parse_engine(text)  # errors are reported for the option, not for a pipeline file
-    return json.dumps([{name: options} for name, options in map(read_engine, texts)])
-
-
-def _dumped(text: str) -> str:
-    return text if text in ("all", "changed", "none") else f"[{text}]"

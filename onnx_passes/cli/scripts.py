@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 _FROM_FILE = "return inputs.from_file({file!r}, model)"
 _FROM_LOADER = "return inputs.from_loader({function!r})"
@@ -22,7 +22,7 @@ def write_compare_script(
     models: Sequence[Path],
     engines: Sequence[str],
     results: Sequence[Path],
-    given: Mapping[str, Any],
+    given: PlainMapping,
     *,
     isolate: bool = False,
     save_outputs: Path | None = None,
@@ -92,7 +92,7 @@ def write_build_script(
     _write(path, "build.py.txt", values, {}, {"MODEL": [model], "-o": [output]})
 
 
-def _inputs(given: Mapping[str, Any]) -> str:
+def _inputs(given: PlainMapping) -> str:
     if given["data_loader"]:
         return _FROM_LOADER.format(function=given["data_loader"])
     if given["inputs"]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -48,7 +49,7 @@ def command(
     if not wanted and producer is None and doc is None:
         raise click.UsageError("nothing to set: give KEY=VALUE, --remove, --producer or --doc")
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         set_metadata(model, wanted, producer=producer, doc=doc)
         return {
             "metadata": dict(model.metadata_props),
@@ -56,7 +57,7 @@ def command(
             "doc": model.doc_string,
         }
 
-    def says(told: dict[str, Any]) -> str:
+    def says(told: PlainDict) -> str:
         rows = [f"{key}={value}" for key, value in told["metadata"].items()]
         return "\n".join(rows) or "no metadata"
 

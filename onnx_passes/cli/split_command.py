@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,6 +12,7 @@ from onnx_passes.cli.editing import path
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
 
 HELP = """\
@@ -50,7 +50,7 @@ def command(
 
     check_folder("-o", output)
     loaded = load_model(model)
-    told: list[dict[str, Any]] = []
+    told: list[PlainDict] = []
     for index, part in enumerate(split(loaded.model, at, most=_bytes(max_size))):
         place = output / f"part_{index}.onnx"
         save_model(part, place, source=loaded)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,7 +38,7 @@ def command(model: Path, least: int | None, output: Path, as_json: bool, debug: 
     del debug  # read by the program itself
     from onnx_passes.surgery.weights import LEAST, strip_weights
 
-    def change(model: ir.Model) -> dict[str, Any]:
+    def change(model: ir.Model) -> PlainDict:
         return {"stripped": strip_weights(model, LEAST if least is None else least)}
 
     edit(

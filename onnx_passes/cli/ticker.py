@@ -22,7 +22,7 @@ _active: Ticker | None = None
 
 
 @dataclass
-class Steps:
+class StepCount:
     """How far a command is, in steps that take about equally long.
 
     Attributes:
@@ -69,7 +69,7 @@ class Ticker:
         self._lock = threading.RLock()
         self._over = threading.Event()
         self._drawn, self._line_ended = False, True
-        self._steps: Steps | None = None
+        self._steps: StepCount | None = None
         threading.Thread(target=self._draw, daemon=True).start()
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class Ticker:
         with self._lock:
             steps = self._steps
             if steps is None or (steps.unit, steps.total) != (unit, total) or not done:
-                steps = self._steps = Steps(unit, total, now, 0, now)
+                steps = self._steps = StepCount(unit, total, now, 0, now)
             steps.done, steps.latest = done, now
 
     def _clear(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from onnx_passes.cli.grammar import ManyWords
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
@@ -145,7 +145,7 @@ def command(
 
 def _source(
     config: PipelineConfig,
-    given: Mapping[str, Any],
+    given: PlainMapping,
     record: Path | None,
     *,
     quiet: bool,

@@ -61,7 +61,7 @@ def command(
     from onnx_passes.model.load import load_model
     from onnx_passes.report.files import write_text
     from onnx_passes.report.json import read_json
-    from onnx_passes.report.view.graph import Drawing, facts_of
+    from onnx_passes.report.view.graph import PageContent, facts_of
     from onnx_passes.report.view.marks import marks_of
     from onnx_passes.report.view.page import to_page
 
@@ -75,7 +75,7 @@ def command(
     ranges, told = (
         _bounds(loaded.model) if load_inputs is None else _seen(loaded.model, load_inputs)
     )
-    data = Drawing(ranges, marks).of(loaded.model)
+    data = PageContent(ranges, marks).of(loaded.model)
     write_text(to_page(Path(model).name, data, facts_of(loaded.model), told), place)
     for note in loaded.notes:
         echo_line(f"note: {note}", err=True)

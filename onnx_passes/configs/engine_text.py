@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from onnx_passes.configs.source import Source
 from onnx_passes.configs.steps import PassUse
 from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import parse_size
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.interface import did_you_mean
@@ -52,7 +52,7 @@ def parse_repeated(text: str, *, isolate: bool | None = None) -> tuple[Engine, i
     return _made(name, options, text), repeat
 
 
-def _made(name: str, options: dict[str, Any], text: str) -> Engine:
+def _made(name: str, options: PlainDict, text: str) -> Engine:
     try:
         return engine_from_config(name, options, folders=[os.getcwd()])
     except ConfigError as error:
@@ -60,7 +60,7 @@ def _made(name: str, options: dict[str, Any], text: str) -> Engine:
         raise
 
 
-def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, dict[str, Any]]:
+def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, PlainDict]:
     """Return the name and the options of an engine, as :func:`parse_engine` reads them.
 
     Args:
@@ -74,7 +74,7 @@ def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, dict[st
     steps = parse_pipeline(text, Source("--engine", text, is_file=False))
     match steps:
         case [PassUse(name=name, options=given, on_failure=None, tolerance=None)]:
-            options: dict[str, Any] = dict(given)
+            options: PlainDict = dict(given)
         case _:
             raise ConfigError(
                 f"--engine {text!r} is not one engine",

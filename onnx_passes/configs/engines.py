@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from onnx_passes.configs.field_types import When
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import parse_size
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config, engine_names
 
@@ -57,7 +56,7 @@ def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
     return EngineStep(engine, use.when, located(use.places.name))
 
 
-def options_of(config: PipelineConfig, use: EngineUse) -> dict[str, Any]:
+def options_of(config: PipelineConfig, use: EngineUse) -> PlainDict:
     """Return the options of an engine, those for all engines of its name included.
 
     Args:
@@ -68,7 +67,7 @@ def options_of(config: PipelineConfig, use: EngineUse) -> dict[str, Any]:
     return {**shared, **use.options}
 
 
-def _make(name: str, options: Mapping[str, Any], config: PipelineConfig) -> Engine:
+def _make(name: str, options: PlainMapping, config: PipelineConfig) -> Engine:
     known = dict(options)
     if "memory_limit" in known:
         try:
@@ -79,7 +78,7 @@ def _make(name: str, options: Mapping[str, Any], config: PipelineConfig) -> Engi
     return engine_from_config(name, known, modules=config.imports, folders=folders)
 
 
-def _culprit(name: str, options: Mapping[str, Any], config: PipelineConfig) -> str | None:
+def _culprit(name: str, options: PlainMapping, config: PipelineConfig) -> str | None:
     """Return the option that an engine refuses by itself."""
     child = {key: value for key, value in options.items() if key == "isolate"}
     for key, value in options.items():

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from onnx_passes.configs.steps import DEFAULT_LIMIT, Checkpoint, Group, Step
+from onnx_passes.plain import PlainDict, PlainMapping
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
@@ -79,11 +80,11 @@ def _format(step: Step) -> str:
         return f"checkpoint{_settings(name)}"
     if isinstance(step, Group):
         word = "group" if step.repeat == "once" else "fixpoint"
-        given: dict[str, Any] = {} if step.name == word else {"name": step.name}
+        given: PlainDict = {} if step.name == word else {"name": step.name}
         if step.repeat == "fixpoint" or step.limit != DEFAULT_LIMIT:
             given["limit"] = step.limit
         return f"{word}{_settings(given)}({format_steps(step.steps)})"
-    settings: dict[str, Any] = {}
+    settings: PlainDict = {}
     if step.on_failure is not None:
         settings["on_failure"] = step.on_failure
     if step.tolerance is not None:
@@ -92,9 +93,9 @@ def _format(step: Step) -> str:
     return f"{step.name}{_settings(settings)}{options}"
 
 
-def _settings(settings: Mapping[str, Any]) -> str:
+def _settings(settings: PlainMapping) -> str:
     return f"<{_pairs(settings)}>" if settings else ""
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
+def _pairs(values: PlainMapping) -> str:
     return ",".join(f"{key}={format_value(value)}" for key, value in values.items())

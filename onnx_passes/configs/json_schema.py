@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 from pydantic import BaseModel
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -15,10 +14,11 @@ from onnx_passes.contracts import metrics
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, option_model, parse_size
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engines import engine_names
 from onnx_passes.runtime.isolated import TIME_LIMIT
 
-_Schema = dict[str, Any]
+_Schema = PlainDict
 _REF = "#/$defs/{model}"
 _STEPS: _Schema = {
     "anyOf": [

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.configs.overrides import apply_override
 from onnx_passes.configs.problems import checked, described, located
@@ -17,6 +16,7 @@ from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.configs.yaml_tree import Tree, parse_yaml
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.plain import PlainMapping
 
 MAX_BYTES = 1 << 20
 
@@ -76,7 +76,7 @@ def default_config(
 
 
 def config_from_data(
-    data: Mapping[str, Any], folder: str | os.PathLike[str] | None = None
+    data: PlainMapping, folder: str | os.PathLike[str] | None = None
 ) -> PipelineConfig:
     """Return the pipeline that plain data describes, as a file would.
 

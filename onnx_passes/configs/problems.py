@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -14,6 +13,7 @@ from onnx_passes.configs.source import Span
 from onnx_passes.configs.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.plain import PlainMapping
 
 SectionT = TypeVar("SectionT", bound=Section)
 
@@ -42,12 +42,12 @@ def checked(cls: type[SectionT], data: object, tree: Tree, path: Path = ()) -> S
         ConfigError: A key is unknown or a value does not fit; it names the first of them.
     """
     try:
-        return cls.model_validate(data, context=Place(tree, path))
+        return cls.model_validate(data, context=SectionPlace(tree, path))
     except ValidationError as error:
         raise _explained(error.errors(include_url=False), tree, path) from error
 
 
-class Place:
+class SectionPlace:
     """Where a section stands, for validators that read on by themselves."""
 
     def __init__(self, tree: Tree, path: Path) -> None:
@@ -63,7 +63,7 @@ def _explained(errors: list[ErrorDetails], tree: Tree, base: Path) -> ConfigErro
     # A misspelt key explains the errors that follow from it.
     first = next((e for e in errors if e["type"] == "unknown_key"), errors[0])
     path = _present(tree, base, first["loc"])
-    context: Mapping[str, Any] = first.get("ctx", {})
+    context: PlainMapping = first.get("ctx", {})
     match first["type"]:
         case "unknown_key":
             key, known = str(context["key"]), list(context["known"])
@@ -159,7 +159,7 @@ def _at(data: Any, path: Path) -> Any:
     return data
 
 
-def _expected(kind: str, error: ErrorDetails, context: Mapping[str, Any]) -> str:
+def _expected(kind: str, error: ErrorDetails, context: PlainMapping) -> str:
     if kind == "expected":
         return str(context["expected"])
     if kind == "literal_error":

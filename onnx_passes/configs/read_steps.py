@@ -24,6 +24,7 @@ from onnx_passes.configs.steps import (
 from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.configs.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError
+from onnx_passes.plain import PlainDict
 
 _FORMS = (
     "a step is a pass name, {pass: {option: value}}, {group: [...], repeat: fixpoint}, "
@@ -83,7 +84,7 @@ def _from_text(text: str, tree: Tree, path: Path) -> list[Step]:
     return parse_pipeline(text, Source(span.place, text, is_file=False))
 
 
-def _from_mapping(item: dict[str, Any], tree: Tree, path: Path) -> Step:
+def _from_mapping(item: PlainDict, tree: Tree, path: Path) -> Step:
     if "group" in item:
         return _group(item, tree, path)
     if "checkpoint" in item:
@@ -116,7 +117,7 @@ def _from_mapping(item: dict[str, Any], tree: Tree, path: Path) -> Step:
     return PassUse(name, options, use.on_failure, use.tolerance, places)
 
 
-def _group(item: dict[str, Any], tree: Tree, path: Path) -> Group:
+def _group(item: PlainDict, tree: Tree, path: Path) -> Group:
     rest = {key: value for key, value in item.items() if key != "group"}
     settings = checked(GroupSettings, rest, tree, path)
     steps = read_steps(item["group"], tree, (*path, "group"))
@@ -127,7 +128,7 @@ def _group(item: dict[str, Any], tree: Tree, path: Path) -> Group:
     return Group(steps, settings.name or default, settings.repeat, settings.limit, places)
 
 
-def _checkpoint(item: dict[str, Any], tree: Tree, path: Path) -> Checkpoint:
+def _checkpoint(item: PlainDict, tree: Tree, path: Path) -> Checkpoint:
     at = (*path, "checkpoint")
     for key in item:
         if key != "checkpoint":

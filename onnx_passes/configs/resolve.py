@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
 from onnx_passes.configs.imports import import_modules
 from onnx_passes.configs.load import shipped_configs
 from onnx_passes.configs.problems import located
-from onnx_passes.configs.resolved import CheckpointStep as CheckpointStep
-from onnx_passes.configs.resolved import GroupStep as GroupStep
-from onnx_passes.configs.resolved import PassStep as PassStep
-from onnx_passes.configs.resolved import ResolvedPipeline as ResolvedPipeline
-from onnx_passes.configs.resolved import ResolvedStep as ResolvedStep
-from onnx_passes.configs.resolved import format_pipeline as format_pipeline
+from onnx_passes.configs.resolved import (
+    CheckpointStep,
+    GroupStep,
+    PassStep,
+    ResolvedPipeline,
+    ResolvedStep,
+)
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Checkpoint, Group, Places, Step
 from onnx_passes.configs.text import parse_pipeline
@@ -26,6 +26,7 @@ from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.options import option_fields, validate_options
 from onnx_passes.passes.seed_names import is_for_seed
+from onnx_passes.plain import PlainDict, PlainMapping
 
 _SECTIONS = {
     "convert-layouts": "layouts",
@@ -82,7 +83,7 @@ def _check_waived(name: str, where: str | None, scope: registry.Scope) -> None:
 
 def resolve_steps(
     steps: Sequence[Step],
-    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    defaults: Mapping[str, PlainMapping] | None = None,
     scope: registry.Scope = registry.LIBRARY,
 ) -> tuple[ResolvedStep, ...]:
     """Look up the passes of some steps.
@@ -100,9 +101,9 @@ def read_pipeline(text: str) -> ResolvedPipeline:
     return ResolvedPipeline(resolve_steps(parse_pipeline(text)))
 
 
-def _section(config: PipelineConfig, name: str, key: str) -> Mapping[str, Any]:
+def _section(config: PipelineConfig, name: str, key: str) -> PlainMapping:
     """Return the default options of a pass that has a section of its own."""
-    options: dict[str, Any] = getattr(config, key)
+    options: PlainDict = getattr(config, key)
     if options:
         (cls,) = registry.lookup(name, where=config.where(key))
         places = Places.of(config.span(key), config.tree, (key,))
@@ -111,7 +112,7 @@ def _section(config: PipelineConfig, name: str, key: str) -> Mapping[str, Any]:
 
 
 def _resolve(
-    step: Step, defaults: Mapping[str, Mapping[str, Any]], scope: registry.Scope
+    step: Step, defaults: Mapping[str, PlainMapping], scope: registry.Scope
 ) -> list[ResolvedStep]:
     where = located(step.places.name)
     if isinstance(step, Checkpoint):
@@ -150,13 +151,11 @@ def _resolve(
     ]
 
 
-def _defaults(cls: type[Pass], defaults: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _defaults(cls: type[Pass], defaults: Mapping[str, PlainMapping]) -> PlainMapping:
     return defaults.get(cls.name, {}) if is_shipped(cls) else {}
 
 
-def _validated(
-    cls: type[Pass], options: Mapping[str, Any], places: Places
-) -> Mapping[str, Any]:
+def _validated(cls: type[Pass], options: PlainMapping, places: Places) -> PlainMapping:
     try:
         return validate_options(cls, options)
     except OptionError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -16,6 +16,7 @@ from onnx_passes.errors import ConfigError, OnnxPassesError, PassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.options import option_fields, plain_defaults
+from onnx_passes.plain import PlainDict, PlainMapping
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class PassStep:
     """
 
     cls: type[Pass]
-    options: Mapping[str, Any]
+    options: PlainMapping
     on_failure: Policy | None = None
     tolerance: OutputTolerance | None = None
     where: str | None = field(default=None, compare=False, repr=False)
@@ -41,7 +42,7 @@ class PassStep:
         """The pass and its options, as they read in a pipeline text."""
         return format_steps([_unresolved(self)])
 
-    def make(self, config: dict[str, Any], state: dict[str, Any]) -> Pass:
+    def make(self, config: PlainDict, state: PlainDict) -> Pass:
         """Create the pass.
 
         Args:
@@ -133,7 +134,7 @@ def _unresolved(step: ResolvedStep) -> Step:
     )
 
 
-def _plain_options(step: PassStep) -> dict[str, Any]:
+def _plain_options(step: PassStep) -> PlainDict:
     """Return the options that differ from their defaults, as YAML would hold them."""
     if step.options == plain_defaults(step.cls):
         return {}
@@ -144,7 +145,7 @@ def _plain_options(step: PassStep) -> dict[str, Any]:
         or step.options[key] != info.get_default(call_default_factory=True)
     }
     try:
-        values: dict[str, Any] = to_jsonable_python(
+        values: PlainDict = to_jsonable_python(
             {key: step.options[key] for key in step.options if key in changed},
             inf_nan_mode="constants",
         )

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Strict, WithJsonSchema
 from onnx_passes.configs.field_types import PathOrFalse
 from onnx_passes.configs.section import Section, wrong
 from onnx_passes.passes.options import Size
+from onnx_passes.plain import PlainDict
 
 
 class OnnxRuntime(Section):
@@ -24,7 +25,7 @@ class OnnxRuntime(Section):
         default=False, description="Whether every intermediate value is recorded."
     )
 
-    def engine_options(self) -> dict[str, Any]:
+    def engine_options(self) -> PlainDict:
         """Return the options as the engine has them, whose provider is the first."""
         options = dict(self.model_extra or {})
         if self.providers:
@@ -33,8 +34,8 @@ class OnnxRuntime(Section):
         return options
 
 
-def _providers(value: list[Any]) -> list[tuple[str, dict[str, Any]]]:
-    result: list[tuple[str, dict[str, Any]]] = []
+def _providers(value: list[Any]) -> list[tuple[str, PlainDict]]:
+    result: list[tuple[str, PlainDict]] = []
     for item in value:
         match item:
             case str() as name:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, Valida
 
 from onnx_passes.configs import yaml_tree
 from onnx_passes.configs.field_types import Policy, When
-from onnx_passes.configs.problems import Place, described, located
+from onnx_passes.configs.problems import SectionPlace, described, located
 from onnx_passes.configs.read_steps import read_steps
 from onnx_passes.configs.run_sections import Limits, Logging, OnnxRuntime, Save
 from onnx_passes.configs.section import Section, wrong
@@ -25,6 +24,7 @@ from onnx_passes.configs.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.seed_names import is_for_seed
+from onnx_passes.plain import PlainDict, PlainMapping
 
 WHEN: tuple[When, ...] = ("each", "checkpoint", "end")
 
@@ -41,7 +41,7 @@ class EngineUse:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: PlainMapping = field(default_factory=dict)
     when: When = "each"
     places: Places = field(default_factory=Places, compare=False, repr=False)
 
@@ -54,7 +54,7 @@ DEFAULT_ENGINES = (
 
 
 def _place(info: ValidationInfo, key: str) -> tuple[Tree, yaml_tree.Path]:
-    if isinstance(info.context, Place):
+    if isinstance(info.context, SectionPlace):
         return info.context.tree, (*info.context.path, key)
     return Tree(), (key,)
 
@@ -188,25 +188,25 @@ class PipelineConfig(Section):
     logging: Logging = Field(
         default_factory=Logging, description="What is printed and kept during a run."
     )
-    model_checker: dict[str, Any] = Field(
+    model_checker: PlainDict = Field(
         default={}, description="Default options of the pass model-checker."
     )
-    shape_inference: dict[str, Any] = Field(
+    shape_inference: PlainDict = Field(
         default={}, description="Default options of the pass shape-inference."
     )
-    layouts: dict[str, Any] = Field(
+    layouts: PlainDict = Field(
         default={}, description="Default options of the pass convert-layouts: inp and out."
     )
-    infer_thresholds: dict[str, Any] = Field(
+    infer_thresholds: PlainDict = Field(
         default={}, description="Default options of the pass infer-thresholds, such as max."
     )
-    fold_constants: dict[str, Any] = Field(
+    fold_constants: PlainDict = Field(
         default={}, description="Read by passes of the seed system's own, and by none here."
     )
-    lift_constants: dict[str, Any] = Field(
+    lift_constants: PlainDict = Field(
         default={}, description="Read by passes of the seed system's own, and by none here."
     )
-    deduplicate_initializers: dict[str, Any] = Field(
+    deduplicate_initializers: PlainDict = Field(
         default={}, description="Read by passes of the seed system's own, and by none here."
     )
     limits: Limits = Field(default_factory=Limits, description="Where a run stops by itself.")
@@ -240,7 +240,7 @@ class PipelineConfig(Section):
     tune: TuneSection = Field(
         default_factory=TuneSection, description="What 'onnx-passes tune' looks for."
     )
-    extra: dict[str, Any] = Field(
+    extra: PlainDict = Field(
         default={},
         description="Data for your own passes, each key a key of their 'self.config'.",
     )
@@ -283,7 +283,7 @@ class PipelineConfig(Section):
         """Return an excerpt of the value at ``path``, or of the nearest around it."""
         return located(self.span(*path))
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> PlainDict:
         """Return a copy of the file as plain data: the ``self.config`` of passes."""
-        data: dict[str, Any] = copy.deepcopy(self._tree.data) or {}
+        data: PlainDict = copy.deepcopy(self._tree.data) or {}
         return {**data, **copy.deepcopy(self.extra)}

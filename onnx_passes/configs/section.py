@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+from onnx_passes.plain import PlainDict
+
 
 def wrong(expected: str) -> PydanticCustomError:
     """Return an error that says what was expected; the loader adds what was given."""
@@ -33,7 +35,7 @@ class Section(BaseModel):
             return data
         fields = [field.alias or name for name, field in cls.model_fields.items()]
         known = [*fields, *cls.also]
-        given: dict[str, Any] = {}
+        given: PlainDict = {}
         for key, value in data.items():
             name = str(cls.also.get(key, key))
             if name not in fields and cls.model_config.get("extra") == "forbid":

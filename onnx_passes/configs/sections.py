@@ -30,9 +30,6 @@ from onnx_passes.configs.field_types import (
     Truth,
     Whole,
 )
-from onnx_passes.configs.field_types import Policy as Policy
-from onnx_passes.configs.field_types import When as When
-from onnx_passes.configs.run_sections import Logging as Logging
 from onnx_passes.configs.section import Section, wrong
 from onnx_passes.passes.options import Size
 

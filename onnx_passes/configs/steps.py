@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, Strict
 
@@ -13,6 +13,7 @@ from onnx_passes.configs.section import Section
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.configs.source import Span
 from onnx_passes.configs.yaml_tree import Path, Tree
+from onnx_passes.plain import PlainMapping
 
 Repeat = Literal["once", "fixpoint"]
 
@@ -72,7 +73,7 @@ class PassUse:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: PlainMapping = field(default_factory=dict)
     on_failure: Policy | None = None
     tolerance: OutputTolerance | None = None
     places: Places = field(default_factory=Places, compare=False, repr=False)

@@ -17,6 +17,7 @@ import yaml
 from onnx_passes.configs.source import Source, Span
 from onnx_passes.configs.yaml_nodes import MAX_DEPTH, TAG, Frame, compose, too_deep
 from onnx_passes.errors import ConfigError
+from onnx_passes.plain import PlainDict
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -139,8 +140,8 @@ class _Builder:
         self.tree.keys[path] = self.span(node)
         return self.build(node, path, depth + 1)
 
-    def mapping(self, node: yaml.MappingNode, path: Path, depth: int) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def mapping(self, node: yaml.MappingNode, path: Path, depth: int) -> PlainDict:
+        result: PlainDict = {}
         first: dict[str, int] = {}
         merged: list[yaml.Node] = []
         for key_node, value_node in node.value:
@@ -165,9 +166,7 @@ class _Builder:
                 self.merge(result, mapping_node, path, depth)
         return result
 
-    def merge(
-        self, result: dict[str, Any], node: yaml.MappingNode, path: Path, depth: int
-    ) -> None:
+    def merge(self, result: PlainDict, node: yaml.MappingNode, path: Path, depth: int) -> None:
         """Add the keys of a ``<<`` that the mapping does not give itself."""
         other = _Builder(self.frame)
         other.nodes = self.nodes

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, overload
@@ -28,6 +28,7 @@ from onnx_passes.errors import (
     UnknownMetricError,
     VerificationError,
 )
+from onnx_passes.plain import PlainMapping
 
 Function: TypeAlias = Callable[[list[Array], list[Array]], float]
 Expects: TypeAlias = Literal["reference", "labels", "either"]
@@ -131,7 +132,7 @@ def _fits(given: Sequence[Sequence[Array]], original: Sequence[Sequence[Array]])
 
 _COMBINE: dict[str, Callable[[list[float]], float]] = {"max": max, "min": min, "sum": sum}
 _METRICS: dict[str, RegisteredMetric] = {}
-_NAMESPACES: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
+_NAMESPACES: list[tuple[PlainMapping, PlainMapping]] = []
 
 
 @overload
@@ -168,7 +169,7 @@ def register(
     return decorate
 
 
-def watch_namespace(names: Mapping[str, Any]) -> None:
+def watch_namespace(names: PlainMapping) -> None:
     """Find what is put into a namespace from now on, as metrics of their names.
 
     Such a metric is held against what the user gives under ``reference.outputs``, and has the

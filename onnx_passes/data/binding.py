@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.contracts.elements import Array, dtype_name, shape_text
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources.part import Columns
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.interface import did_you_mean
 
 LABELS = ("label", "labels", "target", "targets", "class", "cls", "y")
@@ -38,12 +39,12 @@ class Binding:
     batch: int
     fixed: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return asdict(self)
 
 
-def bind(spec: DataSpec, interface: Interface, first: Columns) -> Binding:
+def bind(spec: DataSpec, interface: DataInterface, first: Columns) -> Binding:
     """Decide how the columns of a data set feed a model.
 
     Args:
@@ -78,7 +79,7 @@ def bind(spec: DataSpec, interface: Interface, first: Columns) -> Binding:
     return Binding(columns, labels, stacked, batch, fixed)
 
 
-def _labels(spec: DataSpec, interface: Interface, first: Columns) -> str | None:
+def _labels(spec: DataSpec, interface: DataInterface, first: Columns) -> str | None:
     if spec.labels is not None:
         if spec.labels not in first:
             raise ReferenceDataError(
@@ -90,7 +91,7 @@ def _labels(spec: DataSpec, interface: Interface, first: Columns) -> str | None:
     return next((name for name in LABELS if name in first and name not in fed), None)
 
 
-def _inputs(spec: DataSpec, interface: Interface, columns: list[str]) -> dict[str, str]:
+def _inputs(spec: DataSpec, interface: DataInterface, columns: list[str]) -> dict[str, str]:
     for name, column in spec.columns.items():
         if name not in interface.names:
             raise ReferenceDataError(
@@ -138,7 +139,7 @@ def _stacked(
 
 
 def _batch(
-    spec: DataSpec, interface: Interface, columns: Mapping[str, str]
+    spec: DataSpec, interface: DataInterface, columns: Mapping[str, str]
 ) -> tuple[int, bool]:
     sizes: dict[int, str] = {}
     for name in columns:
@@ -166,7 +167,7 @@ def _batch(
 def check_column(
     name: str,
     values: Any,
-    interface: Interface,
+    interface: DataInterface,
     binding: Binding,
     names: Any,
     *,

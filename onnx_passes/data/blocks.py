@@ -22,7 +22,7 @@ IN_TURN = 16
 """Batches that one model runs on before the next model does."""
 
 
-class _Slot(NamedTuple):
+class _OutputSlot(NamedTuple):
     """Where an output of a batch goes.
 
     Attributes:
@@ -36,7 +36,7 @@ class _Slot(NamedTuple):
     samples: Array
 
 
-class Blocks:
+class OutputBlocks:
     """Collects outputs, and measures them when there are enough.
 
     Outputs are copied soon. ONNX Runtime's allocator gets slower with each result that is
@@ -49,7 +49,7 @@ class Blocks:
 
     def __init__(self, states: Sequence[PairState], shard: Shard) -> None:
         self._states, self._shard = states, shard
-        self._runs: list[dict[str, _Slot]] = []
+        self._runs: list[dict[str, _OutputSlot]] = []
         self._label: object = None
         self._start = self._stop = self._end = 0
 
@@ -137,7 +137,7 @@ class Blocks:
             self._label = label.dtype, label.shape
         self._runs = [
             {
-                name: _Slot(
+                name: _OutputSlot(
                     v.dtype, v.shape, np.empty((self._end - self._start, *shape), v.dtype)
                 )
                 for name, (v, shape) in run.items()

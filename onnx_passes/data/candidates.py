@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -15,24 +14,25 @@ from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.fleet import Fleet
-from onnx_passes.data.job import EngineChoice, Feeder, Job, ModelFile, RunSpec
-from onnx_passes.data.plan import IncompleteDataError, Plan
-from onnx_passes.data.result import Result
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
+from onnx_passes.data.plan import IncompleteDataError, ShardPlan
+from onnx_passes.data.result import DataResult
+from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
+from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.base import Engine
 from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.checks import UNKNOWN, EngineCheck, PassCheck
-from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck
+from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
 from onnx_passes.verify.region import is_constant_node
 
 
 @dataclass
-class WholeData:
+class DataCandidates:
     """Runs candidates over a data set.
 
     What a candidate reads from inside of the model is computed from the data, batch by batch,
@@ -50,10 +50,10 @@ class WholeData:
     """
 
     model: ir.Model
-    plan: Plan
+    plan: ShardPlan
     measures: Measures
     executor: Executor
-    store: Store
+    store: CandidateStore
     boundary: Boundary
     right: EngineChoice
     allow_mixed: bool = False
@@ -71,10 +71,10 @@ class WholeData:
 
     def compare(
         self,
-        expected: tuple[ir.Model | Candidate, EngineChoice],
-        actual: tuple[ir.Model | Candidate, EngineChoice],
-        bad: Callable[[str, str], Outcome],
-    ) -> Outcome:
+        expected: tuple[ir.Model | SmallerModel, EngineChoice],
+        actual: tuple[ir.Model | SmallerModel, EngineChoice],
+        bad: Callable[[str, str], CheckOutcome],
+    ) -> CheckOutcome:
         """Compare two models over the data.
 
         Args:
@@ -98,18 +98,18 @@ class WholeData:
             return bad("differs", _told(result, pair["found"]))
         reasons = [entry["reason"] for entry in (*counts["left_out"], *counts["broken"])]
         if not reasons:
-            return Outcome(Status.GOOD)
+            return CheckOutcome(Status.GOOD)
         if counts["broken"] or self._run(expected).data["counts"]["left_out"]:
             why = f"a part of the data set could not be evaluated: {reasons[0]}"
             if _size(_model(expected[0])) == _size(self.model):
                 raise IncompleteDataError(
                     why, help="mend that part, or leave it out of the data"
                 )
-            return Outcome(Status.UNJUDGED, why)
+            return CheckOutcome(Status.UNJUDGED, why)
         # What is right has run on all of the data.
         return bad("does not run", f"does not run on all of the data: {reasons[0]}")
 
-    def _run(self, *pairs: tuple[ir.Model | Candidate, EngineChoice]) -> Result:
+    def _run(self, *pairs: tuple[ir.Model | SmallerModel, EngineChoice]) -> DataResult:
         with ExitStack() as stack:
             written: dict[int, int] = {}
             models: list[ModelFile] = []
@@ -130,10 +130,10 @@ class WholeData:
                 fed = tuple(n for n in reads if n in self.plan.binding.columns)
                 feeder = Feeder(feeder.model, feeder.engine, fed, feeder.gives)
             measures = self._measures(_model(pairs[0][0]))
-            job = Job(self.plan, tuple(models), tuple(runs), measures, (), feeder)
+            job = DataJob(self.plan, tuple(models), tuple(runs), measures, (), feeder)
             return evaluate(
                 job,
-                Rule(first=True),
+                Demand(first=True),
                 self.executor,
                 accept=Fleet(job, allow_mixed=self.allow_mixed).accept,
             )
@@ -169,7 +169,7 @@ class WholeData:
 
 
 @dataclass
-class EngineDataCheck(EngineCheck):
+class EngineDataCheck(RunCheck):
     """An engine against another over a whole data set.
 
     Attributes:
@@ -177,7 +177,7 @@ class EngineDataCheck(EngineCheck):
         choices: The engine that is right, and the one in doubt.
     """
 
-    data: WholeData = field(kw_only=True)
+    data: DataCandidates = field(kw_only=True)
     choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class EngineDataCheck(EngineCheck):
         """The engines, the data and its limits."""
         return f"{super().text} over {self.data.text}"
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the candidate on both engines over the data.
 
         Args:
@@ -202,7 +202,7 @@ class EngineDataCheck(EngineCheck):
         del number
         assert not isinstance(self.against, Boundary | None), "there are two engines"
         if (why := _refused(self.against, candidate.model)) is not None:
-            return Outcome(Status.UNJUDGED, f"the other engine: {_line(why.message)}")
+            return CheckOutcome(Status.UNJUDGED, f"the other engine: {_line(why.message)}")
         if (why := _refused(self.engine, candidate.model)) is not None:
             return self.bad(why.code, _line(why.message))
         right, doubted = self.choices
@@ -218,7 +218,7 @@ class PassDataCheck(PassCheck):
         choice: The engine that both models run on.
     """
 
-    data: WholeData = field(kw_only=True)
+    data: DataCandidates = field(kw_only=True)
     choice: EngineChoice = field(kw_only=True)
 
     def __post_init__(self) -> None:
@@ -230,14 +230,14 @@ class PassDataCheck(PassCheck):
         """The passes, the data and its limits."""
         return f"{super().text} over {self.data.text}"
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Apply the passes to a copy, and compare over the data.
 
         Args:
             candidate: The model to judge.
             number: Its number in the search.
         """
-        outcome = super().judge(Candidate(candidate.model, lambda: None), number)
+        outcome = super().judge(SmallerModel(candidate.model, lambda: None), number)
         if outcome != UNKNOWN:  # they raise, or break it, whatever the data
             return outcome
         after = copy_model(candidate.model)
@@ -246,8 +246,8 @@ class PassDataCheck(PassCheck):
         return self.data.compare((candidate, self.choice), (after, self.choice), self.bad)
 
 
-def _model(model: ir.Model | Candidate) -> ir.Model:
-    return model.model if isinstance(model, Candidate) else model
+def _model(model: ir.Model | SmallerModel) -> ir.Model:
+    return model.model if isinstance(model, SmallerModel) else model
 
 
 def _size(model: ir.Model) -> int:
@@ -265,7 +265,7 @@ def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
         return error
 
 
-def _told(result: Result, found: Mapping[str, Any]) -> str:
+def _told(result: DataResult, found: PlainMapping) -> str:
     counts = result.data["counts"]
     bad = [(n, o) for n, o in found["outputs"].items() if o["failing_samples"]]
     if not bad:

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_passes.contracts.elements import Array
 from onnx_passes.data.binding import check_column
 from onnx_passes.data.order import Order
-from onnx_passes.data.plan import Plan
+from onnx_passes.data.plan import ShardPlan
 from onnx_passes.data.shard import Shard
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.function import as_sample
@@ -57,7 +57,7 @@ class DataSet:
         plan: The plan.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ShardPlan) -> None:
         self.plan = plan
         self._order = Order(plan.total, plan.spec.shuffle)
         self._starts = np.cumsum([0, *(part.count for part in plan.parts)])

@@ -8,15 +8,14 @@ import json
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.blocks import Blocks
+from onnx_passes.data.blocks import OutputBlocks
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.job import Feeder, Job, ModelFile, RunSpec
+from onnx_passes.data.job import DataJob, Feeder, ModelFile, RunSpec
 from onnx_passes.data.machine import machine
 from onnx_passes.errors import (
     EngineCrashedError,
@@ -25,6 +24,7 @@ from onnx_passes.errors import (
     OnnxPassesError,
 )
 from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Feeds, Session
 
 PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
@@ -66,7 +66,7 @@ class Sessions:
             old.close()
         return session
 
-    def keep(self, job: Job) -> None:
+    def keep(self, job: DataJob) -> None:
         """Free the sessions that a job does not use."""
         used = {_key(job.models[run.model], run) for run in job.runs}
         for key in self._open.keys() - used:
@@ -90,7 +90,7 @@ class Evaluator:
         sessions: The sessions of this process.
     """
 
-    def __init__(self, job: Job, sessions: Sessions) -> None:
+    def __init__(self, job: DataJob, sessions: Sessions) -> None:
         self.job, self._sessions = job, sessions
         for module in job.imports:
             importlib.import_module(module)
@@ -105,7 +105,7 @@ class Evaluator:
         for run in self.job.runs:
             self._sessions.get(self.job.models[run.model], run)
 
-    def shard(self, number: int) -> dict[str, Any]:
+    def shard(self, number: int) -> PlainDict:
         """Evaluate a shard.
 
         Args:
@@ -116,7 +116,7 @@ class Evaluator:
             why there is none; beside it what is not part of the result.
         """
         start, used = time.perf_counter(), time.process_time()
-        found: dict[str, Any] = {"shard": number}
+        found: PlainDict = {"shard": number}
         try:
             found["pairs"] = self._pairs(number)
         except (OnnxPassesError, MemoryError, OSError) as error:
@@ -129,12 +129,12 @@ class Evaluator:
         found["worker"] = {"pid": os.getpid(), "cpu": machine()["digest"]}
         return found
 
-    def _pairs(self, number: int) -> list[dict[str, Any]]:
+    def _pairs(self, number: int) -> list[PlainDict]:
         job = self.job
         states = [PairState(job.measures) for _ in job.candidates]
         sessions = [self._sessions.get(job.models[run.model], run) for run in job.runs]
         shard = self._data.shard(number)
-        blocks = Blocks(states, shard)
+        blocks = OutputBlocks(states, shard)
         for part in shard.batches(lambda: blocks.many):
             feeds = part.feeds if job.feeder is None else self._inner(job.feeder, part.feeds)
             blocks.add(part, [[session.run(f) for f in feeds] for session in sessions])
@@ -168,7 +168,7 @@ _evaluators: OrderedDict[str, Evaluator] = OrderedDict()
 def forget_others(text: str) -> None:
     """Free what this process holds for other jobs than one, given as JSON."""
     _evaluators.clear()
-    _sessions.keep(Job.from_json(json.loads(text)))
+    _sessions.keep(DataJob.from_json(json.loads(text)))
 
 
 def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
@@ -181,8 +181,8 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
     """
     key = f"{digest} {folder}"
     if key not in _evaluators:
-        data: Mapping[str, Any] = json.loads(text)
-        job = Job.from_json(data)
+        data: PlainMapping = json.loads(text)
+        job = DataJob.from_json(data)
         if folder is not None:
             job = moved(job, Path(folder))
         _evaluators[key] = Evaluator(job, _sessions)
@@ -197,7 +197,7 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
     return _evaluators[key]
 
 
-def moved(job: Job, folder: Path) -> Job:
+def moved(job: DataJob, folder: Path) -> DataJob:
     """Return a job whose models are in folders of their digests.
 
     Args:
@@ -208,4 +208,4 @@ def moved(job: Job, folder: Path) -> Job:
         ModelFile(m.name, str(folder / m.digest / m.files[0]), m.digest, m.files)
         for m in job.models
     )
-    return Job(job.plan, models, job.runs, job.measures, job.imports)
+    return DataJob(job.plan, models, job.runs, job.measures, job.imports)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import UsageError
 from onnx_passes.model.contents import all_nodes
 from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict
 
 _MARKS = ("QLinear", "Integer", "QuantizeLinear")
 
@@ -27,13 +26,13 @@ class Fleet:
         allow_mixed: Whether results of different processors may be joined for 8-bit models.
     """
 
-    def __init__(self, job: Job, *, allow_mixed: bool) -> None:
+    def __init__(self, job: DataJob, *, allow_mixed: bool) -> None:
         self._allow = allow_mixed
         self._first: str | None = None
         self._mixed = False
         self._int8 = any(uses_int8(load_model(model.path).model) for model in job.models)
 
-    def accept(self, outcome: dict[str, Any]) -> None:
+    def accept(self, outcome: PlainDict) -> None:
         """Look at the outcome of a shard.
 
         Raises:

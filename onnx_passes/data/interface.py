@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.plain import PlainDict, PlainMapping
+
 
 @dataclass(frozen=True)
-class Interface:
+class DataInterface:
     """What data must fit.
 
     Attributes:
@@ -42,7 +43,7 @@ class Interface:
         return {n: None if dims is None else len(dims) for n, dims in self.dims.items()}
 
     @classmethod
-    def of(cls, model: ir.Model) -> Interface:
+    def of(cls, model: ir.Model) -> DataInterface:
         """Read it from a model."""
         dims: dict[str, tuple[int | str | None, ...] | None] = {}
         dtypes: dict[str, str | None] = {}
@@ -54,12 +55,12 @@ class Interface:
         optional = tuple(str(v.name) for v in model.graph.inputs if v.is_initializer())
         return cls(dims, dtypes, optional, tuple(str(v.name) for v in model.graph.outputs))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Interface:
+    def from_json(cls, data: PlainMapping) -> DataInterface:
         """Read what :meth:`to_json` returns."""
         dims = {n: None if d is None else tuple(d) for n, d in data["dims"].items()}
         return cls(dims, data["dtypes"], tuple(data["optional"]), tuple(data["outputs"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import Any
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.files import digest
-from onnx_passes.data.plan import Plan
+from onnx_passes.data.plan import ShardPlan
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.engines import engine_from_config
 
@@ -70,7 +71,7 @@ class EngineChoice:
     """
 
     name: str
-    options: Mapping[str, Any]
+    options: PlainMapping
 
     def check_threads(self) -> None:
         """Check that each worker uses as many threads as another.
@@ -126,14 +127,14 @@ class Feeder:
     gives: tuple[str, ...]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Feeder:
+    def from_json(cls, data: PlainMapping) -> Feeder:
         """Read the fields as JSON has them."""
         engine = EngineChoice(**data["engine"])
         return cls(data["model"], engine, tuple(data["reads"]), tuple(data["gives"]))
 
 
 @dataclass(frozen=True)
-class Job:
+class DataJob:
     """Models on engines over a data set. The first run is the reference of the others.
 
     Attributes:
@@ -145,7 +146,7 @@ class Job:
         feeder: How the models are fed if they are parts of another; None if by the data.
     """
 
-    plan: Plan
+    plan: ShardPlan
     models: tuple[ModelFile, ...]
     runs: tuple[RunSpec, ...]
     measures: Measures
@@ -157,7 +158,7 @@ class Job:
         """The runs that are held against the first; that one itself where it is alone."""
         return self.runs[1:] or self.runs
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the job as JSON has it."""
         return {
             "plan": self.plan.to_json(),
@@ -169,7 +170,7 @@ class Job:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Job:
+    def from_json(cls, data: PlainMapping) -> DataJob:
         """Read what :meth:`to_json` returns."""
         runs = tuple(
             RunSpec(run["model"], EngineChoice(**run["engine"]), run["name"])
@@ -181,7 +182,7 @@ class Job:
         )
         feeder = data["feeder"]
         return cls(
-            Plan.from_json(data["plan"]),
+            ShardPlan.from_json(data["plan"]),
             models,
             runs,
             Measures.from_json(data["measures"]),
@@ -192,7 +193,7 @@ class Job:
     @cached_property
     def key(self) -> dict[str, str]:
         """What results depend on, hashed: plan, models, engines, measures."""
-        parts: dict[str, Any] = {
+        parts: PlainDict = {
             "plan": self.plan.digest,
             "models": [model.digest for model in self.models],
             "engines": [[run.model, asdict(run.engine), _version(run)] for run in self.runs],
@@ -208,7 +209,7 @@ class Job:
         return _hash(self.key)
 
 
-def _version(run: RunSpec) -> dict[str, Any]:
+def _version(run: RunSpec) -> PlainDict:
     return dict(run.engine.make().describe())
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, ClassVar, Self
 
-from onnx_passes.data.job import FORMAT, Job
+from onnx_passes.data.job import FORMAT, DataJob
 from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.plain import PlainDict
 
 
 class JournalError(OnnxPassesError):
@@ -44,7 +45,7 @@ class Journal:
         JournalError: It cannot be written.
     """
 
-    def __init__(self, path: Path, job: Job) -> None:
+    def __init__(self, path: Path, job: DataJob) -> None:
         self._path = path
         self._places: dict[int, int] = {}
         try:
@@ -75,7 +76,7 @@ class Journal:
                 help="wait for it, or give another --journal",
             ) from error
 
-    def _read(self, job: Job) -> int:
+    def _read(self, job: DataJob) -> int:
         """Find the outcomes; return where the last whole line ends."""
         self._file.seek(0)
         end = 0
@@ -104,7 +105,7 @@ class Journal:
             f"{self._path} is not a journal of a data set run", help="give another --journal"
         )
 
-    def _check(self, entry: Any, job: Job) -> None:
+    def _check(self, entry: Any, job: DataJob) -> None:
         if not isinstance(entry, dict) or entry.get("journal") != FORMAT:
             raise self._foreign()
         other = [name for name, value in job.key.items() if entry["key"].get(name) != value]
@@ -136,14 +137,14 @@ class Journal:
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self._places))
 
-    def get(self, shard: int) -> dict[str, Any]:
+    def get(self, shard: int) -> PlainDict:
         """Return the outcome of a shard that is in the journal."""
         with open(self._path, "rb") as file:
             file.seek(self._places[shard])
-            outcome: dict[str, Any] = json.loads(file.readline())
+            outcome: PlainDict = json.loads(file.readline())
             return outcome
 
-    def add(self, outcome: dict[str, Any]) -> None:
+    def add(self, outcome: PlainDict) -> None:
         """Write an outcome, and wait until it is on the disk.
 
         Raises:
@@ -153,7 +154,7 @@ class Journal:
         if "error" not in outcome:
             self._places[outcome["shard"]] = end
 
-    def _append(self, entry: dict[str, Any]) -> int:
+    def _append(self, entry: PlainDict) -> int:
         line = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         try:
             end = self._file.seek(0, os.SEEK_END)

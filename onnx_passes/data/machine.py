@@ -6,7 +6,8 @@ import hashlib
 import os
 import platform
 from functools import cache
-from typing import Any
+
+from onnx_passes.plain import PlainDict
 
 _TOLD = (
     "avx",
@@ -22,7 +23,7 @@ _TOLD = (
 
 
 @cache
-def machine() -> dict[str, Any]:
+def machine() -> PlainDict:
     """Return what is known of this machine.
 
     Returns:

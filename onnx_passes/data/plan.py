@@ -6,22 +6,22 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from onnx_passes.data import files
 from onnx_passes.data.binding import Binding, bind, check_column
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
 from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.runs.functions import named_function
 
 
@@ -46,7 +46,7 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShardPlan:
     """A data set whose samples are counted and divided into shards.
 
     It depends on the content of the data alone: not on folders, times or workers.
@@ -63,7 +63,7 @@ class Plan:
     spec: DataSpec
     parts: tuple[PartSpec, ...]
     broken: tuple[Broken, ...]
-    interface: Interface
+    interface: DataInterface
     binding: Binding
     shard: int
 
@@ -99,7 +99,7 @@ class Plan:
         }
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the plan as JSON has it."""
         return {
             "spec": self.spec.to_json(),
@@ -111,19 +111,19 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+    def from_json(cls, data: PlainMapping) -> ShardPlan:
         """Read what :meth:`to_json` returns."""
         return cls(
             DataSpec.from_json(data["spec"]),
             tuple(PartSpec(**part) for part in data["parts"]),
             tuple(Broken(**part) for part in data["broken"]),
-            Interface.from_json(data["interface"]),
+            DataInterface.from_json(data["interface"]),
             Binding(**data["binding"]),
             data["shard"],
         )
 
 
-def make_plan(spec: DataSpec, interface: Interface) -> Plan:
+def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
     """Find the data, count and hash it, and decide how it is fed.
 
     Args:
@@ -166,7 +166,7 @@ def make_plan(spec: DataSpec, interface: Interface) -> Plan:
         check_column(
             name, sample, interface, binding, lambda _: "the first sample", allow_nan=True
         )
-    return Plan(
+    return ShardPlan(
         spec, tuple(parts), tuple(broken), interface, binding, _shard(spec, parts, binding)
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.job import Job
-from onnx_passes.data.rule import Rule, flips_of
+from onnx_passes.data.job import DataJob
+from onnx_passes.data.rule import Demand, flips_of
 from onnx_passes.data.statistics import Interval
 
 
@@ -36,8 +36,8 @@ class Progress:
     @classmethod
     def of(
         cls,
-        job: Job,
-        rule: Rule,
+        job: DataJob,
+        rule: Demand,
         states: list[PairState],
         done: int,
         elapsed: float,

@@ -13,14 +13,15 @@ from onnx_passes.data.accumulators.exact import plain
 from onnx_passes.data.accumulators.metrics import Metrics
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.job import FORMAT, Job
-from onnx_passes.data.rule import EXIT_CODES, Outcome, Rule
+from onnx_passes.data.job import FORMAT, DataJob
+from onnx_passes.data.rule import EXIT_CODES, Demand, RunOutcome
 from onnx_passes.data.statistics import bootstrap
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.plain import PlainDict
 
 
 @dataclass
-class Timing:
+class RunTiming:
     """What is not part of the result: how, where and how fast it was computed.
 
     Attributes:
@@ -44,7 +45,7 @@ class Timing:
     machines: Counter[str] = field(default_factory=Counter)
     started: float = field(default_factory=time.perf_counter)
 
-    def add(self, outcome: dict[str, Any]) -> None:
+    def add(self, outcome: PlainDict) -> None:
         """Add the outcome of a shard."""
         self.busy += float(outcome.get("seconds", 0.0))
         self.processor += float(outcome.get("processor", 0.0))
@@ -53,7 +54,7 @@ class Timing:
         if "worker" in outcome:
             self.machines[str(outcome["worker"].get("cpu", ""))] += 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return {
             "executor": self.executor,
@@ -69,7 +70,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Result:
+class DataResult:
     """What was found.
 
     Attributes:
@@ -78,14 +79,14 @@ class Result:
         job: What was evaluated.
     """
 
-    data: dict[str, Any]
-    timing: Timing
-    job: Job
+    data: PlainDict
+    timing: RunTiming
+    job: DataJob
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """How the run ended."""
-        return Outcome(self.data["outcome"])
+        return RunOutcome(self.data["outcome"])
 
     @property
     def exit_code(self) -> int:
@@ -110,13 +111,13 @@ class Result:
 
 
 def describe(
-    job: Job,
-    rule: Rule,
+    job: DataJob,
+    rule: Demand,
     states: Sequence[PairState],
     groups: Sequence[Sequence[Metrics]],
-    counts: dict[str, Any],
-    timing: Timing,
-) -> Result:
+    counts: PlainDict,
+    timing: RunTiming,
+) -> DataResult:
     """Judge what was added up.
 
     Args:
@@ -128,7 +129,7 @@ def describe(
         timing: What is not part of the result.
     """
     alone = len(job.runs) == 1
-    pairs: list[dict[str, Any]] = []
+    pairs: list[PlainDict] = []
     for place, (run, state) in enumerate(zip(job.candidates, states, strict=True)):
         pairs.append(
             {
@@ -140,9 +141,9 @@ def describe(
                 "bootstrap": _bootstrap([g[place] for g in groups], rule.confidence),
             }
         )
-    outcomes = {Outcome(pair["verdict"]["outcome"]) for pair in pairs}
+    outcomes = {RunOutcome(pair["verdict"]["outcome"]) for pair in pairs}
     outcome = _overall(outcomes, rule, complete=not (counts["left_out"] or counts["broken"]))
-    data: dict[str, Any] = {
+    data: PlainDict = {
         "format": FORMAT,
         "outcome": str(outcome),
         "plan": job.plan.digest,
@@ -155,28 +156,29 @@ def describe(
         "counts": counts,
         "pairs": pairs,
     }
-    result = Result(json.loads(json.dumps(data)), timing, job)
+    result = DataResult(json.loads(json.dumps(data)), timing, job)
     result.data["samples"] = _names(job, result.worst_rows())
     return result
 
 
-def _overall(outcomes: set[Outcome], rule: Rule, *, complete: bool) -> Outcome:
+def _overall(outcomes: set[RunOutcome], rule: Demand, *, complete: bool) -> RunOutcome:
     """Return how the run ends. An element that is too far off is one, whatever is missing."""
     certain = rule.accuracy is None and not rule.metrics
-    if Outcome.FAILED in outcomes and (complete or certain):
-        return Outcome.FAILED
+    if RunOutcome.FAILED in outcomes and (complete or certain):
+        return RunOutcome.FAILED
     if not complete:
-        return Outcome.INCOMPLETE
+        return RunOutcome.INCOMPLETE
     return (
-        Outcome.UNDECIDED
-        if Outcome.UNDECIDED in outcomes
+        RunOutcome.UNDECIDED
+        if RunOutcome.UNDECIDED in outcomes
         else next(
-            (o for o in (Outcome.FAILED, Outcome.PASSED) if o in outcomes), Outcome.UNDECIDED
+            (o for o in (RunOutcome.FAILED, RunOutcome.PASSED) if o in outcomes),
+            RunOutcome.UNDECIDED,
         )
     )
 
 
-def _names(job: Job, rows: Sequence[int]) -> dict[str, str]:
+def _names(job: DataJob, rows: Sequence[int]) -> dict[str, str]:
     """Return the names of samples by number."""
     data = DataSet(job.plan)
     found: dict[str, str] = {}
@@ -188,9 +190,9 @@ def _names(job: Job, rows: Sequence[int]) -> dict[str, str]:
     return found
 
 
-def _bootstrap(groups: Sequence[Metrics], confidence: float) -> dict[str, Any]:
+def _bootstrap(groups: Sequence[Metrics], confidence: float) -> PlainDict:
     """Return the bounds of metrics by resampling groups of shards."""
-    found: dict[str, Any] = {}
+    found: PlainDict = {}
     if not groups:
         return found
     for name in groups[0].states:

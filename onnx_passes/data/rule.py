@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from onnx_passes.data.accumulators.exact import plain
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.statistics import Flips, Interval, clopper_pearson, mcnemar
+from onnx_passes.data.statistics import DecisionFlips, Interval, clopper_pearson, mcnemar
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """How a run over a data set ends."""
 
     PASSED = "passed"
@@ -24,10 +24,10 @@ class Outcome(StrEnum):
 
 
 EXIT_CODES = {
-    Outcome.PASSED: 0,
-    Outcome.FAILED: 1,
-    Outcome.UNDECIDED: 4,
-    Outcome.INCOMPLETE: 5,
+    RunOutcome.PASSED: 0,
+    RunOutcome.FAILED: 1,
+    RunOutcome.UNDECIDED: 4,
+    RunOutcome.INCOMPLETE: 5,
 }
 
 
@@ -60,34 +60,36 @@ class Accuracy:
                 f"the confidence must be from 50 % on and below 100 %: {self.confidence:.4%}"
             )
 
-    def interval(self, flips: Flips) -> Interval:
+    def interval(self, flips: DecisionFlips) -> Interval:
         """Return the drop with its bounds."""
         if self.early:
             return flips.sequence(self.confidence)
         return flips.interval(self.confidence)
 
-    def decide(self, flips: Flips) -> Outcome:
+    def decide(self, flips: DecisionFlips) -> RunOutcome:
         """Return what is known of the drop."""
         if not flips.count:
-            return Outcome.UNDECIDED
+            return RunOutcome.UNDECIDED
         if self.early:
             wanted = -math.log(1 - self.confidence)
             if flips.evidence_below(self.drop) >= wanted:
-                return Outcome.PASSED
+                return RunOutcome.PASSED
             if flips.evidence_above(self.drop) >= wanted:
-                return Outcome.FAILED
-            return Outcome.UNDECIDED
+                return RunOutcome.FAILED
+            return RunOutcome.UNDECIDED
         found = self.interval(flips)
         if found.high <= self.drop:
-            return Outcome.PASSED
-        return Outcome.FAILED if found.low > self.drop else Outcome.UNDECIDED
+            return RunOutcome.PASSED
+        return RunOutcome.FAILED if found.low > self.drop else RunOutcome.UNDECIDED
 
-    def needed(self, flips: Flips) -> int | None:
+    def needed(self, flips: DecisionFlips) -> int | None:
         """Return about how many samples would decide, if shares stay; None for too many."""
         for step in range(1, 4 * _MOST_DOUBLINGS):
             factor = 2 ** (step / 4)
-            more = Flips(*(round(n * factor) for n in (flips.lost, flips.gained, flips.count)))
-            if self.decide(more) is not Outcome.UNDECIDED:
+            more = DecisionFlips(
+                *(round(n * factor) for n in (flips.lost, flips.gained, flips.count))
+            )
+            if self.decide(more) is not RunOutcome.UNDECIDED:
                 return more.count
         return None
 
@@ -97,7 +99,7 @@ _MOST_DOUBLINGS = 20
 
 
 @dataclass(frozen=True)
-class Rule:
+class Demand:
     """What is demanded of each candidate.
 
     Attributes:
@@ -124,30 +126,30 @@ class Rule:
         if not self.early or self.accuracy is None:
             return False
         decided = [self.accuracy.decide(flips_of(state)) for state in states]
-        return Outcome.FAILED in decided or all(d is Outcome.PASSED for d in decided)
+        return RunOutcome.FAILED in decided or all(d is RunOutcome.PASSED for d in decided)
 
-    def judge(self, state: PairState, *, alone: bool) -> dict[str, Any]:
+    def judge(self, state: PairState, *, alone: bool) -> PlainDict:
         """Return the verdict on a candidate as JSON has it, with its numbers and bounds.
 
         Args:
             state: What all samples add up to.
             alone: Whether there is no candidate, but only the reference itself.
         """
-        found: dict[str, Any] = {"statistics": self._statistics(state)}
+        found: PlainDict = {"statistics": self._statistics(state)}
         verdicts = [self._judge_metrics(state, found)] if self.metrics else []
         if self.accuracy is not None:
             verdicts.append(self._judge_accuracy(state, found))
         elif not alone and not self.metrics:
             verdicts.append(self._judge_outputs(state, found))
-        for outcome in (Outcome.FAILED, Outcome.UNDECIDED):
+        for outcome in (RunOutcome.FAILED, RunOutcome.UNDECIDED):
             if outcome in verdicts:
                 return found | {"outcome": str(outcome)}
-        outcome = Outcome.PASSED if state.samples else Outcome.UNDECIDED
+        outcome = RunOutcome.PASSED if state.samples else RunOutcome.UNDECIDED
         return found | {"outcome": str(outcome)}
 
-    def _statistics(self, state: PairState) -> dict[str, Any]:
+    def _statistics(self, state: PairState) -> PlainDict:
         """Return bounds of what is a share of independent samples."""
-        found: dict[str, Any] = {"confidence": self.confidence}
+        found: PlainDict = {"confidence": self.confidence}
         if not state.samples:
             return found
         shares = {"failing_samples": (state.failing, state.samples)}
@@ -163,7 +165,7 @@ class Rule:
             found[name] = asdict(clopper_pearson(hits, count, self.confidence))
         return found
 
-    def _judge_accuracy(self, state: PairState, found: dict[str, Any]) -> Outcome:
+    def _judge_accuracy(self, state: PairState, found: PlainDict) -> RunOutcome:
         assert self.accuracy is not None
         rule, flips = self.accuracy, flips_of(state)
         outcome = rule.decide(flips)
@@ -179,17 +181,17 @@ class Rule:
             "confidence": rule.confidence,
             "early": rule.early,
         }
-        if outcome is Outcome.UNDECIDED and flips.count:
+        if outcome is RunOutcome.UNDECIDED and flips.count:
             found["accuracy"]["samples_needed"] = rule.needed(flips)
         return outcome
 
-    def _judge_outputs(self, state: PairState, found: dict[str, Any]) -> Outcome:
+    def _judge_outputs(self, state: PairState, found: PlainDict) -> RunOutcome:
         found["outputs"] = {"failing_samples": state.failing, "samples": state.samples}
         if state.failing:
-            return Outcome.FAILED
-        return Outcome.PASSED if state.samples else Outcome.UNDECIDED
+            return RunOutcome.FAILED
+        return RunOutcome.PASSED if state.samples else RunOutcome.UNDECIDED
 
-    def _judge_metrics(self, state: PairState, found: dict[str, Any]) -> Outcome:
+    def _judge_metrics(self, state: PairState, found: PlainDict) -> RunOutcome:
         values = state.metrics.finish()
         found["metrics"] = {
             name: {"value": values[name], "low": plain(low), "high": plain(high)}
@@ -198,10 +200,10 @@ class Rule:
         inside = all(
             low <= float(values[name]) <= high for name, (low, high) in self.metrics.items()
         )
-        return Outcome.PASSED if inside else Outcome.FAILED
+        return RunOutcome.PASSED if inside else RunOutcome.FAILED
 
 
-def flips_of(state: PairState) -> Flips:
+def flips_of(state: PairState) -> DecisionFlips:
     """Return the paired decisions of a candidate.
 
     Raises:
@@ -209,7 +211,7 @@ def flips_of(state: PairState) -> Flips:
     """
     classes = state.classes
     if not state.samples:
-        return Flips(0, 0, 0)
+        return DecisionFlips(0, 0, 0)
     if classes is None or not classes.labelled:
         raise UsageError(
             "accuracy is demanded, and the data has no labels for an output of class scores",
@@ -221,4 +223,6 @@ def flips_of(state: PairState) -> Flips:
             f"to {state.samples:,} samples, so that they are not independent",
             help="use a metric with a range instead: --metric NAME=LOW:HIGH",
         )
-    return Flips(classes.paired["only_left"], classes.paired["only_right"], classes.labelled)
+    return DecisionFlips(
+        classes.paired["only_left"], classes.paired["only_right"], classes.labelled
+    )

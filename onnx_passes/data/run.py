@@ -7,18 +7,18 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from onnx_passes.data.accumulators.metrics import Metrics
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.extras import need
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.data.journal import Journal
 from onnx_passes.data.progress import Progress
-from onnx_passes.data.result import Result, Timing, describe
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.result import DataResult, RunTiming, describe
+from onnx_passes.data.rule import Demand
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.plain import PlainDict
 
 ATTEMPTS = 3
 """How often a shard is tried before it is left out."""
@@ -38,18 +38,18 @@ class _State:
     groups: list[list[Metrics]]
     evaluated: int = 0
     merged: int = 0
-    quarantined: list[dict[str, Any]] = field(default_factory=list)
+    quarantined: list[PlainDict] = field(default_factory=list)
 
 
 def evaluate(
-    job: Job,
-    rule: Rule,
+    job: DataJob,
+    rule: Demand,
     executor: Executor,
     *,
     journal: Journal | None = None,
     told: Callable[[Progress], None] | None = None,
-    accept: Callable[[dict[str, Any]], None] | None = None,
-) -> Result:
+    accept: Callable[[PlainDict], None] | None = None,
+) -> DataResult:
     """Evaluate a data set.
 
     The result does not depend on the executor, on the number of its workers, on the order in
@@ -75,12 +75,12 @@ def evaluate(
 class _Evaluation:
     def __init__(
         self,
-        job: Job,
-        rule: Rule,
+        job: DataJob,
+        rule: Demand,
         executor: Executor,
         journal: Journal | None,
         told: Callable[[Progress], None] | None,
-        accept: Callable[[dict[str, Any]], None] | None,
+        accept: Callable[[PlainDict], None] | None,
     ) -> None:
         self.job, self.rule, self.executor, self.journal = job, rule, executor, journal
         self.told, self.accept = told, accept
@@ -93,15 +93,15 @@ class _Evaluation:
                 for _ in range(GROUPS if names else 0)
             ],
         )
-        self.ready: dict[int, dict[str, Any]] = {}
+        self.ready: dict[int, PlainDict] = {}
         self.attempts: dict[int, int] = {}
         self.again: deque[int] = deque()
         self.under_way = 0
         self.next = 0
         self.resumed = 0
-        self.timing = Timing(executor.name)
+        self.timing = RunTiming(executor.name)
 
-    def run(self) -> Result:
+    def run(self) -> DataResult:
         start = time.perf_counter()
         done = self._replay()
         if not done:
@@ -154,7 +154,7 @@ class _Evaluation:
     def _recorded(self) -> bool:
         return self.journal is not None and self.state.merged in self.journal
 
-    def _ahead(self) -> dict[str, Any]:
+    def _ahead(self) -> PlainDict:
         number = self.state.merged
         if number in self.ready:
             return self.ready.pop(number)
@@ -178,7 +178,7 @@ class _Evaluation:
             self.executor.submit(shard)
             self.under_way += 1
 
-    def _take(self, outcome: dict[str, Any]) -> None:
+    def _take(self, outcome: PlainDict) -> None:
         """Accept an outcome, or have its shard tried again."""
         shard = int(outcome["shard"])
         if shard < self.state.merged or shard in self.ready:
@@ -196,7 +196,7 @@ class _Evaluation:
             self.journal.add(_kept(outcome))
         self.ready[shard] = _kept(outcome)
 
-    def _merge(self, outcome: dict[str, Any]) -> None:
+    def _merge(self, outcome: PlainDict) -> None:
         state, shard = self.state, int(outcome["shard"])
         state.merged += 1
         if "error" in outcome:
@@ -219,7 +219,7 @@ class _Evaluation:
             if state.groups:
                 state.groups[shard % GROUPS][place].merge(more.metrics)
 
-    def _counts(self) -> dict[str, Any]:
+    def _counts(self) -> PlainDict:
         plan, state = self.job.plan, self.state
         left_out = sum(entry["stop"] - entry["first"] for entry in state.quarantined)
         used = plan.range(state.merged - 1)[1] if state.merged else 0
@@ -254,7 +254,7 @@ class _Evaluation:
         )
 
 
-def _kept(outcome: dict[str, Any]) -> dict[str, Any]:
+def _kept(outcome: PlainDict) -> PlainDict:
     """Return what of an outcome is part of the result, for the journal."""
     names = ("shard", "samples", "pairs", "error")
     return {name: outcome[name] for name in names if name in outcome}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict, PlainMapping
 
 SHARD_SAMPLES = 8192
 """Samples in a shard, unless the user says; a shard is what one worker evaluates at once."""
@@ -81,12 +81,12 @@ class DataSpec:
                 f"fraction of a data set must be above 0 and at most 1, not {self.fraction:g}"
             )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return asdict(self) | {"sources": list(self.sources)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DataSpec:
+    def from_json(cls, data: PlainMapping) -> DataSpec:
         """Read what :meth:`to_json` returns."""
         return cls(**{**data, "sources": tuple(data["sources"])})
 

@@ -72,7 +72,7 @@ def mcnemar(lost: int, gained: int) -> float:
 
 
 @dataclass(frozen=True)
-class Flips:
+class DecisionFlips:
     """Paired decisions on independent samples.
 
     Attributes:
@@ -121,7 +121,7 @@ class Flips:
 
     def evidence_above(self, limit: float) -> float:
         """Return the logarithm of the evidence that the drop is above a limit."""
-        return Flips(self.gained, self.lost, self.count).evidence_below(-limit)
+        return DecisionFlips(self.gained, self.lost, self.count).evidence_below(-limit)
 
     def _capital(self, bet: float, limit: float) -> float:
         same = self.count - self.lost - self.gained

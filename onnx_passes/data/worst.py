@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.result import Result
+from onnx_passes.data.result import DataResult
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.verify.saved import write_samples
 
@@ -19,7 +19,7 @@ LIST = "samples.json"
 
 
 def save_worst(
-    result: Result, folder: Path, models: Sequence[str | Path] | None = None
+    result: DataResult, folder: Path, models: Sequence[str | Path] | None = None
 ) -> str:
     """Write the worst samples of a run: each as a file of inputs, and a list of them.
 

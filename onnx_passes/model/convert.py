@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import ModelError
 from onnx_passes.model.branches import hand_out
 from onnx_passes.model.formats import LIMIT
@@ -160,7 +160,7 @@ def _dense(sparse: onnx.SparseTensorProto, where: str) -> onnx.TensorProto:
     return result
 
 
-def _spell_out(sparse: onnx.SparseTensorProto) -> np.ndarray[Any, np.dtype[Any]]:
+def _spell_out(sparse: onnx.SparseTensorProto) -> Array:
     shape = tuple(sparse.dims)
     values = numpy_helper.to_array(sparse.values).reshape(-1)
     indices = numpy_helper.to_array(sparse.indices).astype(np.int64)

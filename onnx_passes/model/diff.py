@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +14,7 @@ from onnx_passes.model.align import align, constant_of, operator
 from onnx_passes.model.digest import leaf_key, tensor_digest, value_key
 from onnx_passes.model.equality import explain_difference, structurally_equal
 from onnx_passes.model.text import constant
+from onnx_passes.plain import PlainDict
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -37,7 +38,7 @@ class Difference:
     before: str = ""
     after: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return what ``--json`` prints."""
         return asdict(self)
 

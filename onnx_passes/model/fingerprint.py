@@ -16,8 +16,6 @@ from onnx_passes.model.digest import (
 )
 from onnx_passes.model.walk import graphs_within, topological_order
 
-__all__ = ["canonical_hash", "tensor_digest"]
-
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 

@@ -11,12 +11,13 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import ModelError
 
 _CHUNK = 1 << 24
 
 
-def array_buffer(array: np.ndarray[Any, np.dtype[Any]]) -> memoryview:
+def array_buffer(array: Array) -> memoryview:
     """View an array's elements as little-endian bytes in row-major order."""
     if array.dtype.byteorder == ">" or (
         array.dtype.byteorder == "=" and sys.byteorder == "big" and array.dtype.itemsize > 1

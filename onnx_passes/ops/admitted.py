@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.hints import Hint
 from onnx_passes.ops.use import Use, rule_for

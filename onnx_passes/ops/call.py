@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.ops.hints import Array
 from onnx_passes.ops.primitives import Primitives
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Semantics, Unsupported, scalars
 
@@ -37,7 +37,8 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape."""
-        return self.data.shape
+        shape: tuple[int, ...] = self.data.shape
+        return shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,7 @@ class Call:
             raise Misfit(f"{self.node.op_type} without its input {index}")
         return tensor
 
-    def static(self, index: int) -> npt.NDArray[Any]:
+    def static(self, index: int) -> Array:
         """Return an input whose elements must be known numbers.
 
         Raises:
@@ -211,7 +212,7 @@ class Call:
         return self.semantics.literal(value, dtype)
 
 
-def constant(array: npt.NDArray[Any], dtype: ir.DataType, semantics: Semantics) -> Tensor:
+def constant(array: Array, dtype: ir.DataType, semantics: Semantics) -> Tensor:
     """Return the tensor of known numbers.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import MALFORMED, Unsupported

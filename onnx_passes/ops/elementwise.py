@@ -11,16 +11,13 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Element, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.elementwise_base import Elementwise as Elementwise
-from onnx_passes.ops.elementwise_base import Primitive as Primitive
-from onnx_passes.ops.elementwise_base import ScalarRule
+from onnx_passes.ops.elementwise_base import Primitive, ScalarRule
 from onnx_passes.ops.elementwise_base import Variadic as Variadic
 from onnx_passes.ops.hints import Hint, between
 from onnx_passes.ops.primitives import Primitives
 from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions
 from onnx_passes.ops.unary import NONZERO, POSITIVE
-from onnx_passes.ops.unary import Identity as Identity
-from onnx_passes.ops.unary import Neg as Neg
 from onnx_passes.ops.use import Use
 
 

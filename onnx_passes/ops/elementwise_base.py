@@ -91,7 +91,9 @@ class Elementwise(Operator, abstract=True):
         return [()] * len(operands.node.inputs)
 
     def cost(self, operands: Operands) -> int | None:
-        return operands.made() * operands.counted(self.representatives(operands), self)
+        return operands.made() * operands.counted(
+            self.representatives(operands), self.evaluate
+        )
 
     def admits(self, use: Use) -> Hint | None:
         return dict(self.domain_of).get(use.index)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import MAIN, operator_of
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.hints import Array
 from onnx_passes.ops.randomness import RANDOM
 from onnx_passes.ops.semantics import MALFORMED, Misfit, Semantics, Unsupported, scalars
 
@@ -117,7 +115,7 @@ def _branch(
     return _run(node.attributes[name].as_graph(), dict(known), semantics, opsets)
 
 
-def _array(tensor: ir.TensorProtocol, semantics: Semantics) -> npt.NDArray[Any]:
+def _array(tensor: ir.TensorProtocol, semantics: Semantics) -> Array:
     if tensor.size > semantics.most:
         raise Unsupported(f"a constant of {tensor.size} elements")
     return tensor.numpy()

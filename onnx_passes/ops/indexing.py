@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import Array, Hint, between, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Misfit, Unsupported
@@ -19,23 +17,23 @@ from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below
 
 
-def _wrapped(indices: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+def _wrapped(indices: Array, size: int) -> Array:
     if ((indices < -size) | (indices >= size)).any():
         raise Misfit("an index outside its axis")
     return np.where(indices < 0, indices + size, indices)
 
 
-def _columns(call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+def _columns(call: Call, x: Tensor) -> tuple[Array, ...]:
     """Return the places that the rows of the second operand name, an array by axis."""
     indices = call.static(1).astype(np.int64)
     return tuple(_wrapped(indices[..., k], x.shape[k]) for k in range(indices.shape[-1]))
 
 
-def _grid(call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+def _grid(call: Call, x: Tensor) -> tuple[Array, ...]:
     """Return places that differ from their own in one axis, where the operand names it."""
     indices = call.static(1).astype(np.int64)
     axis = call.axis(0, len(x.shape))
-    grid: list[npt.NDArray[Any]] = list(np.indices(indices.shape))
+    grid: list[Array] = list(np.indices(indices.shape))
     grid[axis] = _wrapped(indices, x.shape[axis])
     return tuple(grid)
 
@@ -114,7 +112,7 @@ class _Scatter(Operator, abstract=True):
     moves = (0, 2)
     algebra = Algebra(monotone={0: 1, 2: 1}, affine=(0, 2))
 
-    def places(self, call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+    def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Tensor:
@@ -129,7 +127,7 @@ class _Scatter(Operator, abstract=True):
 class ScatterND(_Scatter):
     """A copy with the slices written over that rows of indices name."""
 
-    def places(self, call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+    def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         return _columns(call, x)
 
     def admits(self, use: Use) -> Hint | None:
@@ -162,7 +160,7 @@ class ScatterND(_Scatter):
 class ScatterElements(_Scatter):
     """A copy with the elements written over that indices name along an axis."""
 
-    def places(self, call: Call, x: Tensor) -> tuple[npt.NDArray[Any], ...]:
+    def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         found = _grid(call, x)
         if len(set(zip(*(p.flat for p in found), strict=True))) < found[0].size:
             raise Unsupported(f"{self.op_type} that writes to a place twice")

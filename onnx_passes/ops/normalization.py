@@ -54,7 +54,7 @@ class BatchNormalization(Operator):
 
     def cost(self, operands: Operands) -> int | None:
         shapes = [operands.sizes(i) for i in range(len(operands.node.inputs))]
-        return operands.counted(shapes, self)
+        return operands.counted(shapes, self.evaluate)
 
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         channels = tuple(operands.sizes(1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -15,9 +14,6 @@ from onnx_passes.ops.domains.counting import CountingSemantics, blank
 from onnx_passes.ops.domains.interval_ends import Array, Interval, pair
 from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.semantics import Semantics, Unsupported
-
-if TYPE_CHECKING:
-    from onnx_passes.ops.base import Operator
 
 
 @dataclass(frozen=True)
@@ -104,19 +100,21 @@ class Operands:
         """
         return math.prod(_static(self.node.outputs[index]))
 
-    def counted(self, shapes: Sequence[Sequence[int]], operator: Operator) -> int:
+    def counted(
+        self, shapes: Sequence[Sequence[int]], evaluate: Callable[[Call], object]
+    ) -> int:
         """Return the operations on operands of some shapes, by the formula.
 
         Args:
             shapes: Shapes of the operands.
-            operator: The operator whose formula is counted.
+            evaluate: The formula of the operator.
         """
         semantics = CountingSemantics()
         tensors = [
             None if v is None else Tensor(blank(shape), v.dtype or ir.DataType.FLOAT)
             for v, shape in zip(self.node.inputs, shapes, strict=False)
         ]
-        operator.evaluate(Call(self.node, tensors, semantics, self.opset))
+        evaluate(Call(self.node, tensors, semantics, self.opset))
         return semantics.count
 
     def call(self, *tensors: Tensor | None, semantics: Semantics | None = None) -> Call:

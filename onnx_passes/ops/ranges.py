@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import Operator, operator_of
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval, fitted, of_type, pair

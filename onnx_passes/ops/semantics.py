@@ -13,13 +13,14 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
+
+from onnx_passes.ops.hints import Array
 
 Scalar: TypeAlias = Any
 """A scalar of some arithmetic; opaque to the evaluator."""
 
-Elements: TypeAlias = npt.NDArray[Any]
+Elements: TypeAlias = Array
 """Scalars in an array: of objects, or in an arithmetic's own array type."""
 
 
@@ -146,7 +147,7 @@ class Semantics(abc.ABC):
         """Return the bounds that Clip takes where none are given; None clips nothing."""
         return None, None
 
-    def constant(self, array: npt.NDArray[Any], dtype: ir.DataType) -> Elements:
+    def constant(self, array: Array, dtype: ir.DataType) -> Elements:
         """Return the scalars of an array of numbers.
 
         Args:
@@ -156,7 +157,7 @@ class Semantics(abc.ABC):
         values = [self.literal(as_number(v), dtype) for v in array.reshape(-1)]
         return scalars(values, array.shape)
 
-    def numbers(self, data: Elements, dtype: ir.DataType) -> npt.NDArray[Any] | None:
+    def numbers(self, data: Elements, dtype: ir.DataType) -> Array | None:
         """Return the numbers that scalars are, or None where one depends on unknowns.
 
         Args:

@@ -8,7 +8,9 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
+from onnx_passes.ops.hints import Hint, exactly
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
+from onnx_passes.ops.use import Use, below
 
 
 class STFT(Operator):
@@ -20,6 +22,18 @@ class STFT(Operator):
         if index in (1, 3):
             return Operand((), ir.DataType.INT64, (2 if index == 1 else 4,), constant=True)
         return c.data((1, 8, 1) if index == 0 else (4,))
+
+    def admits(self, use: Use) -> Hint | None:
+        frame = _frame_size(use)
+        if use.index == 3:
+            return None if frame is None else exactly(frame)
+        if use.index != 1:
+            return None
+        # Frames of the output: 1 + (signal - frame) // step.
+        signal, output = use.input_shape(0), use.output_shape()
+        if signal is None or output is None or frame is None or output[1] < 2:
+            return exactly(2)
+        return exactly(max(1, (signal[1] - frame) // (output[1] - 1)))
 
 
 class MelWeightMatrix(Operator):
@@ -36,6 +50,12 @@ class MelWeightMatrix(Operator):
     def options(self, name: str, known: Known) -> Sequence[Any]:
         return (1, 11) if name == "output_datatype" else ()
 
+    def admits(self, use: Use) -> Hint:
+        output = use.output_shape()
+        if output is not None and use.index < 2:
+            return exactly(output[1] if use.index == 0 else 2 * (output[0] - 1))
+        return exactly((8, 16, 8192, 0.0, 4000.0)[use.index])
+
 
 class NegativeLogLikelihoodLoss(Operator):
     """What the right classes lack of probability."""
@@ -50,3 +70,16 @@ class NegativeLogLikelihoodLoss(Operator):
 
     def options(self, name: str, known: Known) -> Sequence[Any]:
         return (None, "none", "sum", "mean") if name == "reduction" else ()
+
+    def admits(self, use: Use) -> Hint | None:
+        return below(use.dimension(0, 1)) if use.index == 1 else None
+
+
+def _frame_size(use: Use) -> int | None:
+    window, output = use.input_shape(2), use.output_shape()
+    if window is not None:
+        return window[0]
+    if output is None:
+        return 4
+    bins = output[2]
+    return 2 * (bins - 1) if use.integer("onesided", 1) else bins

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import onnx_ir as ir
+
+from onnx_passes.plain import PlainMapping
 
 Shape: TypeAlias = tuple[int, ...]
 Known: TypeAlias = Sequence[Shape | None]
@@ -51,7 +53,7 @@ class Choices(Protocol):
     square: int | None
     target: Shape | None
     parts: int | None
-    fixed: Mapping[str, Any]
+    fixed: PlainMapping
 
     @property
     def levels(self) -> ir.DataType:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.hints import Array
 from onnx_passes.ops.semantics import Elements, Misfit, Unsupported
 
 Places = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ class Geometry:
         return wide[..., self.places()]
 
 
-def _flat(axes: Sequence[npt.NDArray[Any]], sizes: Sequence[int]) -> Places:
+def _flat(axes: Sequence[Array], sizes: Sequence[int]) -> Places:
     """Combine indices along axes, by place and offset each, into flat ones."""
     rank, found = len(axes), np.zeros((), np.int64)
     outside = np.zeros((), np.bool_)

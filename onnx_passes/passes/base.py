@@ -1,37 +1,26 @@
-"""The kinds of pass.
+"""The kinds of pass, as their authors import them."""
 
-Every pass is an :class:`onnx_ir.passes.PassBase` and runs inside anyone's
-``ir.passes.PassManager``; in a pipeline of ours it is verified as well. Typed fields of the
-class are its options (see :mod:`onnx_passes.passes.options`).
-"""
-
-from __future__ import annotations
-
-import abc
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
-
-import onnx_ir as ir
 from onnx_ir.passes import FunctionalPass
-from onnxscript.rewriter import MatchResult, RewriteRule
 
-from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
-from onnx_passes.passes.context import PassContext
-from onnx_passes.passes.interface_map import InterfaceMap
-from onnx_passes.passes.naming import pipeline_name
-from onnx_passes.passes.options import validate_options
-
-# onnxscript resolves operators and pattern variables by attribute, which no type checker sees.
-Op: TypeAlias = Any
-Var: TypeAlias = Any
-Value: TypeAlias = ir.Value
-
-ALL: Literal["all"] = "all"
-
-_LIBRARY = "onnx_passes.passes."
+from onnx_passes.passes.kinds import (
+    ALL,
+    Analysis,
+    Annotation,
+    Pass,
+    Transformation,
+    is_shipped,
+)
+from onnx_passes.passes.rewriting import (
+    Op,
+    RewriteRulePass,
+    RewriteRuleSetPass,
+    Rule,
+    Value,
+    Var,
+)
 
 __all__ = [
+    "ALL",
     "Analysis",
     "Annotation",
     "FunctionalPass",
@@ -39,274 +28,9 @@ __all__ = [
     "Pass",
     "RewriteRulePass",
     "RewriteRuleSetPass",
+    "Rule",
     "Transformation",
     "Value",
     "Var",
     "is_shipped",
 ]
-
-
-class Pass(ir.passes.PassBase, abc.ABC):
-    """A named unit of work over a model.
-
-    Class attributes that a subclass may set:
-
-    Attributes:
-        name: Pipeline name, made from the class name.
-        requires: Names of passes whose results must hold before this one runs; the pipeline
-            runs those that do not. (A *method* of this name is onnx-ir's pre-condition.)
-        preserves: Names of passes whose results still hold after this one changed the model;
-            ``"all"`` for every one.
-        precedes: Names of passes that come after this one in a group of both.
-        followed_by: Names of passes that the pipeline runs after this one changed the model.
-        interface_changes: What this pass may change of the model's interface: any of
-            "inputs", "outputs", "types", "dims". Everything else belongs to the user.
-        repeats_itself: Whether what it does depends on the model and its options alone, so
-            that a pipeline need not run it again on a model that it did not change. So it is
-            with the library's passes; one of yours may share state, unless it says so.
-        needed_operators: Domains and operators. The pass does nothing to a model without any
-            of them, so that a pipeline skips it there. Empty if that is not known. Not needed
-            for rewrite passes, whose rules say it; read for passes of the library alone.
-        always_pays: Whether the model costs less, or as much, after each of its rewrites. If
-            not, and a run has an objective, each is measured, and undone unless it pays.
-        example: Options for tests of the pass by itself; needed where one has no default.
-        in_place_of: The library's pass whose name this one has in the pipelines that import
-            it; empty for none. Set when it is registered.
-        tested_on: Kinds of random models (``verify.models.recipe.recipes_on``) that hold what
-            this pass looks for; empty for any. With it, certification asks for 200 models
-            that the pass changes.
-        tested_after: Names of passes that run before this one in tests of it by itself.
-        config: The whole pipeline file as plain data, shared by all passes.
-        state_dict: Free for passes to share things in, one per run.
-        context: What the pipeline passes to the pass, and the pass to the pipeline.
-    """
-
-    name: ClassVar[str] = "pass"
-    preserves: ClassVar[Sequence[str]] = ()
-    precedes: ClassVar[Sequence[str]] = ()
-    followed_by: ClassVar[Sequence[str]] = ()
-    interface_changes: ClassVar[frozenset[str]] = frozenset()
-    repeats_itself: ClassVar[bool] = False
-    needed_operators: ClassVar[frozenset[tuple[str, str]]] = frozenset()
-    always_pays: ClassVar[bool] = True
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    tested_on: ClassVar[Sequence[str]] = ()
-    tested_after: ClassVar[Sequence[str]] = ()
-    required_passes: ClassVar[tuple[str, ...]] = ()
-    in_place_of: ClassVar[str] = ""
-    if TYPE_CHECKING:
-        requires: ClassVar[Any]  # a tuple of names, or onnx-ir's pre-condition method
-
-    def __init__(
-        self,
-        config: dict[str, Any] | None = None,
-        state: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
-        """Create the pass with its options.
-
-        Args:
-            config: The pipeline file as plain data.
-            state: Shared state of the run.
-            **options: Values for the typed fields of the class.
-
-        Raises:
-            OptionError: An option does not exist or has the wrong type.
-        """
-        self.config = {} if config is None else config
-        self.state_dict = {} if state is None else state
-        self.context = PassContext()
-        self.options = validate_options(type(self), options)
-        for key, value in self.options.items():
-            setattr(self, key, value)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.name = pipeline_name(cls.__name__)
-        if "repeats_itself" not in vars(cls):
-            # Not inherited: a subclass of ours elsewhere may do anything.
-            cls.repeats_itself = is_shipped(cls)
-        requires = vars(cls).get("requires")
-        if requires is not None and not callable(requires):
-            # onnx-ir calls `requires` as the pre-condition: keep the names apart from it.
-            cls.required_passes = (requires,) if isinstance(requires, str) else tuple(requires)
-            del cls.requires
-
-    def __call__(
-        self, model_or_result: ir.Model | ir.passes.PassResult, /
-    ) -> ir.passes.PassResult:
-        """Run the pass, and say so in the report if it has the name of another one."""
-        if self.in_place_of:
-            cls = type(self)
-            self.context.notes.append(
-                f"this is {cls.__module__}.{cls.__qualname__}, which the pipeline imports, "
-                f"in place of {self.in_place_of}"
-            )
-        unchanged = False
-        try:
-            result = super().__call__(model_or_result)
-            unchanged = not result.modified and is_shipped(type(self))
-        finally:
-            if not unchanged:
-                self.context.rewrites.index = None
-        return result
-
-    @classmethod
-    def contracts(cls) -> tuple[Contract, ...]:
-        """Return what the pass promises."""
-        return contracts_of(cls)
-
-    @classmethod
-    def promise(cls) -> str:
-        """Return what the pass promises, as text."""
-        declared = ", ".join(map(str, cls.contracts()))
-        return declared or (READS_ONLY if issubclass(cls, Analysis) else "none declared")
-
-    @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
-        """Return options for a test of the pass on a model; by default ``example``.
-
-        For passes whose options name parts of a model, which no fixed example can.
-
-        Args:
-            model: What it will be tested on; stays as it is.
-        """
-        return cls.example
-
-    def interface_map(self, before: ir.Model) -> InterfaceMap | None:
-        """Return how inputs and outputs of a model become those of the result.
-
-        Only needed where names, types or layouts change; verification then continues with the
-        user's samples.
-
-        Args:
-            before: The model before the pass.
-        """
-        return None
-
-    @property
-    def id(self) -> str:
-        """Name of this application of the pass, unique in the run."""
-        return f"{self.state_dict.get('counter', 0):08d}-{type(self).__name__}"
-
-
-def is_shipped(cls: type[Pass]) -> bool:
-    """Whether a pass is one of the library's, whose tests hold it to what it says."""
-    return cls.__module__.startswith(_LIBRARY)
-
-
-class Analysis(Pass):
-    """A pass that reads the model and changes nothing.
-
-    Implement :meth:`analyse`, whose result other passes find in ``context.analysis(name)`` as
-    long as it holds; or :meth:`call`, as in onnx-ir, where there is none.
-    """
-
-    @property
-    def in_place(self) -> Literal[True]:
-        """Return the model it was given."""
-        return True
-
-    @property
-    def changes_input(self) -> Literal[False]:
-        """Leave that model as it was."""
-        return False
-
-    def analyse(self, model: ir.Model) -> Any:
-        """Return what the analysis finds."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither analyse nor call")
-
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Store the result of :meth:`analyse` for the passes that require it."""
-        self.context.analyses[self.name] = self.analyse(model)
-        return ir.passes.PassResult(model, modified=False)
-
-
-class Annotation(Pass, ir.passes.InPlacePass):
-    """A pass that adds to the model (types, shapes, metadata) and leaves its computation."""
-
-
-class Transformation(Pass, ir.passes.InPlacePass):
-    """A pass that changes the model's nodes or weights."""
-
-
-class _Rewriting(Pass):
-    """What the two kinds of rewrite pass share: rules, and the driver that applies them."""
-
-    commute: ClassVar[bool] = False
-    """Also match with the operands of Add and Mul swapped."""
-    exclusive: ClassVar[bool] = False
-    """Match only where no inner value has a reader outside of the match."""
-
-    @abc.abstractmethod
-    def rules(self) -> list[RewriteRule]:
-        """Return the rules, in the order in which they are tried at a node."""
-
-    def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Apply the rules until none matches."""
-        from onnx_passes.passes.driver import rewrite
-        from onnx_passes.passes.node_index import NodeIndex
-
-        rewrites = self.context.rewrites
-        index, rewrites.index = rewrites.index, None
-        # A pass with a call of its own may have changed the model before this one.
-        if index is None or index.model is not model or type(self).call is not _Rewriting.call:
-            index = NodeIndex.of(model)
-        applied = rewrite(model, self.rules(), rewrites, index)
-        rewrites.index = None if applied else index
-        return ir.passes.PassResult(model, modified=bool(applied))
-
-    def _rules(self, *triples: tuple[Any, Any, Any, str]) -> list[RewriteRule]:
-        rules = [
-            RewriteRule(pattern, rewrite, check, name=name, remove_nodes=self.exclusive)
-            for pattern, rewrite, check, name in triples
-        ]
-        return [r for rule in rules for r in rule.commute()] if self.commute else rules
-
-
-class RewriteRulePass(_Rewriting):
-    """A rewrite given by a pattern, a side condition and a replacement.
-
-    Mix it with :class:`Transformation` or :class:`Annotation`. The three methods are those of
-    onnxscript's rewriter; parameters of :meth:`check` and :meth:`rewrite` are bound by name.
-    """
-
-    @abc.abstractmethod
-    def pattern(self, op: Op, *args: Any, **kwargs: Any) -> Any:
-        """Build the subgraph to find."""
-
-    @abc.abstractmethod
-    def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Any:
-        """Build the subgraph to put in its place."""
-
-    def check(self, context: Any, *args: Any, **kwargs: Any) -> MatchResult | bool:
-        """Accept a match, or fail with the reason."""
-        return MatchResult()
-
-    def rules(self) -> list[RewriteRule]:
-        return self._rules((self.pattern, self.rewrite, self.check, self.name))
-
-
-class RewriteRuleSetPass(_Rewriting):
-    """Several rewrites as one pass.
-
-    :meth:`pattern`, :meth:`rewrite` and, where there are side conditions, :meth:`check` return
-    lists of the same length, as functions of the signatures of :class:`RewriteRulePass`.
-    """
-
-    @abc.abstractmethod
-    def pattern(self) -> list[Any]:
-        """Return the patterns."""
-
-    @abc.abstractmethod
-    def rewrite(self) -> list[Any]:
-        """Return the replacements."""
-
-    def check(self) -> list[Any]:
-        """Return the side conditions."""
-        return [lambda *_, **__: True for _ in self.pattern()]
-
-    def rules(self) -> list[RewriteRule]:
-        triples = zip(self.pattern(), self.rewrite(), self.check(), strict=True)
-        named = [(*triple, f"{self.name}[{i}]") for i, triple in enumerate(triples)]
-        return self._rules(*named)

@@ -62,7 +62,7 @@ def option_model(cls: type[Any]) -> type[BaseModel]:
 def _make_model(cls: type[Any]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
-        if name.startswith("_") or _is_class_variable(hint):
+        if name.startswith("_") or is_class_variable(hint):
             continue
         fields[name] = (hint, getattr(cls, name)) if hasattr(cls, name) else (hint, ...)
     return create_model(f"{cls.__name__}Options", __base__=_Options, **fields)
@@ -84,7 +84,7 @@ def plain_defaults(cls: type[Any]) -> Mapping[str, Any] | None:
         defaults = {
             name: getattr(cls, name, ...)
             for name, hint in hints.items()
-            if not name.startswith("_") and not _is_class_variable(hint)
+            if not name.startswith("_") and not is_class_variable(hint)
         }
         simple = all(
             isinstance(value, Hashable) and not isinstance(value, FieldInfo | EllipsisType)
@@ -94,7 +94,12 @@ def plain_defaults(cls: type[Any]) -> Mapping[str, Any] | None:
     return _DEFAULTS[cls]
 
 
-def _is_class_variable(hint: Any) -> bool:
+def is_class_variable(hint: Any) -> bool:
+    """Whether an annotation, or its text, says that a name is not an option.
+
+    Args:
+        hint: The annotation.
+    """
     if isinstance(hint, str):
         return _CLASS_VARIABLE.match(hint) is not None
     return hint is ClassVar or get_origin(hint) is ClassVar

@@ -46,5 +46,5 @@ def _roots_of(pass_: RewriteRulePass | RewriteRuleSetPass) -> Operators:
     key = (cls.rules, cls.pattern, repr(sorted(pass_.options.items())))
     known = _ROOTS.setdefault(cls, {})
     if key not in known:
-        known[key] = frozenset(PatternInfo.of(rule).root for rule in pass_.rules())
+        known[key] = frozenset(PatternInfo.of(rule).root for rule in pass_.rewrite_rules())
     return known[key]

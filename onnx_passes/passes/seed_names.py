@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Use:
+class NameUse:
     """The pass or group that a name means.
 
     Attributes:
@@ -25,11 +25,11 @@ class Use:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _uses(*names: str) -> tuple[Use, ...]:
-    return tuple(Use(name) for name in names)
+def _uses(*names: str) -> tuple[NameUse, ...]:
+    return tuple(NameUse(name) for name in names)
 
 
-_NAMES: dict[str, tuple[Use, ...]] = {
+_NAMES: dict[str, tuple[NameUse, ...]] = {
     "checker": _uses("model-checker"),
     # A pipeline compares with the original there; a bare pass manager has nothing to ask.
     "verify": (),
@@ -48,15 +48,15 @@ _NAMES: dict[str, tuple[Use, ...]] = {
     "MoveSplitPastElementwise": _uses("sink-transposes"),
     "DeMorganBoolean": _uses("simplify-booleans"),
     **{
-        f"convert-opset{version}": (Use("convert-opset", {"version": version}),)
+        f"convert-opset{version}": (NameUse("convert-opset", {"version": version}),)
         for version in range(18, 24)
     },
 }
 
-_MEANT_OTHERWISE: dict[str, tuple[Use, ...]] = {
+_MEANT_OTHERWISE: dict[str, tuple[NameUse, ...]] = {
     "eliminate-identity": _uses("eliminate-noop-arithmetic", "eliminate-identity"),
-    "lower-conv": (Use("lower-conv", {"to": "im2col"}),),
-    "fuse-silu": (Use("fuse-silu", {"custom": True}),),
+    "lower-conv": (NameUse("lower-conv", {"to": "im2col"}),),
+    "fuse-silu": (NameUse("fuse-silu", {"custom": True}),),
     "reorder": _uses(
         "reorder",
         "eliminate-double-transpose",
@@ -93,7 +93,7 @@ def is_for_seed(keys: Collection[str]) -> bool:
     return not KEYS.isdisjoint(keys)
 
 
-def uses_of(name: str, *, for_seed: bool = False) -> tuple[Use, ...] | None:
+def uses_of(name: str, *, for_seed: bool = False) -> tuple[NameUse, ...] | None:
     """Return what does what a name of the seed system means.
 
     Args:
@@ -112,5 +112,5 @@ def uses_of(name: str, *, for_seed: bool = False) -> tuple[Use, ...] | None:
         return _uses("sink-transposes")
     if found := _TRANSPOSE.fullmatch(name):
         operator = {"IfInf": "IsInf", "Shrink": "Shrink"}.get(found[1], found[1])
-        return (Use("sink-transposes", {"operators": [operator]}),)
+        return (NameUse("sink-transposes", {"operators": [operator]}),)
     return None

@@ -178,8 +178,8 @@ def evaluate_model(
     Returns:
         The outputs in order, and values by name.
     """
+    from onnx_passes.model.ort_sessions import open_session
     from onnx_passes.ops.scripted import inject_custom_ops
-    from onnx_passes.passes._support.session import start
 
     copy = inject_custom_ops(model.clone())
     count = len(copy.graph.outputs)
@@ -187,7 +187,7 @@ def evaluate_model(
         known = set(copy.graph.outputs)
         made = [v for n in copy.graph for v in n.outputs if v.name and v not in known]
         copy.graph.outputs.extend(made)
-    session = start(ir.to_proto(copy))
+    session = open_session(ir.to_proto(copy))
     names = [value.name for value in session.get_outputs()]
     feeds = {i.name: x for i, x in zip(session.get_inputs(), inputs, strict=False)}
     found = session.run(names, feeds)

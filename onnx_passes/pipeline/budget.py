@@ -9,7 +9,7 @@ from typing import Any
 from onnx_passes.report.text import number, percent
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.judge import describe
-from onnx_passes.verify.result import Check, OutputCheck, Spent, Verdict
+from onnx_passes.verify.result import BudgetShare, Check, OutputCheck, Verdict
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Budget:
             The check with what was spent, failed where a budget is exceeded.
         """
         moved = {output.output: output.share or 0.0 for output in step}
-        spent: list[Spent] = []
+        spent: list[BudgetShare] = []
         for output in drift.outputs:
             if output.share is None or output.limit is None:
                 continue
@@ -55,7 +55,7 @@ class Budget:
             part = moved.get(name, 0.0)
             total = self.carried.get(name, 0.0) + output.share
             summed = self.summed.get(name, 0.0) + part
-            spent.append(Spent(name, part, total, summed, output.limit))
+            spent.append(BudgetShare(name, part, total, summed, output.limit))
         over = [s for s in spent if s.total > 1 and s.total > self.total.get(s.output, 0.0)]
         drift = replace(drift, budget=tuple(spent))
         unmeasured = [o for o in drift.outputs if not o.passed and o.share is None]
@@ -80,7 +80,7 @@ class Budget:
             outputs=outputs,
         )
 
-    def _reason(self, worst: Spent, output: OutputCheck) -> str:
+    def _reason(self, worst: BudgetShare, output: OutputCheck) -> str:
         before = self.total.get(worst.output, 0.0)
         return (
             f"{worst.output} too far from the original, its error budget is exceeded: "
@@ -90,7 +90,7 @@ class Budget:
             f"{describe(output)}"
         )
 
-    def charged(self, spent: Sequence[Spent], *, moved: bool = False) -> Budget:
+    def charged(self, spent: Sequence[BudgetShare], *, moved: bool = False) -> Budget:
         """Return the budget after a pass.
 
         Args:
@@ -123,6 +123,6 @@ def budget_spent(checks: Sequence[Check]) -> float | None:
     return max((spent.total for check in checks for spent in check.budget), default=None)
 
 
-def _exceeded(output: OutputCheck, spent: Spent) -> OutputCheck:
+def _exceeded(output: OutputCheck, spent: BudgetShare) -> OutputCheck:
     reason = f"the error budget is exceeded: {percent(spent.total)} of it is spent"
     return replace(output, passed=False, reason=reason)

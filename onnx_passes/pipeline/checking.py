@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.configs.engines import resolve_engines
-from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
+from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.pipeline.baseline import Baseline, prepared
@@ -32,7 +32,7 @@ from onnx_passes.runtime.inputs import (
     name_of,
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.reference import Reference, load_reference
+from onnx_passes.verify.reference import ReferenceData, load_reference
 from onnx_passes.verify.snapshot import Snapshot
 from onnx_passes.verify.structure import check_structure
 from onnx_passes.verify.validity import check_validity
@@ -43,7 +43,7 @@ def make_gate(
     config: PipelineConfig,
     pipeline: ResolvedPipeline,
     report: RunReport,
-    reference: Reference | None,
+    reference: ReferenceData | None,
 ) -> Gate:
     """Return what checks the passes of a run, with the engines and samples of the pipeline.
 
@@ -77,7 +77,7 @@ def make_gate(
     if made:
         source = f"generated (seed {config.reference.seed})"
         samples = [one.feeds for one in made]
-        reference = Reference(samples, reference.expected, source)
+        reference = ReferenceData(samples, reference.expected, source)
     if config.reference.steps is not None:
         reference = roll_out(model, config.reference, reference, engines, given=given)
     baseline = prepared(
@@ -109,7 +109,7 @@ def make_gate(
 
 
 def make_baseline(
-    model: ir.Model, config: PipelineConfig, reference: Reference | None
+    model: ir.Model, config: PipelineConfig, reference: ReferenceData | None
 ) -> Baseline:
     """Return the samples of a run that checks nothing.
 

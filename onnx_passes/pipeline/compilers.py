@@ -15,9 +15,9 @@ from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.driver import device
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, uncached
+from onnx_passes.verify.exact_key import exact_key
 from onnx_passes.verify.interface import Interface, interface_of
-from onnx_passes.verify.noise import Runs
-from onnx_passes.verify.snapshot import exact_key
+from onnx_passes.verify.noise import OriginalRuns
 
 KEPT = 4
 """Models whose progress is remembered."""
@@ -66,7 +66,7 @@ class Compiler:
             self._known = [*self._known[1 - KEPT :], (key, known)]
         return known
 
-    def noise(self, model: ir.Model) -> list[Runs]:
+    def noise(self, model: ir.Model) -> list[OriginalRuns]:
         """Return how far two builds of the original are apart: each chooses its kernels.
 
         Raises:
@@ -77,7 +77,7 @@ class Compiler:
         if self._again.level is not Level.EXECUTED:
             return []
         first, second = list(self.original.outputs), list(self._again.outputs)
-        return [Runs(self.engine.name, "two builds of it", first, second)]
+        return [OriginalRuns(self.engine.name, "two builds of it", first, second)]
 
     def known(self, key: Key) -> Finding | None:
         """Return how far a model got that was asked for."""

@@ -17,11 +17,12 @@ import onnx_ir as ir
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.attempt import Attempt, Attempts, OutOfTime
-from onnx_passes.report.summary import margin
+from onnx_passes.report.margins import margin
+from onnx_passes.verify.bisection import first_true
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.score import GAP, first_true
-from onnx_passes.verify.shrink import Case
+from onnx_passes.verify.score import GAP
 from onnx_passes.verify.snapshot import Change
 
 MOST_CULPRITS = 32

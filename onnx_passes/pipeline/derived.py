@@ -25,7 +25,7 @@ from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.rounding import error_growth_of
 from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.verify.float64 import Noise, evaluate, rounding_spread
+from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Side, part_leading_to
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
@@ -42,8 +42,8 @@ _DOUBLE = 1e-9
 _SPREADS = 4.0
 """How many times the spread of a few random roundings an element may be off."""
 
-_CONSTANTS = Noise(0, constants=0.5)
-_ROUNDINGS = Noise(0, low=4.0, wide=16.0, constants=0.5)
+_CONSTANTS = RandomRoundings(0, constants=0.5)
+_ROUNDINGS = RandomRoundings(0, low=4.0, wide=16.0, constants=0.5)
 """A sum rounds more often than its result does, and a step must be seen to move."""
 
 _FAR = 1e-2
@@ -294,7 +294,7 @@ class _Side:
             raise EngineError("a node may have been computed otherwise than by an engine")
         return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]
 
-    def spread(self, noise: Noise, trials: int) -> list[Array]:
+    def spread(self, noise: RandomRoundings, trials: int) -> list[Array]:
         """Return how far random roundings move each element, by sample."""
         exact: list[Outputs] = [{self.name: found} for found in self.exact]
         found = rounding_spread(self.model, self.feeds, noise, exact, trials)

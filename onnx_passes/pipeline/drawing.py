@@ -26,7 +26,7 @@ from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,
     DRAWS_OF_SPECIALS,
-    Draw,
+    ValueSource,
     draw_like,
     is_informative,
 )
@@ -129,7 +129,9 @@ class Drawing:
         found, contradicted = self._ask(part, (DRAWS_OF_OTHERS,))
         return None if contradicted else found
 
-    def _ask(self, part: Part, rounds: Sequence[Sequence[Draw]]) -> tuple[Drawn | None, bool]:
+    def _ask(
+        self, part: Part, rounds: Sequence[Sequence[ValueSource]]
+    ) -> tuple[Drawn | None, bool]:
         """Return what is found, and whether it agrees on levels, which do not vary."""
         ahead: list[ir.Node] = []
         found, contradicted = self._compare(part, ahead, rounds), False
@@ -153,7 +155,7 @@ class Drawing:
         self,
         part: Part,
         ahead: Sequence[ir.Node],
-        rounds: Sequence[Sequence[Draw]],
+        rounds: Sequence[Sequence[ValueSource]],
         wanted: Feeds | None = None,
     ) -> Drawn | None:
         """Compare a part behind nodes of the model before.
@@ -237,7 +239,9 @@ class Drawing:
             sources.setdefault(name, other if other in mine or unknown else name)
         return sources
 
-    def _draw(self, sources: Mapping[str, str], kind: Draw, turn: int) -> dict[str, Array]:
+    def _draw(
+        self, sources: Mapping[str, str], kind: ValueSource, turn: int
+    ) -> dict[str, Array]:
         recorded = self.recorded.samples[0]
         return {
             name: draw_like(recorded[source], f"{source} {turn}", kind)

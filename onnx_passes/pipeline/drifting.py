@@ -31,17 +31,17 @@ from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked, Kept
-from onnx_passes.report.model import Blame, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import Blame
+from onnx_passes.verify.bisection import first_above, first_true
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict
 from onnx_passes.verify.score import (
     GAP,
-    first_above,
-    first_true,
     middle_of,
     resolution,
     stands_out,
 )
-from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.witness import Witnesses
 

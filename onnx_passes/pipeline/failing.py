@@ -9,7 +9,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from onnx_passes.configs.resolve import PassStep
+from onnx_passes.configs.resolved import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
@@ -23,10 +23,11 @@ from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.summary import rewrite_summary
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, Verdict
-from onnx_passes.verify.shrink import Case
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 SEARCH_SECONDS = 300.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_passes.configs.resolve import PassStep
+from onnx_passes.configs.resolved import PassStep
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.passes.roots import Operators, begins_nowhere, operators_of
 from onnx_passes.verify.snapshot import Snapshot

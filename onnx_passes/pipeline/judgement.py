@@ -20,7 +20,7 @@ from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.culprit import Culprit
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.lost_support import Regions
-from onnx_passes.report.model import Blame
+from onnx_passes.report.pass_report import Blame
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Level

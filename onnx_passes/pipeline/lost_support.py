@@ -37,7 +37,7 @@ from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.score import score
-from onnx_passes.verify.witness import Pieces, Side
+from onnx_passes.verify.witness import ApplicationPieces, Side
 
 BY_REGION = "by its region alone"
 """How a rewrite was found: the compiler takes what it replaced, and not what it put there."""
@@ -70,7 +70,7 @@ class Regions:
     said: str = ""
 
     def scores(
-        self, pieces: Sequence[Pieces], *, left_in: ir.Model | None = None
+        self, pieces: Sequence[ApplicationPieces], *, left_in: ir.Model | None = None
     ) -> list[LocalScore | None]:
         """Return for each rewrite what its region shows; None where it lost nothing by itself.
 
@@ -87,14 +87,14 @@ class Regions:
         found = found or self._scores(pieces, left_in)
         return [found.get(piece.application.key) for piece in pieces]
 
-    def _named(self, pieces: Sequence[Pieces]) -> list[Pieces]:
+    def _named(self, pieces: Sequence[ApplicationPieces]) -> list[ApplicationPieces]:
         """Return the rewrites whose new nodes the compiler named, if they are few."""
         makers = makers_of(self.after)
         found = [piece for piece in pieces if _is_named(self.said, piece.new, makers)]
         return found if len(found) <= _MOST_NAMED else []
 
     def _scores(
-        self, pieces: Sequence[Pieces], left_in: ir.Model | None
+        self, pieces: Sequence[ApplicationPieces], left_in: ir.Model | None
     ) -> dict[str, LocalScore]:
         """Return what the regions of rewrites show that lost support, by their keys."""
         looked, arrays = self._looked(pieces, left_in or self.after)
@@ -115,7 +115,9 @@ class Regions:
                 found[application.key] = LocalScore(application, np.inf, (check,), how, False)
         return found
 
-    def measured(self, pieces: Sequence[Pieces], promise: Promise) -> list[LocalScore | None]:
+    def measured(
+        self, pieces: Sequence[ApplicationPieces], promise: Promise
+    ) -> list[LocalScore | None]:
         """Run both sides of each rewrite on the engine, in one build for each side.
 
         What differs is held against the running error of its operators, since an engine that
@@ -129,7 +131,7 @@ class Regions:
             For each rewrite its score; None where one of its sides is not executed.
         """
         looked, arrays = self._looked(pieces, self.after)
-        sides: list[tuple[Pieces, Part, Part]] = []
+        sides: list[tuple[ApplicationPieces, Part, Part]] = []
         for number, piece in enumerate(looked):
             old = self._part(f"o{number}", self.before, piece.old, arrays)
             new = self._part(f"p{number}", self.after, piece.new, arrays)
@@ -173,8 +175,8 @@ class Regions:
         return finding.outputs[0] if finding.level is Level.EXECUTED else {}
 
     def _looked(
-        self, pieces: Sequence[Pieces], left_in: ir.Model
-    ) -> tuple[list[Pieces], dict[str, Array]]:
+        self, pieces: Sequence[ApplicationPieces], left_in: ir.Model
+    ) -> tuple[list[ApplicationPieces], dict[str, Array]]:
         """Return the rewrites that can be looked at, and the values at their borders."""
         made = {str(v.name) for node in left_in.graph for v in node.outputs}
         looked = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from onnx_passes.configs.resolve import CheckpointStep, GroupStep, PassStep, ResolvedStep
+from onnx_passes.configs.resolved import CheckpointStep, GroupStep, PassStep, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Repeat
 from onnx_passes.errors import FixpointError, OnnxPassesError, PassError, VerificationError
@@ -34,7 +34,8 @@ from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 

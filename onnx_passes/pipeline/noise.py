@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onnx_passes.contracts.elements import kind_of
+from onnx_passes.model.ort_sessions import Optimization
 from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.runtime.base import Data, Engine, Outputs
 from onnx_passes.runtime.inputs import DRAWN, LARGE_FLOATS, AdversarialFeeds
-from onnx_passes.runtime.ort import OnnxRuntimeEngine, Optimization
-from onnx_passes.verify.noise import Runs
-from onnx_passes.verify.result import Spread
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.noise import OriginalRuns
+from onnx_passes.verify.result import EngineSpread
 from onnx_passes.verify.sensitivity import move_weights
 
 LEVELS: tuple[Optimization, ...] = ("none", "all")
@@ -63,7 +64,7 @@ class Noise:
     _asked: set[int] = field(default_factory=set)
     _moved: dict[int, tuple[Sequence[Outputs], dict[str, Moved]]] = field(default_factory=dict)
 
-    def of(self, bench: Bench, *, again: bool = True) -> list[Runs]:
+    def of(self, bench: Bench, *, again: bool = True) -> list[OriginalRuns]:
         """Return the runs on an engine, and those of it with other optimizations.
 
         Args:
@@ -86,11 +87,11 @@ class Noise:
         """Whether passes under tolerance were held to limits above the noise of an engine."""
         return id(bench) in self._asked
 
-    def known(self, bench: Bench) -> list[Runs]:
+    def known(self, bench: Bench) -> list[OriginalRuns]:
         """Return what is known of an engine without running anything."""
         return list(self._runs(bench)) if self.baseline.samples and bench.ran else []
 
-    def every(self, *levels: Optimization) -> Iterator[Runs]:
+    def every(self, *levels: Optimization) -> Iterator[OriginalRuns]:
         """Yield the spread of the first engine, over levels that are run for it as well."""
         bench = self.baseline.benches[0]
         yield from self.of(bench)
@@ -99,7 +100,7 @@ class Noise:
                 engine = replace(bench.engine, optimization=level)
                 outputs = Bench(engine, "each").run(self.baseline.model, self.baseline.samples)
                 between = _between(bench.engine, engine)
-                yield Runs(bench.engine.name, between, bench.original, outputs)
+                yield OriginalRuns(bench.engine.name, between, bench.original, outputs)
 
     def of_rounding(self, bench: Bench) -> dict[str, Moved]:
         """Return how outputs move if weights move by one unit in the last place.
@@ -117,14 +118,16 @@ class Noise:
                 ran.append(bench.run_anew(moved, self.baseline.samples))
             most: dict[str, float] = {}
             for outputs in ran[1:]:
-                runs = Runs(bench.engine.name, "moved weights", bench.original, outputs)
+                runs = OriginalRuns(
+                    bench.engine.name, "moved weights", bench.original, outputs
+                )
                 for one in runs.spread(self.baseline.unstable):
                     most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
             found = {name: Moved(size, _by_sample(name, ran)) for name, size in most.items()}
             known = self._moved[id(bench)] = bench.original, found
         return known[1]
 
-    def spreads(self, bench: Bench) -> list[Spread]:
+    def spreads(self, bench: Bench) -> list[EngineSpread]:
         """Return what is known of an engine's spread."""
         runs = self.known(bench)
         return [spread for one in runs for spread in one.spread(self.baseline.unstable)]
@@ -136,11 +139,11 @@ class Noise:
             again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
             self._again[id(bench)] = (bench.original, again)
 
-    def _runs(self, bench: Bench) -> Iterator[Runs]:
+    def _runs(self, bench: Bench) -> Iterator[OriginalRuns]:
         engine, first = bench.engine, bench.original
         measured, again = self._again.get(id(bench), (None, []))
         if measured is first:
-            yield Runs(engine.name, "two runs of it", first[: len(again)], again)
+            yield OriginalRuns(engine.name, "two runs of it", first[: len(again)], again)
         benches = self.baseline.benches
         for other in benches:
             same = other.ran and len(other.original) == len(first)
@@ -149,7 +152,7 @@ class Noise:
                 one, two = sorted((bench, other), key=lambda b: b.key)
                 between = _between(one.engine, two.engine)
                 usual = [self._usual(bench.original) for bench in (one, two)]
-                yield Runs(engine.name, between, *usual)
+                yield OriginalRuns(engine.name, between, *usual)
 
     def _usual(self, outputs: Sequence[Outputs]) -> list[Outputs]:
         """Leave out samples on which no digit may be left: they say nothing of the others."""

@@ -15,7 +15,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.passes.paying import may_not_pay
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.objective import UNITS, Cost, Meter
-from onnx_passes.report.model import PaysReport
+from onnx_passes.report.pass_report import PaysReport
 
 _MOST_ROUNDS = 4
 """Undone rewrites give way to others, which are measured in turn, so many times at most."""

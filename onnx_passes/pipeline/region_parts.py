@@ -16,7 +16,7 @@ from onnx_passes.runtime.base import Array, Engine, Feeds
 from onnx_passes.runtime.levels import Finding
 from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.region import Region, region_model
-from onnx_passes.verify.witness import Pieces, Side
+from onnx_passes.verify.witness import ApplicationPieces, Side
 
 _MORE = r"[\w./:+{}\[\]-]*"
 """What may stand before and behind the name of a node in that of a layer."""
@@ -49,7 +49,11 @@ class Part:
 
 
 def record(
-    before: ir.Model, after: ir.Model, pieces: Iterable[Pieces], feeds: Feeds, engine: Engine
+    before: ir.Model,
+    after: ir.Model,
+    pieces: Iterable[ApplicationPieces],
+    feeds: Feeds,
+    engine: Engine,
 ) -> dict[str, Array]:
     """Return the values at the borders of rewrites, of one run of each model.
 
@@ -160,7 +164,7 @@ def with_prefix(part: Part, prefix: str) -> Part:
     return Part(model, rows, names, prefix)
 
 
-def is_left(piece: Pieces, made: set[str]) -> bool:
+def is_left(piece: ApplicationPieces, made: set[str]) -> bool:
     """Whether a model still has what a rewrite put there, by the names that it computes.
 
     Args:

@@ -28,10 +28,11 @@ from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.bundle import Bundle, Replayable, write_failing
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import EXECUTED, LEVEL, Check, OutputCheck
 from onnx_passes.verify.score import score
-from onnx_passes.verify.shrink import Case, Shrinker
+from onnx_passes.verify.shrink import Shrinker
 
 MOST_SAMPLES = 64
 """Number of samples that are searched for one that fails, if the check does not say."""

@@ -14,8 +14,8 @@ from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bundle import Bundle
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.shrink import Case
 
 _NOT_OF_A_REPRODUCER = {"cache", "save", "load", "require", "timing_cache", "profiles"}
 

@@ -24,7 +24,7 @@ from onnx_passes.runtime.tensorrt.engine import (
     without_profiles,
 )
 from onnx_passes.verify.bundle import Bundle
-from onnx_passes.verify.shrink import Case
+from onnx_passes.verify.case import Case
 
 _OPTIONS = {"compute_capabilities", "tf32"}
 

@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.model.barriers import LOW
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.report.text import bound, number
-from onnx_passes.runtime.barriers import LOW
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth

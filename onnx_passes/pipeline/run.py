@@ -14,11 +14,8 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.imports import search_path
-from onnx_passes.configs.resolve import (
-    ResolvedPipeline,
-    format_pipeline,
-    resolve,
-)
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
@@ -28,7 +25,8 @@ from onnx_passes.pipeline.manager import PassManager, Stopped
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
-from onnx_passes.report.model import PassReport, RunReport
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import ENGINE, Check, Verdict
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
     from onnx_passes.runtime.base import Feeds
-    from onnx_passes.verify.reference import Reference
+    from onnx_passes.verify.reference import ReferenceData
 
 
 @dataclass
@@ -74,7 +72,7 @@ def run_pipeline(
     config: PipelineConfig,
     *,
     name: str = "model",
-    reference: Reference | None = None,
+    reference: ReferenceData | None = None,
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
@@ -131,7 +129,7 @@ def _run(
     pipeline: ResolvedPipeline,
     report: RunReport,
     watchers: Sequence[Instrument],
-    reference: Reference | None,
+    reference: ReferenceData | None,
     resume: Resume | None,
 ) -> Run:
     original = Snapshot(model)
@@ -213,7 +211,10 @@ def _run(
 
 
 def _paying(
-    original: Snapshot, config: PipelineConfig, gate: Gate | None, reference: Reference | None
+    original: Snapshot,
+    config: PipelineConfig,
+    gate: Gate | None,
+    reference: ReferenceData | None,
 ) -> Paying | None:
     """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
     if config.objective is None:

@@ -24,7 +24,7 @@ from onnx_passes.runtime.inputs.steps import (
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.interface import interface_of
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
 
 STEPS = "steps"
@@ -34,11 +34,11 @@ STEPS = "steps"
 def roll_out(
     model: ir.Model,
     settings: Settings,
-    reference: Reference,
+    reference: ReferenceData,
     engines: Sequence[EngineStep],
     *,
     given: bool,
-) -> Reference:
+) -> ReferenceData:
     """Return reference inputs with a sample for each step: sample 9 is step 9.
 
     The states are those that the original makes on the first engine that executes.
@@ -71,7 +71,7 @@ def roll_out(
     with next(executing, OnnxRuntimeEngine()).prepare(model) as session:
         fed, _ = run_steps(session, steps, feed, inputs)
     states = ", ".join(f"{name} from {source}" for name, source in feed.items())
-    return Reference(fed, None, f"{reference.source}, {steps} steps: {states}")
+    return ReferenceData(fed, None, f"{reference.source}, {steps} steps: {states}")
 
 
 def drift_along_steps(gate: Gate, model: ir.Model, settings: Settings) -> list[Check]:

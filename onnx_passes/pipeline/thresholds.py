@@ -9,7 +9,7 @@ from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.report.text import NOISE, number
-from onnx_passes.verify.noise import HEADROOM, Runs
+from onnx_passes.verify.noise import HEADROOM, OriginalRuns
 from onnx_passes.verify.result import ENGINE, OutputCheck
 
 _KINDS = ("tolerance", "drift")
@@ -95,7 +95,7 @@ class Thresholds:
         return self.given
 
     def above(
-        self, limits: Limits, noise: Sequence[Runs], ignored: frozenset[str], what: str
+        self, limits: Limits, noise: Sequence[OriginalRuns], ignored: frozenset[str], what: str
     ) -> Limits:
         """Raise a default to :data:`HEADROOM` times the noise, and note where that was done.
 
@@ -142,7 +142,7 @@ class Thresholds:
 
     def refuse(
         self,
-        noise: Sequence[Runs],
+        noise: Sequence[OriginalRuns],
         ignored: frozenset[str],
         steps: Sequence[tuple[str, str | None, OutputTolerance]] = (),
     ) -> None:
@@ -176,7 +176,7 @@ class Thresholds:
                         help=_advice(found, told),
                     )
 
-    def _lift(self, what: str, found: OutputCheck, runs: Runs) -> bool:
+    def _lift(self, what: str, found: OutputCheck, runs: OriginalRuns) -> bool:
         """Raise a tolerance above the noise; False if it is refused."""
         now = _enough(found)
         if what != _TOLERANCE or not self.settings.for_seed or now is None:
@@ -210,7 +210,7 @@ def _text(rtol: float | None, atol: float | None) -> str:
     return f"rtol {number(rtol or 0.0)}, atol {number(atol or 0.0)}"
 
 
-def _spread(found: OutputCheck, runs: Runs) -> str:
+def _spread(found: OutputCheck, runs: OriginalRuns) -> str:
     error = "" if found.max_abs is None else f" by up to {number(found.max_abs)}"
     return (
         f"the original differs from itself in output {found.output}{error} between "

@@ -12,18 +12,18 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.configs.engines import options_of
+from onnx_passes.configs.field_types import When
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
-from onnx_passes.configs.sections import When
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.executors.choose import choose_executor
 from onnx_passes.data.fleet import Fleet
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.result import Result
-from onnx_passes.data.rule import Outcome, Rule
+from onnx_passes.data.result import DataResult
+from onnx_passes.data.rule import Demand, RunOutcome
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.worst import save_worst
 from onnx_passes.errors import OnnxPassesError
@@ -31,14 +31,14 @@ from onnx_passes.model.save import save_model
 from onnx_passes.report.data_set import verdict_text
 from onnx_passes.runtime.base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
 
 KIND = "data set"
 FEW = 3
 """Samples that each pass is checked on, where the pipeline does not say."""
 
-_VERDICTS = {Outcome.PASSED: Verdict.PASSED, Outcome.FAILED: Verdict.FAILED}
+_VERDICTS = {RunOutcome.PASSED: Verdict.PASSED, RunOutcome.FAILED: Verdict.FAILED}
 
 
 class WholeData:
@@ -63,11 +63,11 @@ class WholeData:
             early=accuracy is not None and accuracy.early,
             allow_nan=config.reference.allow_nan,
         )
-        self._plan = make_plan(spec, Interface.of(original))
+        self._plan = make_plan(spec, DataInterface.of(original))
         self.reproducer: str | None = None
         """The folder of the last reproducer; None before one is written."""
 
-    def first_samples(self) -> Reference:
+    def first_samples(self) -> ReferenceData:
         """Return the samples that each pass is checked on: the first of the order."""
         plan = self._plan
         data = DataSet(plan)
@@ -80,7 +80,7 @@ class WholeData:
             labels = [np.asarray(label) for label in data.take(rows)[plan.binding.labels]]
             stacked = plan.binding.stacked
             expected = [{name: label[None] if stacked else label} for label in labels]
-        return Reference(samples, expected, f"the first {count} of {plan.used:,} samples")
+        return ReferenceData(samples, expected, f"the first {count} of {plan.used:,} samples")
 
     def check(
         self, model: ir.Model, moments: Sequence[When], small: Sequence[Check]
@@ -136,12 +136,12 @@ class WholeData:
 
     def _evaluate(
         self, choice: EngineChoice, paths: tuple[Path, Path], limits: Mapping[str, Tolerance]
-    ) -> Result:
+    ) -> DataResult:
         config = self._config
         data, accuracy = config.reference.data, config.verify.accuracy
         assert data is not None
-        rule = Rule(None if accuracy is None else accuracy.rule())
-        job = Job(
+        rule = Demand(None if accuracy is None else accuracy.rule())
+        job = DataJob(
             self._plan,
             tuple(ModelFile.of(path) for path in paths),
             tuple(RunSpec(place, choice, path.stem) for place, path in enumerate(paths)),
@@ -151,7 +151,7 @@ class WholeData:
         executor = choose_executor(data.jobs, data.scheduler)
         return evaluate(job, rule, executor, accept=Fleet(job, allow_mixed=False).accept)
 
-    def _reproduce(self, result: Result, use: EngineUse, paths: tuple[Path, Path]) -> None:
+    def _reproduce(self, result: DataResult, use: EngineUse, paths: tuple[Path, Path]) -> None:
         """Leave both models, the worst samples, and how to compare them again."""
         if not self._config.reproducers:
             return
@@ -186,7 +186,7 @@ def _free(folder: Path) -> Path:
     return free
 
 
-def _outputs(result: Result) -> tuple[OutputCheck, ...]:
+def _outputs(result: DataResult) -> tuple[OutputCheck, ...]:
     (pair,) = result.data["pairs"]
     if "accuracy" in pair["verdict"]:
         return ()
@@ -202,7 +202,7 @@ def _outputs(result: Result) -> tuple[OutputCheck, ...]:
     )
 
 
-def _metrics(result: Result) -> tuple[MetricCheck, ...]:
+def _metrics(result: DataResult) -> tuple[MetricCheck, ...]:
     (pair,) = result.data["pairs"]
     found = pair["verdict"].get("accuracy")
     if found is None:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.contracts.elements import shape_text
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.report.timings import builds_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.found import Divergence, Found, Latency, Pair, Run
+from onnx_passes.verify.runs.found import FirstDifference, Found, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
+from onnx_passes.verify.runs.timed import Latency
 from onnx_passes.verify.saved import describe
 from onnx_passes.verify.statistics import statistics, statistics_text
 
@@ -128,7 +130,7 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
         yield f"  {len(bad)} of {plural(total, 'value')} {verb} in {over}"
 
 
-def first_text(first: Divergence) -> str:
+def first_text(first: FirstDifference) -> str:
     """Describe where two runs differ."""
     node = f", made by {one_line(first.node)}" if first.node else ""
     return f"{one_line(first.check.output)}{node}, in sample {first.sample}"
@@ -155,7 +157,7 @@ def _check(check: OutputCheck) -> str:
     return f"{one_line(check.output)}: {', '.join(map(one_line, parts)) or 'equal'}"
 
 
-def comparison_dict(found: Found) -> dict[str, Any]:
+def comparison_dict(found: Found) -> PlainDict:
     """Return what ``--json`` prints; NaN and infinities as text."""
     return {
         "schema": 1,
@@ -186,7 +188,7 @@ def comparison_dict(found: Found) -> dict[str, Any]:
     }
 
 
-def _run_dict(run: Run) -> dict[str, Any]:
+def _run_dict(run: Run) -> PlainDict:
     return {key: value for key, value in run.as_dict().items() if key != "makers"}
 
 

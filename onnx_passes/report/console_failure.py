@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from onnx_passes.report import summary
+from onnx_passes.report import margins, summary
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import Blame, PassReport, RewriteSummary
@@ -217,7 +217,7 @@ def check_rows(
         return
     if not (check.scope == "region" and output.output in shown):
         yield "output", _difference(output, glyphs)
-    worst = summary.margin([replace(check, outputs=(output,))])
+    worst = margins.margin([replace(check, outputs=(output,))])
     if worst is not None:
         allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
         yield "error", f"at most {number(worst.error, 3)}, limit {allowed} ({limits(output)})"

@@ -19,7 +19,7 @@ from onnx_passes.report.text import (
     plural,
     size,
 )
-from onnx_passes.verify.result import Check, OutputCheck, Spread
+from onnx_passes.verify.result import Check, EngineSpread, OutputCheck
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -141,7 +141,7 @@ def read_back_text(found: ReadBackReport, glyphs: Glyphs) -> str:
     return f"read back: {found.result}, {glyphs.name(found.reason or '')}"
 
 
-def spread_text(spread: Spread, glyphs: Glyphs) -> str:
+def spread_text(spread: EngineSpread, glyphs: Glyphs) -> str:
     """Return how far runs of the original are apart in one output.
 
     Args:

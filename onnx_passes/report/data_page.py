@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from onnx_passes.contracts.elements import Array
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.result import Result
+from onnx_passes.data.result import DataResult
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.data_set import result_lines
 from onnx_passes.report.html import document
 from onnx_passes.report.page import samples
@@ -23,7 +23,7 @@ MOST = 16
 _TONES: dict[str, Tone] = {"passed": "good", "failed": "bad"}
 
 
-def data_page(result: Result) -> str:
+def data_page(result: DataResult) -> str:
     """Return a result as a page for a browser.
 
     The worst samples are read again; those whose files are gone are left out.
@@ -54,7 +54,7 @@ def data_page(result: Result) -> str:
     )
 
 
-def _left_out(counts: Mapping[str, Any]) -> Iterator[Element]:
+def _left_out(counts: PlainMapping) -> Iterator[Element]:
     rows = [[named(part["name"]), "", part["reason"]] for part in counts["broken"]]
     rows += [
         [f"shard {e['shard']}", f"{e['first']} to {e['stop'] - 1}", e["reason"]]
@@ -65,7 +65,7 @@ def _left_out(counts: Mapping[str, Any]) -> Iterator[Element]:
         yield tag("section", tag("h2", "Left out"), told, class_="card warn")
 
 
-def _pair(pair: Mapping[str, Any]) -> Iterator[Element]:
+def _pair(pair: PlainMapping) -> Iterator[Element]:
     classes, alone = pair["found"]["classes"], pair["alone"]
     drawn = [samples.errors(name, out) for name, out in pair["found"]["outputs"].items()]
     if classes is not None:
@@ -84,7 +84,7 @@ def _pair(pair: Mapping[str, Any]) -> Iterator[Element]:
         yield found
 
 
-def _worst(result: Result) -> list[tuple[str, dict[str, Array]]]:
+def _worst(result: DataResult) -> list[tuple[str, dict[str, Array]]]:
     data = DataSet(result.job.plan)
     found: list[tuple[str, dict[str, Array]]] = []
     for row in result.worst_rows()[:MOST]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from onnx_passes.plain import PlainMapping
+
 _NAMED = 5
 
 
 def result_lines(
-    data: Mapping[str, Any],
-    timing: Mapping[str, Any],
+    data: PlainMapping,
+    timing: PlainMapping,
     notes: Sequence[str] = (),
     *,
     verbose: bool = False,
@@ -51,7 +53,7 @@ def result_lines(
         yield f"note: {note}"
 
 
-def verdict_text(data: Mapping[str, Any]) -> str:
+def verdict_text(data: PlainMapping) -> str:
     """Return the verdict of a run with one candidate, in one sentence."""
     (pair,) = data["pairs"]
     found, counts = pair["verdict"].get("accuracy"), data["counts"]
@@ -71,7 +73,7 @@ def verdict_text(data: Mapping[str, Any]) -> str:
     return told
 
 
-def _counts(counts: Mapping[str, Any]) -> str:
+def _counts(counts: PlainMapping) -> str:
     text = f"{counts['evaluated']:,} of {counts['samples']:,} samples evaluated"
     if counts["not_needed"]:
         text += f", the rest was not needed to decide ({counts['not_needed']:,})"
@@ -82,7 +84,7 @@ def _counts(counts: Mapping[str, Any]) -> str:
     return text
 
 
-def _pair(pair: Mapping[str, Any], names: Mapping[str, str], most: int) -> Iterator[str]:
+def _pair(pair: PlainMapping, names: Mapping[str, str], most: int) -> Iterator[str]:
     verdict, found = pair["verdict"], pair["found"]
     alone = pair["alone"]
     yield pair["candidate"] if alone else f"{pair['candidate']} against {pair['reference']}"
@@ -109,7 +111,7 @@ def _pair(pair: Mapping[str, Any], names: Mapping[str, str], most: int) -> Itera
         )
 
 
-def _accuracy(verdict: Mapping[str, Any]) -> Iterator[str]:
+def _accuracy(verdict: PlainMapping) -> Iterator[str]:
     accuracy = verdict.get("accuracy")
     if accuracy is None:
         return
@@ -127,7 +129,7 @@ def _accuracy(verdict: Mapping[str, Any]) -> Iterator[str]:
         yield f"  not decided: about {needed:,} samples would be needed if the drop stays"
 
 
-def _metrics(verdict: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator[str]:
+def _metrics(verdict: PlainMapping, bounds: PlainMapping) -> Iterator[str]:
     for name, metric in verdict.get("metrics", {}).items():
         text = f"  {name} {_number(metric['value'])}"
         text += f", range {_number(metric['low'])} to {_number(metric['high'])}"
@@ -138,7 +140,7 @@ def _metrics(verdict: Mapping[str, Any], bounds: Mapping[str, Any]) -> Iterator[
 
 
 def _classes(
-    classes: Mapping[str, Any] | None, statistics: Mapping[str, Any], *, alone: bool
+    classes: PlainMapping | None, statistics: PlainMapping, *, alone: bool
 ) -> Iterator[str]:
     if classes is None:
         return
@@ -159,7 +161,7 @@ def _classes(
         yield text
 
 
-def _output(output: Mapping[str, Any]) -> str:
+def _output(output: PlainMapping) -> str:
     parts = [f"{output['failing_samples']:,} of {output['samples']:,} samples differ"]
     if output["rmse"] is not None:
         parts += [

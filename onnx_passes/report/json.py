@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.errors import ConfigError
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.files import write_text
 from onnx_passes.report.model import SCHEMA_VERSION, RunReport
 
@@ -89,15 +90,15 @@ def from_json(text: str, *, where: str | None = None) -> RunReport:
         raise _mangled(error, where) from None
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> PlainDict:
     """Return the JSON Schema (draft 2020-12) of the files that :func:`write_json` writes."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
-        def float_schema(self, schema: Any) -> dict[str, Any]:
+        def float_schema(self, schema: Any) -> PlainDict:
             return {"anyOf": [super().float_schema(schema), {"enum": list(_NOT_FINITE)}]}
 
-    schema: dict[str, Any] = _document().model_json_schema(
+    schema: PlainDict = _document().model_json_schema(
         mode="serialization", schema_generator=Generator
     )
     kinds = schema["$defs"]
@@ -127,14 +128,14 @@ def _spelled(data: Any) -> Any:
     return data
 
 
-def _validate(data: dict[str, Any]) -> RunReport:
+def _validate(data: PlainDict) -> RunReport:
     # As text, because strict validation takes lists for tuples from JSON only.
     found = _document().model_validate_json(json.dumps({"run": data}))
     report: RunReport = getattr(found, "run")  # noqa: B009  (the class is made at run time)
     return report
 
 
-def _parse(text: str, where: str | None) -> dict[str, Any]:
+def _parse(text: str, where: str | None) -> PlainDict:
     def refuse(token: str) -> None:
         raise ValueError(f"{token} is not a JSON number")
 
@@ -149,7 +150,7 @@ def _parse(text: str, where: str | None) -> dict[str, Any]:
     return data
 
 
-def _check_version(data: dict[str, Any], where: str | None) -> None:
+def _check_version(data: PlainDict, where: str | None) -> None:
     version = data["schema_version"]
     if type(version) is not int:
         raise _no_report(where, f"its schema_version is {version!r}, not a whole number")

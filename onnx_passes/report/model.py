@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from onnx_passes.report.pass_report import Blame as Blame
-from onnx_passes.report.pass_report import PassReport as PassReport
-from onnx_passes.report.pass_report import PaysReport as PaysReport
-from onnx_passes.report.pass_report import RewriteSummary as RewriteSummary
-from onnx_passes.verify.result import Check, Spread
+from onnx_passes.report.pass_report import Blame, PassReport
+from onnx_passes.verify.result import Check, EngineSpread
 
 SCHEMA_VERSION = 1
 
@@ -56,7 +53,7 @@ class EngineReport:
     details: dict[str, str | int | float | bool]
     fallback_for: str | None = None
     noise: float | None = None
-    spreads: list[Spread] = field(default_factory=list)
+    spreads: list[EngineSpread] = field(default_factory=list)
     level: str | None = None
     level_reason: str | None = None
 

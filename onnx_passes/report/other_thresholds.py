@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from onnx_passes.report import summary
+from onnx_passes.report import margins
 from onnx_passes.report.text import number
-from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Spent, Verdict
+from onnx_passes.verify.result import BudgetShare, Check, MetricCheck, OutputCheck, Verdict
 
 _UNDECIDED = "cannot be decided without inference"
 
@@ -69,10 +69,10 @@ class OtherThresholds:
             budget=budget,
         )
 
-    def budget(self, check: Check) -> tuple[Spent, ...]:
+    def budget(self, check: Check) -> tuple[BudgetShare, ...]:
         """Return what is spent of new limits, where the old shares say it."""
         limits = {output.output: output for output in check.outputs}
-        found: list[Spent] = []
+        found: list[BudgetShare] = []
         for spent in check.budget:
             output = limits[spent.output]
             rtol = output.rtol if self.rtol is None else self.rtol
@@ -150,7 +150,7 @@ def _decide(
         return True
     if not output.passed and rtol <= output.rtol and atol <= output.atol:
         return False
-    expected, actual = summary.element(output.expected), summary.element(output.actual)
+    expected, actual = margins.element(output.expected), margins.element(output.actual)
     if expected is None or actual is None:
         return None
     if not (math.isfinite(expected) and math.isfinite(actual)):

@@ -8,11 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from onnx_passes.report.margins import Margin as Margin
-from onnx_passes.report.margins import all_checks as all_checks
-from onnx_passes.report.margins import element as element
-from onnx_passes.report.margins import margin as margin
-from onnx_passes.report.margins import margin_of
+from onnx_passes.report.margins import all_checks, margin_of
 from onnx_passes.report.model import EngineReport, RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.text import bound, number, plural

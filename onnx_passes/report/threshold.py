@@ -17,7 +17,7 @@ import copy
 from collections.abc import Mapping
 
 from onnx_passes.errors import UnknownMetricError, UsageError
-from onnx_passes.report import summary
+from onnx_passes.report import margins, summary
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.other_thresholds import OtherThresholds
 from onnx_passes.report.pass_report import PassReport
@@ -133,7 +133,7 @@ def _check_limits(
 
 
 def _check_measured(report: RunReport, ranges: Mapping[str, object]) -> None:
-    measured = {m.name for c in summary.all_checks(report) for m in c.metrics}
+    measured = {m.name for c in margins.all_checks(report) for m in c.metrics}
     for name in ranges:
         if name not in measured:
             known = ", ".join(sorted(measured)) or "none"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.html import document
 from onnx_passes.report.page.front import Point, plot
 from onnx_passes.report.page.markup import Element, named, tag
@@ -19,7 +19,7 @@ _SAVED = {"time": "less time", "size": "less memory for weights", "bops": "fewer
 """What is saved, by objective."""
 
 
-def tune_page(data: Mapping[str, Any], title: str) -> str:
+def tune_page(data: PlainMapping, title: str) -> str:
     """Return a result as a page for a browser.
 
     Args:
@@ -49,11 +49,11 @@ def tune_page(data: Mapping[str, Any], title: str) -> str:
     )
 
 
-def _plot(data: Mapping[str, Any]) -> Element:
+def _plot(data: PlainMapping) -> Element:
     return plot(list(_points(data)), data["unit"], data["cost"]["original"])
 
 
-def _points(data: Mapping[str, Any]) -> Iterator[Point]:
+def _points(data: PlainMapping) -> Iterator[Point]:
     start = data["cost"]["original"]
     for entry in data["front"]:
         share = float(entry["expected"])
@@ -69,9 +69,7 @@ def _points(data: Mapping[str, Any]) -> Iterator[Point]:
         yield Point(entry["cost"], share, tone, _told(entry, start, data, told))
 
 
-def _told(
-    entry: Mapping[str, Any], start: float, data: Mapping[str, Any], head: str
-) -> list[str]:
+def _told(entry: PlainMapping, start: float, data: PlainMapping, head: str) -> list[str]:
     saved = 1 - entry["cost"] / start if start else 0.0
     lines = [head, f"cost {entry['cost']:.5g} {data['unit']}, {saved:.1%} less"]
     by_format: dict[str, list[str]] = defaultdict(list)
@@ -113,7 +111,7 @@ def _key() -> Element:
     )
 
 
-def _measured(data: Mapping[str, Any]) -> Element:
+def _measured(data: PlainMapping) -> Element:
     rows: list[list[str]] = []
     for name, value in sorted(data["values"].items()):
         low, high = data["budget"][name]
@@ -134,7 +132,7 @@ def _measured(data: Mapping[str, Any]) -> Element:
     return table("What was measured", ["metric", "value", "allowed", "share"], rows)
 
 
-def _groups(data: Mapping[str, Any]) -> Element:
+def _groups(data: PlainMapping) -> Element:
     rows = [
         [
             named(group["group"]),
@@ -149,7 +147,7 @@ def _groups(data: Mapping[str, Any]) -> Element:
     return table("Groups", ["group", "format", "SNR [dB]", f"gain [{unit}]", "reasons"], rows)
 
 
-def _others(group: Mapping[str, Any]) -> Element | None:
+def _others(group: PlainMapping) -> Element | None:
     """Return why a group has no other format, and what bounds its errors, to be opened."""
     found = [
         f"{name}, {snr_text(other['snr'], 0)} dB, gain {other['gain']:.3g}: {other['why']}"
@@ -175,7 +173,7 @@ def _others(group: Mapping[str, Any]) -> Element | None:
     )
 
 
-def _tried(data: Mapping[str, Any]) -> Element:
+def _tried(data: PlainMapping) -> Element:
     rows = [
         [
             str(place),

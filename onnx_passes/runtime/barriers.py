@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.model.barriers import LOW, add_barriers
+from onnx_passes.model.barriers import add_barriers
 from onnx_passes.runtime.value_types import inferred_types
-
-__all__ = ["LOW", "with_barriers"]
 
 
 def with_barriers(model: ir.Model) -> ir.Model:

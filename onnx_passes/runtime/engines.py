@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from onnx_passes.errors import ConfigError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.isolated import IsolatedEngine, spelled, split_options
@@ -98,9 +99,7 @@ def make_engine(name: str, options: Mapping[str, object]) -> Engine:
     return factory(options)
 
 
-def checked_options(
-    cls: type[Any], options: Mapping[str, object], engine: str
-) -> dict[str, Any]:
+def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) -> PlainDict:
     """Check options against the fields of an engine's dataclass.
 
     Args:
@@ -117,7 +116,7 @@ def checked_options(
     """
     hints = get_type_hints(cls)
     fields = [field.name for field in dataclasses.fields(cls)]
-    arguments: dict[str, Any] = {}
+    arguments: PlainDict = {}
     for option, value in options.items():
         if option not in fields:
             raise ConfigError(

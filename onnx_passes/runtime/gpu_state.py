@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
+
+from onnx_passes.runtime import processes
 
 _TOOL = "nvidia-smi"
 _SECONDS = 10.0
@@ -26,12 +27,13 @@ def gpu_states() -> list[dict[str, str]]:
         return []
     command = [tool, f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
+        ended = processes.run(command, _SECONDS)
+    except OSError:
         return []
-    if done.returncode:
+    if ended.code != 0:
         return []
-    rows = [[part.strip() for part in line.split(",")] for line in done.stdout.splitlines()]
+    lines = ended.out.decode(errors="replace").splitlines()
+    rows = [[part.strip() for part in line.split(",")] for line in lines]
     return [
         {key: value for key, value in zip(_ASKED.values(), row, strict=False) if _told(value)}
         for row in rows

@@ -24,7 +24,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     return f"did you mean {near[0]!r}? known: {listing}" if near else f"known: {listing}"
 
 
-class Interface:
+class SessionInterface:
     """The inputs and outputs of a model, as they were when it was made ready.
 
     Attributes:

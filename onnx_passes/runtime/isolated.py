@@ -8,13 +8,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated_process import Child, Home, child_of
 from onnx_passes.runtime.isolated_weights import Manifest, Store
 from onnx_passes.runtime.weightless import split_for_engine
@@ -32,7 +32,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Limits:
+class ChildLimits:
     """What an engine in a child process may use.
 
     Attributes:
@@ -101,7 +101,7 @@ class IsolatedSession:
     """A model made ready in a child process, and again in the next one if that ends."""
 
     def __init__(self, engine: IsolatedEngine, model: ir.Model) -> None:
-        self._engine, self._interface = engine, Interface(model)
+        self._engine, self._interface = engine, SessionInterface(model)
         proto, self._weights = split_for_engine(model, lambda tensor: tensor)
         try:
             self._proto = proto.SerializeToString()
@@ -184,13 +184,13 @@ class IsolatedSession:
         found: list[float] = answer["seconds"]
         return found
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers that the engine reports, as plain data; none if it does not."""
         message = {"do": "layers", "session": self._number}
         child = self.prepare()
         with child.lock:
             answer = child.ask(message, while_="asked", seconds=self._engine.time_limit)
-        found: list[dict[str, Any]] = answer["layers"]
+        found: list[PlainDict] = answer["layers"]
         return found
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class IsolatedSession:
 
 def split_options(
     name: str, options: Mapping[str, object], *, isolate: bool
-) -> tuple[dict[str, object], Limits | None]:
+) -> tuple[dict[str, object], ChildLimits | None]:
     """Take the options of every engine from those of one.
 
     Args:
@@ -239,9 +239,9 @@ def split_options(
         case bool():
             pass
         case None:
-            return own, Limits(None, _memory(name, memory))
+            return own, ChildLimits(None, _memory(name, memory))
         case int() | float() if 0 < seconds < math.inf:
-            return own, Limits(float(seconds), _memory(name, memory))
+            return own, ChildLimits(float(seconds), _memory(name, memory))
     raise ConfigError(f"{name}.time_limit must be seconds over 0, not {seconds!r}")
 
 

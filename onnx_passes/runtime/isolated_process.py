@@ -29,6 +29,7 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.heard import VARIABLE, own_stderr
 from onnx_passes.runtime.isolated_weights import Manifest
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message, nameless_file
+from onnx_passes.runtime.processes import kill, start
 
 _MAIN = (
     "import sys; sys.path[:] = sys.argv[4:]; "
@@ -84,15 +85,12 @@ class Child:
         words = [str(theirs.fileno()), str(lifeline), str(home.memory_limit or 0), *paths]
         heard = own_stderr()
         # Spawned, since a fork has the locks of ONNX Runtime's threads but not the threads.
-        # In a session of its own, so that Ctrl-C reaches it through this process only.
-        self._process = subprocess.Popen(
+        self._process = start(
             [sys.executable, "-P", "-c", _MAIN, *words],
-            stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
             pass_fds=(theirs.fileno(), lifeline, *heard),
             env={**os.environ, VARIABLE: " ".join(map(str, heard))},
-            start_new_session=True,
         )
         for descriptor in heard:
             os.close(descriptor)
@@ -262,10 +260,7 @@ def _end(
 ) -> None:
     if os.getpid() != owner:
         return  # a fork of the owner has no say
-    with contextlib.suppress(ProcessLookupError):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    kill(process)
     os.close(lifeline)
     channel.close()
 

@@ -9,11 +9,11 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.tensors import tensor_buffer
@@ -162,5 +162,5 @@ def load(place: Message, maps: Mapping[int, mmap.mmap]) -> ir.TensorProtocol:
     data = np.frombuffer(view[place["offset"] : place["offset"] + place["length"]], np.uint8)
     if dtype.bitwidth < 8:
         return ir.PackedTensor(data, dtype, shape=shape, name=place["name"])
-    array: np.ndarray[Any, Any] = data.view(dtype.numpy()).reshape(place["shape"])
+    array: Array = data.view(dtype.numpy()).reshape(place["shape"])
     return ir.Tensor(array, dtype=dtype, shape=shape, name=place["name"])

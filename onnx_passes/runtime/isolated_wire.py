@@ -21,9 +21,10 @@ import numpy as np
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.tensors import array_buffer
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Data
 
-Message = dict[str, Any]
+Message = PlainDict
 
 _SIZES = struct.Struct("<QQ")
 _MOST_FILES = 4

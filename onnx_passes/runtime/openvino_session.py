@@ -13,8 +13,9 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.openvino_errors import translate
 from onnx_passes.runtime.timing import mean_without_first
 from onnx_passes.runtime.weightless import split_for_engine
@@ -61,10 +62,10 @@ class OpenVinoSession:
             EngineError: OpenVINO refuses it.
         """
         self._ov, self._compile, self._profile = ov, compile_model, profile
-        self._times: dict[str, tuple[dict[str, Any], list[float]]] = {}
+        self._times: dict[str, tuple[PlainDict, list[float]]] = {}
         self._made_of: dict[str, list[str]] = {}
         self._seen: list[Any] = []
-        self._interface = Interface(model)
+        self._interface = SessionInterface(model)
         proto, weights = split_for_engine(model, _array)
         self._defaults = {
             str(value.name): value.const_value
@@ -84,7 +85,7 @@ class OpenVinoSession:
         self._weights = {}
         self._proto = None
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers that were run, with mean times where the engine profiles.
 
         A constant part, which OpenVINO computes once, is not a layer. Names that OpenVINO

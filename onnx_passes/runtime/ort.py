@@ -10,12 +10,13 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
+from onnx_passes.model.ort_sessions import CPU, Optimization, open_session, session_options
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.ort_errors import translate
@@ -35,20 +36,10 @@ from onnx_passes.runtime.weightless import split_for_engine
 if TYPE_CHECKING:
     import onnxruntime
 
-Optimization = Literal["none", "basic", "extended", "all"]
 ProviderOptions = tuple[tuple[str, str], ...]
 
-_LEVELS: dict[Optimization, str] = {
-    "none": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
-_FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
-_CPU = "CPUExecutionProvider"
-_DISABLE_PREPACKING = "session.disable_prepacking"
 _KEEP_QDQ = "session.disable_quant_qdq"
-_DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
+_DISABLECPU_FALLBACK = "session.disable_cpu_ep_fallback"
 _FILES_FOLDER = "session.model_external_initializers_file_folder_path"
 _SHARED_ARENA = "session.use_env_allocators"
 _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"
@@ -82,7 +73,7 @@ class OnnxRuntimeEngine:
             node, for a kernel over integers. Off, models run whose integers no kernel takes.
     """
 
-    provider: str = _CPU
+    provider: str = CPU
     provider_options: ProviderOptions = ()
     optimization: Optimization = "none"
     threads: int = 1
@@ -97,17 +88,17 @@ class OnnxRuntimeEngine:
     @property
     def node_by_node(self) -> bool:
         """Whether each node runs as written, so that keeping its value changes no other."""
-        return self.optimization == "none" and self.provider == _CPU
+        return self.optimization == "none" and self.provider == CPU
 
     @property
     def concurrent(self) -> bool:
         """Whether runs beside each other gain: each is one thread on the CPU."""
-        return self.threads == 1 and self.provider == _CPU
+        return self.threads == 1 and self.provider == CPU
 
     @property
     def name(self) -> str:
         """The name, with every option that changes the numbers and is not the default."""
-        parts = [] if self.provider == _CPU else [self.provider]
+        parts = [] if self.provider == CPU else [self.provider]
         parts += [f"{key}={value}" for key, value in self.provider_options]
         parts += [] if self.optimization == "none" else [f"optimization={self.optimization}"]
         parts += [] if self.threads == 1 else [f"threads={self.threads}"]
@@ -152,13 +143,13 @@ class OnnxRuntimeEngine:
             model = with_barriers(model)
         # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
         # in a file by itself it maps.
-        folder = files_folder(model) if self.provider == _CPU else None
+        folder = files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
             model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
         )
         weights = locate_files(proto, found)
         started = self._session(ort, proto, weights, folder)
-        placed = {} if self.provider == _CPU else nodes_by_provider(started)
+        placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
         try:
             yield session
@@ -174,7 +165,7 @@ class OnnxRuntimeEngine:
     ) -> onnxruntime.InferenceSession:
         # Sharing is not safe beside rewrites by ONNX Runtime, which may keep the name of a
         # weight that they change, nor possible across devices.
-        shared = self.optimization == "none" and self.provider == _CPU
+        shared = self.optimization == "none" and self.provider == CPU
         if shared and folder is None and weights:
             # What ONNX Runtime reads of a weight by itself fails, as that file is empty.
             with suppress(Exception):
@@ -207,14 +198,9 @@ class OnnxRuntimeEngine:
         try:
             if is_plugin(self.provider):
                 add_plugin(ort, options, self.provider, self._settings)
-                session = ort.InferenceSession(proto.SerializeToString(), options)
+                session = open_session(proto, options, None)
             else:
-                session = ort.InferenceSession(
-                    proto.SerializeToString(),
-                    options,
-                    providers=[(self.provider, self._settings)],
-                    enable_fallback=0,
-                )
+                session = open_session(proto, options, [(self.provider, self._settings)])
         except Exception as error:
             raise translate(error) from error
         self._check_placement(session)
@@ -226,31 +212,28 @@ class OnnxRuntimeEngine:
                 f"{self.provider} cannot be used here: ONNX Runtime fell back to {active}",
                 help=broken_help(self.provider),
             )
-        placed = {} if self.provider == _CPU else nodes_by_provider(session)
+        placed = {} if self.provider == CPU else nodes_by_provider(session)
         if placed and self.provider not in placed:
             raise EngineUnavailableError(
                 f"{self.provider} runs no node of this model: all are on {', '.join(placed)}",
-                help=f"ask for {_CPU}, or for a provider with kernels for these operators",
+                help=f"ask for {CPU}, or for a provider with kernels for these operators",
             )
 
     def _options(self, ort: ModuleType) -> onnxruntime.SessionOptions:
-        options = ort.SessionOptions()
-        level = _LEVELS[self.optimization]
-        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
-        options.intra_op_num_threads = self.threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = _FATAL_ONLY
+        options = session_options(
+            self.optimization, threads=self.threads, prepacking=self.prepacking
+        )
         options.enable_cpu_mem_arena = self.memory_arena
         options.use_deterministic_compute = True
         if self.profile:
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(tempfile.gettempdir(), "onnx-passes-"))
-        entries = {_DISABLE_PREPACKING: not self.prepacking, _KEEP_QDQ: not self.fuse_qdq}
-        if self.memory_arena and self.provider == _CPU:
+        entries = {_KEEP_QDQ: not self.fuse_qdq}
+        if self.memory_arena and self.provider == CPU:
             _share_arena(ort)
             entries |= {_SHARED_ARENA: True}
-        if self.provider != _CPU:
-            entries |= {_RECORD_PLACEMENT: True, _DISABLE_CPU_FALLBACK: not self.cpu_fallback}
+        if self.provider != CPU:
+            entries |= {_RECORD_PLACEMENT: True, _DISABLECPU_FALLBACK: not self.cpu_fallback}
         for entry, value in entries.items():
             options.add_session_config_entry(entry, str(int(value)))
         for path in self.custom_ops:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.timing import mean_without_first
 
 _END = "_kernel_time"
 
 
-def node_times(path: Path) -> list[dict[str, Any]]:
+def node_times(path: Path) -> list[PlainDict]:
     """Return the nodes of a profile, in the order of their first run, with their mean times.
 
     Args:
@@ -28,11 +28,11 @@ def node_times(path: Path) -> list[dict[str, Any]]:
     return _means(event for event in events if _is_kernel(event))
 
 
-def _is_kernel(event: dict[str, Any]) -> bool:
+def _is_kernel(event: PlainDict) -> bool:
     return event.get("cat") == "Node" and str(event.get("name", "")).endswith(_END)
 
 
-def _means(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _means(events: Iterable[PlainDict]) -> list[PlainDict]:
     times: dict[tuple[str, str, str], list[float]] = {}
     for event in events:
         told = event.get("args", {})

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from onnx_passes.errors import EngineUnavailableError
+from onnx_passes.model.ort_sessions import CPU
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -19,7 +20,6 @@ EXACT: dict[str, dict[str, str]] = {
 }
 """Options that a provider gets unless others are given: it is to compute what a model says."""
 
-_CPU = "CPUExecutionProvider"
 _PLUGINS = {"NvTensorRTRTXExecutionProvider": "onnxruntime_ep_nv_tensorrt_rtx"}
 
 
@@ -84,7 +84,7 @@ def with_provider(provider: str) -> ModuleType:
 
 def broken_help(provider: str) -> str:
     """Return what to check where a provider is there and cannot be used."""
-    return f"check {_BROKEN.get(provider, 'its driver and libraries')}; or ask for {_CPU}"
+    return f"check {_BROKEN.get(provider, 'its driver and libraries')}; or ask for {CPU}"
 
 
 def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:

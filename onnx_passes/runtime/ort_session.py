@@ -12,9 +12,10 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.base import Data, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_profile import node_times
 
@@ -44,7 +45,7 @@ class OrtSession:
         placed: Mapping[str, int] | None = None,
     ) -> None:
         self.placed = dict(placed or {})
-        self._interface = Interface(model)
+        self._interface = SessionInterface(model)
         self.in_turn = any(map(may_draw, all_nodes(model)))
         self._types = {output.name: output.type for output in session.get_outputs()}
         self._fed = _numpy_types(model, self._types.values())
@@ -57,7 +58,7 @@ class OrtSession:
         self._session = None
         self._weights = {}
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return each node with its mean time, where the engine profiles; it ends with this.
 
         Raises:

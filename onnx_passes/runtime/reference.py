@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.weightless import split_for_engine
 
@@ -53,7 +53,7 @@ class ReferenceSession:
     """A loaded reference evaluator."""
 
     def __init__(self, model: ir.Model, evaluator: Any) -> None:
-        self._interface = Interface(model)
+        self._interface = SessionInterface(model)
         self._evaluator = evaluator
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx.reference.ops.op_loop import Loop as OnnxLoop
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Array
 
 
@@ -29,7 +30,7 @@ class Loop(OnnxLoop):
         M: Array | None,  # noqa: N803 - the operator's own name
         cond: Array | None,
         *carried: Any,
-        context: dict[str, Any] | None = None,
+        context: PlainDict | None = None,
         body: Any = None,
         attributes: Any = None,
         bindings: Any = None,

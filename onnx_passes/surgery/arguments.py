@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.plain import PlainMapping
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
@@ -33,7 +35,7 @@ def dtype_of(given: Any) -> ir.DataType:
         raise UsageError(f"{given!r} is not an element type", help=hint) from error
 
 
-def as_array(value: Any, dtype: ir.DataType | None = None) -> np.ndarray[Any, Any]:
+def as_array(value: Any, dtype: ir.DataType | None = None) -> Array:
     """Return an array; floats become float32 and integers int64 where no type is given.
 
     Args:
@@ -70,7 +72,7 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
     return ir.convenience.convert_attribute(name, value)
 
 
-def outputs_of_bodies(op_type: str, attributes: Mapping[str, Any]) -> int | None:
+def outputs_of_bodies(op_type: str, attributes: PlainMapping) -> int | None:
     """Return how many outputs an operator has by its bodies.
 
     Args:

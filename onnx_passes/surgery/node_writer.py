@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.model.walk import all_graphs
+from onnx_passes.plain import PlainMapping
 from onnx_passes.surgery.arguments import (
     as_array,
     attribute_of,
@@ -75,7 +76,7 @@ class NodeWriter:
         self,
         op_type: str,
         inputs: Sequence[Operand],
-        attributes: Mapping[str, Any],
+        attributes: PlainMapping,
         *,
         domain: str = "",
         outputs: int | Sequence[str] | None = None,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -11,6 +10,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.plain import PlainMapping
 from onnx_passes.surgery.arguments import near
 from onnx_passes.surgery.builder import Builder
 from onnx_passes.surgery.tidy import cleanup, toposort
@@ -21,7 +21,7 @@ def insert(
     op_type: str,
     inputs: Sequence[str],
     outputs: Sequence[str],
-    attributes: Mapping[str, Any] | None = None,
+    attributes: PlainMapping | None = None,
     *,
     domain: str = "",
     name: str | None = None,

@@ -22,7 +22,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +33,7 @@ from onnx_passes.errors import ConfigError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value
 from onnx_passes.passes.context import Application, PassContext, Rewrites
+from onnx_passes.plain import PlainMapping
 
 DOMAIN = "trt.plugins"
 """Domain of nodes of plugins: an ONNX model needs one, and TensorRT does not look at it."""
@@ -53,7 +54,7 @@ class Plugin(Transformation, RewriteRulePass):
     namespace: ClassVar[str] = ""
     results: ClassVar[int] = 1
 
-    def attributes(self, **values: Value) -> Mapping[str, Any]:
+    def attributes(self, **values: Value) -> PlainMapping:
         """Return the fields of the plugin for a match; by default none.
 
         Args:

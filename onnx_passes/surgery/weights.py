@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.walk import all_graphs
+from onnx_passes.plain import PlainDict
 
 KEY = "onnx_passes.stripped_weights"
 """Metadata of a model that says what its weights were."""
@@ -46,7 +47,7 @@ def strip_weights(model: ir.Model, least: int = LEAST) -> list[str]:
     """
     if KEY in model.metadata_props:
         raise UsageError("the weights of this model were removed before")
-    noted: dict[str, dict[str, Any]] = {}
+    noted: dict[str, PlainDict] = {}
     for graph in _graphs(model):
         for value in list(graph.initializers.values()):
             tensor = value.const_value
@@ -83,7 +84,7 @@ def restore_weights(
         raise UsageError(
             "no weights were removed from this model", help="onnx-passes strip-weights does"
         )
-    noted: dict[str, dict[str, Any]] = json.loads(text)
+    noted: dict[str, PlainDict] = json.loads(text)
     held = {} if source is None else _weights(source)
     rng = np.random.default_rng(seed)
     for graph in _graphs(model):
@@ -105,7 +106,7 @@ def _graphs(model: ir.Model) -> list[ir.Graph]:
     return [graph for graph in all_graphs(model) if isinstance(graph, ir.Graph)]
 
 
-def _describe(tensor: ir.TensorProtocol) -> dict[str, Any]:
+def _describe(tensor: ir.TensorProtocol) -> PlainDict:
     array = tensor.numpy()
     wide = array.astype(np.float64)
     finite = wide[np.isfinite(wide)]
@@ -141,7 +142,7 @@ def _replace(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol, mean: 
             graph.append(node)
 
 
-def _restore(graph: ir.Graph, node: ir.Node, array: np.ndarray[Any, Any]) -> None:
+def _restore(graph: ir.Graph, node: ir.Node, array: Array) -> None:
     old = node.outputs[0]
     name, old.name = old.name, None
     tensor = ir.tensor(array, name=name)
@@ -165,9 +166,7 @@ def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     }
 
 
-def _checked(
-    name: str, noted: dict[str, Any], tensor: ir.TensorProtocol | None
-) -> np.ndarray[Any, Any]:
+def _checked(name: str, noted: PlainDict, tensor: ir.TensorProtocol | None) -> Array:
     if tensor is None:
         raise ModelError(f"the source has no weight {name!r}")
     if tensor_digest(tensor).hex() != noted["sha256"]:
@@ -175,14 +174,14 @@ def _checked(
             f"the weight {name!r} of the source is not the one that was removed",
             help="restore from the model that was stripped, or leave the source out",
         )
-    found: np.ndarray[Any, Any] = tensor.numpy()
+    found: Array = tensor.numpy()
     return found
 
 
-def _drawn(noted: dict[str, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def _drawn(noted: PlainDict, rng: np.random.Generator) -> Array:
     dtype = ir.DataType[noted["dtype"]].numpy()
     drawn = rng.normal(noted["mean"], noted["std"], noted["shape"])
     drawn = np.clip(drawn, noted["min"], noted["max"])
     whole = dtype.kind in "iub"
-    found: np.ndarray[Any, Any] = (np.rint(drawn) if whole else drawn).astype(dtype)
+    found: Array = (np.rint(drawn) if whole else drawn).astype(dtype)
     return found

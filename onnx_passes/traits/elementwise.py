@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import find
 
 _OPERANDS = {1: "unary", 2: "binary", 3: "ternary"}

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.ops.elementwise import Neg
+from onnx_passes.ops.unary import Neg
 from onnx_passes.passes.replace import Namer
 from onnx_passes.runtime.base import Data, Engine, Outputs
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.linear import Conv
+from onnx_passes.ops.convolution import Conv
 from onnx_passes.passes.precision._watch import inner_values, watch
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
 from onnx_passes.verify.recording import Recording, exposed

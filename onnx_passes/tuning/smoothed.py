@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.elementwise import Mul
-from onnx_passes.ops.linear import Conv
 from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
 from onnx_passes.runtime.base import Array
 from onnx_passes.verify.node_equality import constant_tensor

@@ -14,7 +14,7 @@ from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import lines, to_json
 from onnx_passes.tuning.search import Search
 from onnx_passes.tuning.task import task_of
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 
 
 def search_within(
@@ -40,7 +40,9 @@ def search_within(
     """
     kept = {"tune", "verify", "engines", "imports"}
     own = {name: value for name, value in config.items() if name in kept}
-    reference = Reference([dict(sample) for sample in samples], None, "those of the pipeline")
+    reference = ReferenceData(
+        [dict(sample) for sample in samples], None, "those of the pipeline"
+    )
     task = task_of(model, config_from_data(own), None, reference)
     folder = None if record is None else Path(record)
     result = Search(task, Record(folder, task.key)).run()

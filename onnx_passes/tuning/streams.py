@@ -15,7 +15,7 @@ from onnx_passes.data.accumulators.metrics import make_metric
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.executors.base import Executor
 from onnx_passes.data.executors.choose import choose_executor
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.job import EngineChoice
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
@@ -72,7 +72,7 @@ def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> 
         ReferenceDataError: The data does not fit the model.
         UsageError: A metric needs all samples at once, or the engine has no number of threads.
     """
-    plan = make_plan(source.spec, Interface.of(model))
+    plan = make_plan(source.spec, DataInterface.of(model))
     for name in config.verify.metrics:
         make_metric(name)
         if metrics.lookup(name).expects == "labels" and plan.binding.labels is None:

@@ -24,7 +24,7 @@ from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
 from onnx_passes.tuning.groups import Group, partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
-from onnx_passes.verify.reference import Reference, load_reference
+from onnx_passes.verify.reference import ReferenceData, load_reference
 
 _LARGE = 1 << 28
 """Sessions of models with so many bytes of weights share no memory."""
@@ -36,7 +36,7 @@ def task_of(
     model: ir.Model,
     config: PipelineConfig,
     source: DataSource | None = None,
-    reference: Reference | None = None,
+    reference: ReferenceData | None = None,
 ) -> Task:
     """Return what a pipeline file asks.
 

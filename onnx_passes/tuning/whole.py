@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.executors.base import Executor, Kept, WorkersGoneError
+from onnx_passes.data.executors.base import Executor, KeptExecutor, WorkersGoneError
 from onnx_passes.data.fleet import Fleet
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.journal import Journal
-from onnx_passes.data.plan import IncompleteDataError, Plan
+from onnx_passes.data.plan import IncompleteDataError, ShardPlan
 from onnx_passes.data.progress import Progress
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
@@ -133,7 +133,7 @@ class Stream:
             nothing.
     """
 
-    plan: Plan
+    plan: ShardPlan
     engine: EngineChoice
     executor: Callable[[], Executor]
     allow_mixed: bool = False
@@ -158,7 +158,7 @@ class Streamed:
         scores = "" if flips is None else flips.output or first
         self._measures = Measures(scores=scores, metrics=tuple(budget.limits))
         self._stack = ExitStack()
-        self._workers = Kept(stream.executor())
+        self._workers = KeptExecutor(stream.executor())
         self._stack.callback(self._workers.end)
         self._folder: Path | None = None
 
@@ -205,7 +205,7 @@ class Streamed:
         runs = tuple(
             RunSpec(place, stream.engine, Path(name).stem) for place, name in enumerate(names)
         )
-        job = Job(stream.plan, models, runs, self._measures, stream.imports)
+        job = DataJob(stream.plan, models, runs, self._measures, stream.imports)
         with ExitStack() as stack:
             journal = None
             if stream.journals is not None:
@@ -214,7 +214,7 @@ class Streamed:
                 journal = stack.enter_context(Journal(path, job))
             result = evaluate(
                 job,
-                Rule(),
+                Demand(),
                 self._workers,
                 journal=journal,
                 told=None if stream.watch is None else stream.watch(stack),

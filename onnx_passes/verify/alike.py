@@ -58,8 +58,8 @@ def find_proved(
         agreed: Obligations that are known to hold: values that follow from them are proved.
     """
     held = [one for one in obligations if one.tensor is None]
-    old = _Side(before, region.removed, [one.old for one in obligations])
-    new = _Side(after, region.nodes, [one.new for one in held])
+    old = _Changed(before, region.removed, [one.old for one in obligations])
+    new = _Changed(after, region.nodes, [one.new for one in held])
     found: set[Obligation] = set()
     for _ in range(_ROUNDS):
         _grow(old, new)
@@ -71,7 +71,7 @@ def find_proved(
     return found
 
 
-def _grow(old: _Side, new: _Side) -> None:
+def _grow(old: _Changed, new: _Changed) -> None:
     """Follow what only one side reads, up to what both do."""
     for _ in range(_MOST_GROWN):
         left, right = old.reads.keys(), new.reads.keys()
@@ -81,8 +81,8 @@ def _grow(old: _Side, new: _Side) -> None:
 
 def _alike(
     region: Region,
-    old: _Side,
-    new: _Side,
+    old: _Changed,
+    new: _Changed,
     obligations: Sequence[Obligation],
     agreed: Collection[Obligation],
 ) -> set[Obligation]:
@@ -102,7 +102,7 @@ def _alike(
     return set(filter(is_alike, obligations))
 
 
-class _Side:
+class _Changed:
     """What changed in one model, with nodes around it."""
 
     def __init__(

@@ -7,8 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +22,8 @@ from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime import processes
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -85,8 +85,8 @@ class Bundle:
     kind: str = "equality"
     pipeline: str = ""
     readme: str = ""
-    levels: Mapping[str, Any] | None = None
-    executed: Mapping[str, Any] | None = None
+    levels: PlainMapping | None = None
+    executed: PlainMapping | None = None
     plain: ir.Model | None = None
 
 
@@ -160,25 +160,14 @@ def write_failing(
 
 def _replay(folder: Path, seconds: float) -> str:
     """Run the script of a folder; return why it does not show the failure, or nothing."""
-    command = [sys.executable, str(folder / _SCRIPT)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, start_new_session=True, **pipes
-    ) as child:
-        try:
-            out, err = child.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            # Its own group: a compiler that the script started ends with it.
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            return f"{_SCRIPT} does not end in {seconds:g} seconds"
-    failed = child.returncode == 1 and b"Traceback" not in err
-    if failed or child.returncode < 0:  # an engine that crashes ends the script with it
+    ended = processes.run([sys.executable, str(folder / _SCRIPT)], seconds)
+    if ended.code is None:
+        return f"{_SCRIPT} does not end in {seconds:g} seconds"
+    failed = ended.code == 1 and b"Traceback" not in ended.err
+    if failed or ended.code < 0:  # an engine that crashes ends the script with it
         return ""
-    said = (err or out).decode("utf-8", "replace").split("\n")
-    last = next((line for line in reversed(said) if line.strip()), "")
-    last = "".join(c if c.isprintable() else "?" for c in last)
-    return f"{_SCRIPT} ends with exit code {child.returncode}: {last}"
+    last = "".join(c if c.isprintable() else "?" for c in ended.last_line)
+    return f"{_SCRIPT} ends with exit code {ended.code}: {last}"
 
 
 def _check(bundle: Bundle) -> None:
@@ -218,7 +207,7 @@ def _fill(bundle: Bundle, folder: Path) -> None:
     except OnnxPassesError as error:
         # A pass may leave what no file can hold: that is the fault, then.
         lost = error.message
-    forms: dict[str, Any] = {}
+    forms: PlainDict = {}
     arrays: dict[str, Array] = {}
     for name, value in bundle.inputs.items():
         forms[name], found = _form(name, value)
@@ -254,7 +243,7 @@ def _save(model: ir.Model, path: Path) -> None:
         save_model(model, path, external_data="inline")
 
 
-def _write_npz(arrays: Mapping[str, Any], path: Path) -> None:
+def _write_npz(arrays: PlainMapping, path: Path) -> None:
     """Write arrays under any names, the same bytes each time; ``np.savez`` does neither."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():

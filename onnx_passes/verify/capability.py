@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes, subgraphs_of
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -40,7 +41,7 @@ class Rejected:
     reason: str
     inside: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return what ``--json`` prints."""
         return dataclasses.asdict(self)
 
@@ -71,7 +72,7 @@ class Capability:
         """Whether the engine takes the whole model."""
         return not self.whole
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return what ``--json`` prints."""
         return {
             "engine": self.engine,
@@ -93,7 +94,7 @@ class Capability:
         return parts_of(self._model, self._bad)
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
+def lines(told: PlainDict) -> Iterator[str]:
     """Write what ``Capability.as_dict`` returned, with the parts that were saved, as text."""
     for each in told["rejected"]:
         inside = f" in {each['inside']!r}" if each["inside"] else ""

@@ -62,7 +62,7 @@ def compare(
             reason = f"is output {ours.index(name)} of those in common, expected {position}"
             checks.append(_failure(name, reason))
         else:
-            walk = _Walk(name, contract, overrides or {}, scale_by_max, negative_zero)
+            walk = _Descent(name, contract, overrides or {}, scale_by_max, negative_zero)
             checks.extend(walk.values(name, expected[name], actual[name]))
     has = f"the candidate has {', '.join(actual) or 'no outputs'}"
     checks.extend(_failure(n, f"is missing; {has}") for n in expected if n not in actual)
@@ -72,7 +72,7 @@ def compare(
     return tuple(checks)
 
 
-class _Walk:
+class _Descent:
     """Descends into the sequences and maps of one output, down to tensors."""
 
     def __init__(
@@ -151,7 +151,7 @@ def identical(expected: object, actual: object) -> bool:
         expected: A tensor, a sequence or an optional of any type.
         actual: The value that it is compared with.
     """
-    walk = _Walk("", Equality(), {}, scale_by_max=False, negative_zero=True)
+    walk = _Descent("", Equality(), {}, scale_by_max=False, negative_zero=True)
     return all(check.passed for check in walk.values("", expected, actual))
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import onnx
 from numpy.lib.stride_tricks import sliding_window_view
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import EngineError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.base import Data
 
 
-def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> np.ndarray[Any, Any]:
+def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> Array:
     """Compute a Conv of any number of dimensions, as a product over windows.
 
     Args:
@@ -55,7 +56,7 @@ def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> np.ndarray[Any, A
 
 
 def _pads(
-    given: Mapping[str, Any], sizes: tuple[int, ...], reach: list[int], strides: list[int]
+    given: PlainMapping, sizes: tuple[int, ...], reach: list[int], strides: list[int]
 ) -> list[tuple[int, int]]:
     mode = given.get("auto_pad", b"NOTSET").decode()
     rank = len(sizes)

@@ -35,7 +35,7 @@ _TRIALS = 8
 
 
 @dataclass
-class Evaluation:
+class WideEvaluation:
     """What an evaluation gave.
 
     Attributes:
@@ -62,7 +62,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Noise:
+class RandomRoundings:
     """Random roundings that an evaluation in double precision makes.
 
     Attributes:
@@ -86,9 +86,9 @@ class Noise:
 def evaluate(
     model: ir.Model,
     samples: Sequence[Feeds],
-    noise: Noise | None = None,
+    noise: RandomRoundings | None = None,
     most: int | None = None,
-) -> Evaluation:
+) -> WideEvaluation:
     """Evaluate a model in double precision.
 
     Args:
@@ -115,7 +115,7 @@ def _with_bodies(model: ir.Model) -> ir.Model:
 def rounding_spread(
     model: ir.Model,
     samples: Sequence[Feeds],
-    noise: Noise = Noise(0, low=0.5),
+    noise: RandomRoundings = RandomRoundings(0, low=0.5),
     exact: Sequence[Outputs] | None = None,
     trials: int = _TRIALS,
 ) -> list[dict[str, Array]]:
@@ -155,16 +155,16 @@ class _Walk:
         self,
         model: ir.Model,
         samples: Sequence[Feeds],
-        noise: Noise | None = None,
+        noise: RandomRoundings | None = None,
         most: int | None = None,
     ) -> None:
         self.graph, self.left = model.graph, most
-        self.noise = Noise(0) if noise is None else noise
+        self.noise = RandomRoundings(0) if noise is None else noise
         self.rng = np.random.default_rng(self.noise.seed)
         computed = self.noise.low or self.noise.wide
         self.types = inferred_types(model) if computed else {}
         self.imports = dict(model.graph.opset_imports)
-        self.found = Evaluation()
+        self.found = WideEvaluation()
         self.values: dict[ir.Value, list[Data]] = {}
         self.samples = samples
         for value in self.graph.inputs:
@@ -178,7 +178,7 @@ class _Walk:
                     for feeds in samples
                 ]
 
-    def run(self) -> Evaluation:
+    def run(self) -> WideEvaluation:
         last = self._last_uses()
         for index, node in enumerate(self.graph):
             self._compute(node)
@@ -279,4 +279,4 @@ def _read(node: ir.Node) -> Iterator[ir.Value]:
             yield value
 
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["WideEvaluation", "evaluate"]

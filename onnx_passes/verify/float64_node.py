@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
+from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.evaluation import evaluate as evaluate_graph
@@ -121,19 +122,9 @@ class DoubleNode:
             return None
 
     def _engine(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> list[Data]:
-        import onnxruntime as ort
-
         if not all(isinstance(data, np.ndarray) for data in fed.values()):
             raise EngineError("its inputs are no tensors")
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        session = ort.InferenceSession(
-            self._model(node, fed).SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
+        session = open_session(self._model(node, fed))
         return list(session.run(None, dict(fed)))
 
     def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import OutputCheck
@@ -107,11 +107,11 @@ def _judged(
     return replace(found, reason=reason)
 
 
-def _is_float(array: np.ndarray[Any, Any]) -> bool:
+def _is_float(array: Array) -> bool:
     return kind_of(array.dtype) == "float"
 
 
-def _rms(errors: np.ndarray[Any, Any]) -> float:
+def _rms(errors: Array) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
 
 

@@ -62,7 +62,7 @@ def _differ(arrays: Sequence[Array]) -> bool:
 
 
 @dataclass(frozen=True)
-class Draw:
+class ValueSource:
     """What values are drawn from.
 
     Attributes:
@@ -80,22 +80,22 @@ class Draw:
 
 
 DRAWS = (
-    Draw(),
-    Draw(integers=False),
-    Draw(positive=True),
-    Draw(positive=True, integers=False),
+    ValueSource(),
+    ValueSource(integers=False),
+    ValueSource(positive=True),
+    ValueSource(positive=True, integers=False),
 )
 DRAWS_OF_OTHERS = (
-    Draw(integers=False),
-    Draw(integers=False, positive=True),
-    Draw(integers=False, negated=True),
+    ValueSource(integers=False),
+    ValueSource(integers=False, positive=True),
+    ValueSource(integers=False, negated=True),
 )
 """For values that recorded ones may lack: sizes, shapes and indices are never drawn."""
-DRAWS_OF_SPECIALS = (Draw(special=True, integers=False), Draw(special=True))
+DRAWS_OF_SPECIALS = (ValueSource(special=True, integers=False), ValueSource(special=True))
 _SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30)
 
 
-def draw_like(array: Array, seed: str, draw: Draw = DRAWS[0]) -> Array:
+def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
     """Return drawn values of the type and shape of others.
 
     Args:

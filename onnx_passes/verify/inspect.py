@@ -8,13 +8,14 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.model.tensors import string_data
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.statistics import statistics, statistics_text
 
 SHOWN = ("layers", "attrs", "weights", "values")
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
-def inspect_model(model: ir.Model, show: Collection[str] = ()) -> dict[str, Any]:
+def inspect_model(model: ir.Model, show: Collection[str] = ()) -> PlainDict:
     """Describe a model.
 
     Args:
@@ -60,8 +61,8 @@ def unbounded(model: ir.Model) -> list[str]:
     ]
 
 
-def _graph(graph: ir.Graph, shown: set[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _graph(graph: ir.Graph, shown: set[str]) -> PlainDict:
+    told: PlainDict = {
         "name": graph.name or "",
         "inputs": [_value(value) for value in graph.inputs],
         "outputs": [_value(value) for value in graph.outputs],
@@ -77,7 +78,7 @@ def _graph(graph: ir.Graph, shown: set[str]) -> dict[str, Any]:
     return told
 
 
-def _value(value: ir.Value) -> dict[str, Any]:
+def _value(value: ir.Value) -> PlainDict:
     shape = None
     if value.shape is not None:
         shape = [d if isinstance(d, int) else d.value or "?" for d in value.shape]
@@ -86,8 +87,8 @@ def _value(value: ir.Value) -> dict[str, Any]:
     return {"name": value.name or "", "dtype": dtype, "shape": shape}
 
 
-def _node(node: ir.Node, shown: set[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _node(node: ir.Node, shown: set[str]) -> PlainDict:
+    told: PlainDict = {
         "name": node.name or "",
         "op": "::".join(filter(None, (node.domain, node.op_type, node.overload))),
         "inputs": ["" if v is None else v.name or "" for v in node.inputs],
@@ -126,13 +127,13 @@ def _attribute(attribute: ir.Attr, shown: set[str]) -> Any:
     return str(value)
 
 
-def _weight(value: ir.Value, shown: set[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": value.name or ""}
+def _weight(value: ir.Value, shown: set[str]) -> PlainDict:
+    told: PlainDict = {"name": value.name or ""}
     return told | (_tensor(value.const_value, shown) if value.const_value is not None else {})
 
 
-def _tensor(tensor: ir.TensorProtocol, shown: set[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _tensor(tensor: ir.TensorProtocol, shown: set[str]) -> PlainDict:
+    told: PlainDict = {
         "dtype": tensor.dtype.name,
         "shape": [d if isinstance(d, int) else str(d) for d in tensor.shape],
     }
@@ -144,7 +145,7 @@ def _tensor(tensor: ir.TensorProtocol, shown: set[str]) -> dict[str, Any]:
     return told
 
 
-def inspect_lines(told: dict[str, Any]) -> list[str]:
+def inspect_lines(told: PlainDict) -> list[str]:
     """Write what ``inspect_model`` returned, one fact a line."""
     lines = [f"ir_version {told['ir_version']}"]
     lines += [f"producer {told['producer']}"] if told["producer"] else []
@@ -157,7 +158,7 @@ def inspect_lines(told: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _graph_lines(graph: dict[str, Any], indent: str) -> Iterator[str]:
+def _graph_lines(graph: PlainDict, indent: str) -> Iterator[str]:
     for role in ("input", "output"):
         for value in graph[f"{role}s"]:
             yield f"{indent}{role} {value['name']}: {_kind(value)}"
@@ -180,12 +181,12 @@ def _graph_lines(graph: dict[str, Any], indent: str) -> Iterator[str]:
                 yield from _graph_lines(each, indent + "    ")
 
 
-def _kind(value: dict[str, Any]) -> str:
+def _kind(value: PlainDict) -> str:
     shape = value["shape"]
     return f"{value['dtype']}[{'...' if shape is None else ','.join(map(str, shape))}]"
 
 
-def _constant(weight: dict[str, Any]) -> str:
+def _constant(weight: PlainDict) -> str:
     if "dtype" not in weight:
         return "no value"
     text = _kind(weight)

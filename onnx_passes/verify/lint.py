@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +13,7 @@ from onnx_passes.contracts.elements import blocks, kind_of, widen
 from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine
 from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.checker import complaints
@@ -38,7 +39,7 @@ class Finding:
     where: str
     message: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return what ``--json`` prints."""
         return asdict(self)
 
@@ -63,7 +64,7 @@ def lint(model: ir.Model, engine: Engine | None = None) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
-def sarif(findings: list[Finding], path: str) -> dict[str, Any]:
+def sarif(findings: list[Finding], path: str) -> PlainDict:
     """Return findings as SARIF 2.1.0, one run, each with the node as logical location.
 
     Args:
@@ -73,7 +74,7 @@ def sarif(findings: list[Finding], path: str) -> dict[str, Any]:
     rules = sorted({finding.rule for finding in findings})
     results = []
     for finding in findings:
-        place: dict[str, Any] = {
+        place: PlainDict = {
             "physicalLocation": {"artifactLocation": {"uri": path.replace("\\", "/")}}
         }
         if finding.where:

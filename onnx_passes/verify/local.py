@@ -26,7 +26,7 @@ from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.bodies import expose, place_of, typed
 from onnx_passes.verify.score import score
-from onnx_passes.verify.witness import Pieces, Scope, Side
+from onnx_passes.verify.witness import ApplicationPieces, Scope, Side
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class LocalScore:
 def local_scores(
     before: ir.Model,
     after: ir.Model,
-    pieces: Sequence[Pieces],
+    pieces: Sequence[ApplicationPieces],
     feeds: Feeds,
     engine: Engine,
     contract: Equality | Tolerance,
@@ -137,7 +137,11 @@ def _recorded(
 
 
 def _checks(
-    model: ir.Model, piece: Pieces, arrays: dict[str, Array], later: set[str], engine: Engine
+    model: ir.Model,
+    piece: ApplicationPieces,
+    arrays: dict[str, Array],
+    later: set[str],
+    engine: Engine,
 ) -> tuple[Outputs, Outputs | None] | None:
     """Run both sides; what the new one computes is known to those that follow."""
     if any(v.name not in arrays for side in (piece.old, piece.new) for v in side.read()):

@@ -67,7 +67,7 @@ def coarsest_types(model: ir.Model) -> dict[ir.Value, ir.DataType]:
     """Return the coarsest type below float32 that each value depends on, if there is one."""
     if not _may_have_low_types(model):
         return {}  # inference takes as long as a pass
-    walk = _Walk(inferred_types(model), model)
+    walk = _Coarsest(inferred_types(model), model)
     walk.graph(model.graph)
     return walk.coarsest
 
@@ -97,7 +97,7 @@ def _may_have_low_types(model: ir.Model) -> bool:
     return False
 
 
-class _Walk:
+class _Coarsest:
     """Finds the coarsest type that each value depends on, in order of computation."""
 
     def __init__(self, types: Types, model: ir.Model) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.judge import Promise, judge
-from onnx_passes.verify.result import OutputCheck, Spread
+from onnx_passes.verify.result import EngineSpread, OutputCheck
 from onnx_passes.verify.score import score
 
 _EXACT = Promise(Equality())
@@ -18,7 +18,7 @@ HEADROOM = 10.0
 
 
 @dataclass(frozen=True)
-class Runs:
+class OriginalRuns:
     """Two runs of the original, by sample, and what they are.
 
     Attributes:
@@ -33,14 +33,14 @@ class Runs:
     first: Sequence[Outputs]
     second: Sequence[Outputs]
 
-    def spread(self, ignored: frozenset[str] = frozenset()) -> list[Spread]:
+    def spread(self, ignored: frozenset[str] = frozenset()) -> list[EngineSpread]:
         """Return the spread of each numeric output, over all samples.
 
         Args:
             ignored: Outputs that do not count as evidence.
         """
         return [
-            Spread(found.output, self.between, found.max_abs, found.max_rel or 0.0)
+            EngineSpread(found.output, self.between, found.max_abs, found.max_rel or 0.0)
             for found in judge(self.first, self.second, _EXACT, ignored=ignored).outputs
             if found.max_abs is not None
         ]

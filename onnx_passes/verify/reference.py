@@ -17,7 +17,7 @@ from onnx_passes.verify.feeds import check_feeds
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceData:
     """The data that models are compared on.
 
     Attributes:
@@ -42,7 +42,7 @@ class _Read:
 
 def load_reference(
     spec: Mapping[str, object], model: ir.Model, base_dir: str | Path
-) -> Reference:
+) -> ReferenceData:
     """Load the files that the section ``reference`` of a pipeline names.
 
     ``inputs`` (or ``inp``) is one of
@@ -75,15 +75,15 @@ def load_reference(
                 "reference.outputs is given without reference.inputs",
                 help="expected outputs belong to inputs; name the inputs' files as well",
             )
-        return Reference([], None, "")
-    inputs = _Side("input", list(model.graph.inputs), base).read(given)
+        return ReferenceData([], None, "")
+    inputs = _Values("input", list(model.graph.inputs), base).read(given)
     for feeds, files in zip(inputs.samples, inputs.files, strict=True):
         check_feeds(feeds, model, files, allow_nan=spec.get("allow_nan") is True)
     if wanted is None and isinstance(given, str) and find(given, base).is_dir():
         wanted = given if _has_outputs(find(given, base)) else None
     outputs = None
     if wanted is not None:
-        outputs = _Side("output", list(model.graph.outputs), base).read(wanted)
+        outputs = _Values("output", list(model.graph.outputs), base).read(wanted)
         if len(outputs.samples) != len(inputs.samples):
             raise ReferenceDataError(
                 f"there are {len(inputs.samples)} samples of inputs, and "
@@ -91,14 +91,14 @@ def load_reference(
                 where=_source(outputs),
                 help="give one set of expected outputs for each set of inputs",
             )
-    return Reference(
+    return ReferenceData(
         [*inputs.samples],
         None if outputs is None else _ordered(outputs, model),
         given if isinstance(given, str) else _source(inputs),
     )
 
 
-class _Side:
+class _Values:
     """The inputs, or the outputs."""
 
     def __init__(self, word: str, values: list[ir.Value], base: Path) -> None:

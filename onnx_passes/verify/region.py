@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.walk import captured_values
+from onnx_passes.plain import PlainMapping
 from onnx_passes.verify.node_equality import (
     Folded,
     NodeEquality,
@@ -155,7 +155,7 @@ def leading_to(
 def region_model(
     model: ir.Model,
     region: Region,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[PlainMapping],
     hidden: Collection[str] = (),
 ) -> ir.Model:
     """Return the region as a model: inputs are its boundary, outputs all that it computes.
@@ -208,7 +208,7 @@ def region_model(
 
 
 def part_leading_to(
-    name: str, side: Side, recordings: Sequence[Mapping[str, Any]]
+    name: str, side: Side, recordings: Sequence[PlainMapping]
 ) -> ir.Model | None:
     """Return the nodes of a part that lead to a value, as a model with this output alone.
 

@@ -69,7 +69,7 @@ class OutputCheck:
 
 
 @dataclass(frozen=True)
-class Spread:
+class EngineSpread:
     """How far two runs of the original are apart, which no rewrite is to blame for.
 
     Attributes:
@@ -86,7 +86,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Spent:
+class BudgetShare:
     """What a pass took of the error budget of one output.
 
     All but ``limit`` are shares of what is allowed: 1 is the whole budget.
@@ -159,7 +159,7 @@ class Check:
     outputs: tuple[OutputCheck, ...] = ()
     metrics: tuple[MetricCheck, ...] = ()
     seconds: float = 0.0
-    budget: tuple[Spent, ...] = ()
+    budget: tuple[BudgetShare, ...] = ()
     level: str | None = None
 
     @property

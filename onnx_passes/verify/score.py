@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -53,46 +53,6 @@ def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
         if name not in ignored and isinstance(value, np.ndarray) and _is_float(value)
     }
     return max((_epsilon(kind) for kind in kinds), default=0.0)
-
-
-def first_true(count: int, holds: Callable[[int], bool]) -> int:
-    """Return the least n of 1 to ``count`` for which a monotone predicate holds.
-
-    That it holds for ``count`` is known, and not asked.
-
-    Args:
-        count: The greatest n.
-        holds: The predicate.
-    """
-    low, high = 0, count
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def first_above(
-    count: int, measure: Callable[[int], float], final: float, threshold: float
-) -> tuple[int, float, float]:
-    """Return the least n whose score is above a threshold.
-
-    Args:
-        count: The greatest n.
-        measure: Gives the score of n, asked for a logarithm of ``count`` times.
-        final: The score of ``count``; that of 0 is taken for 0.
-        threshold: What a good score is not above.
-
-    Returns:
-        n, the score of the one before it, and its own.
-    """
-    scores = {0: 0.0, count: final}
-
-    def is_bad(n: int) -> bool:
-        scores[n] = measure(n)
-        return scores[n] > threshold
-
-    found = first_true(count, is_bad)
-    return found, scores.get(found - 1, 0.0), scores[found]
 
 
 def middle_of(noise: float, final: float) -> float:

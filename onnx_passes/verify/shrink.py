@@ -6,45 +6,32 @@ Nothing is kept that was not seen to fail: each step runs both models.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.verify.case import (
+    Case,
+    arrays_of,
+    declare_shapes,
+    elements_of,
+    places_of_nonzero,
+    resized_cases,
+    resizings_of,
+    simpler_values,
+    with_input,
+    without_shapes,
+)
 from onnx_passes.verify.cut import around, values_of
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.result import OutputCheck
 
 WHOLE = ", as whole models"
-
-_LARGEST_WEIGHT = 64 << 20  # bytes; slicing larger ones costs more than it helps
-_SHAPE_LENGTH = 8  # an integer vector no longer than this may be a shape
-
-
-@dataclass(frozen=True)
-class Case:
-    """Two models of one interface, and a sample on which they differ.
-
-    Attributes:
-        before: The model that is right.
-        after: The model that is not.
-        feeds: The sample.
-        what: What the models are, in a few words.
-        part: Whether they are parts of models, whose values are inner ones.
-        steps: The passes between them; empty for those of the failure.
-    """
-
-    before: ir.Model
-    after: ir.Model
-    feeds: dict[str, Data]
-    what: str
-    part: bool = False
-    steps: tuple[str, ...] = ()
 
 
 Judge = Callable[[Case], tuple[OutputCheck, ...] | None]
@@ -78,15 +65,15 @@ class Shrinker:
 
     def run(self) -> Case:
         """Shrink as far as the time allows, and return the smallest case."""
-        nodes, size = len(self.case.before.graph), _elements(self.case)
+        nodes, size = len(self.case.before.graph), elements_of(self.case)
         self.checks = self.judge(self.case) or ()
         self.repeated = self.repeats(self.case.before, self.case.feeds)
         self._fewer_nodes()
-        if self._try(_loosened(self.case)):
+        if self._try(without_shapes(self.case)):
             self._smaller_dimensions()
         self._simpler_values()
-        left = _elements(self.case)
-        counted = sum(_nonzero(a).size for a in _arrays(self.case).values())
+        left = elements_of(self.case)
+        counted = sum(places_of_nonzero(a).size for a in arrays_of(self.case).values())
         self.told.append(
             f"made smaller from {nodes} to {len(self.case.before.graph)} nodes in "
             f"before.onnx and from {size:,} to {left:,} input elements, {counted:,} of them "
@@ -127,8 +114,8 @@ class Shrinker:
             values = values_of(case.before, names, case.feeds, self.engine)
         except OnnxPassesError:
             values = {}
-        _declare(case.before, {**values, **case.feeds}, inner=True)
-        _declare(case.after, case.feeds, inner=False)
+        declare_shapes(case.before, {**values, **case.feeds}, inner=True)
+        declare_shapes(case.after, case.feeds, inner=False)
         return case
 
     def _fewer_nodes(self) -> None:
@@ -162,15 +149,15 @@ class Shrinker:
     def _smaller_dimensions(self) -> None:
         refused: set[tuple[int, int]] = set()
         while not self._late():
-            step = next((s for s in _resizings(self.case) if s not in refused), None)
+            step = next((s for s in resizings_of(self.case) if s not in refused), None)
             if step is None:
                 break
-            if not any(self._try(c) for c in _resized(self.case, *step, self._at())):
+            if not any(self._try(c) for c in resized_cases(self.case, *step, self._at())):
                 refused.add(step)
-        for name, array in _arrays(self.case).items():
+        for name, array in arrays_of(self.case).items():
             for axis, size in enumerate(array.shape):
                 if size > 1:
-                    case = _with(self.case, name, array.take([0], axis))
+                    case = with_input(self.case, name, array.take([0], axis))
                     before, after = case.before.clone(), case.after.clone()
                     self._try(replace(case, before=before, after=after))
 
@@ -178,150 +165,27 @@ class Shrinker:
         return next((c.worst for c in self.checks if not c.passed and c.worst), ())
 
     def _simpler_values(self) -> None:
-        for name in _arrays(self.case):
-            for simple in _simple(_arrays(self.case)[name]):
-                if self._try(_with(self.case, name, simple)):
+        for name in arrays_of(self.case):
+            for simple in simpler_values(arrays_of(self.case)[name]):
+                if self._try(with_input(self.case, name, simple)):
                     break
-        for name in _arrays(self.case):
+        for name in arrays_of(self.case):
             self._fewest_nonzero(name)
 
     def _fewest_nonzero(self, name: str) -> None:
         """Replace elements by zeros, halves of them first (ddmin)."""
-        array = _arrays(self.case)[name]
+        array = arrays_of(self.case)[name]
         if array.dtype.kind in "OSU":
             return
-        left = _nonzero(array)
+        left = places_of_nonzero(array)
         chunk = len(left) // 2
         while chunk >= 1 and not self._late():
             start = 0
             while start < len(left) and not self._late():
-                candidate = _arrays(self.case)[name].copy()
+                candidate = arrays_of(self.case)[name].copy()
                 candidate.reshape(-1)[left[start : start + chunk]] = 0
-                if self._try(_with(self.case, name, candidate)):
+                if self._try(with_input(self.case, name, candidate)):
                     left = np.delete(left, slice(start, start + chunk))
                 else:
                     start += chunk
             chunk = min(chunk, len(left)) // 2 if chunk > 1 else 0
-
-
-def _arrays(case: Case) -> dict[str, Array]:
-    return {k: v for k, v in case.feeds.items() if isinstance(v, np.ndarray)}
-
-
-def _shapes(case: Case) -> Iterator[tuple[int, ...]]:
-    """Yield the shapes of all inputs, and of the weights that are not too large to slice."""
-    for array in _arrays(case).values():
-        yield array.shape
-    for model in (case.before, case.after):
-        for value in model.graph.initializers.values():
-            tensor = value.const_value
-            if tensor is not None and tensor.nbytes <= _LARGEST_WEIGHT:
-                yield tuple(tensor.shape.numpy())
-
-
-def _resizings(case: Case) -> Iterator[tuple[int, int]]:
-    """Yield dimensions, the largest first, and what each may become."""
-    for size in sorted({d for shape in _shapes(case) for d in shape}, reverse=True):
-        for target in sorted({1, 2, 3, size // 2} & set(range(1, size))):
-            yield size, target
-
-
-def _elements(case: Case) -> int:
-    return sum(array.size for array in _arrays(case).values())
-
-
-def _nonzero(array: Array) -> Array:
-    """Return the places of the elements that are not 0."""
-    zero = "" if array.dtype.kind in "OSU" else np.zeros(1, array.dtype)
-    return np.flatnonzero(array.reshape(-1) != zero)
-
-
-def _with(case: Case, name: str, array: Array) -> Case:
-    return replace(case, feeds=case.feeds | {name: array})
-
-
-def _simple(array: Array) -> Iterator[Array]:
-    if array.dtype.kind in "OSU" or not array.size:
-        return
-    yield np.zeros_like(array)
-    yield np.ones_like(array)
-    if array.dtype.kind not in "fcV":
-        return
-    with np.errstate(all="ignore"):
-        wide = array.astype(np.float64)
-        for simple in (np.sign(wide), np.rint(wide), np.rint(wide * 8) / 8):
-            if np.isfinite(simple).all() and not np.array_equal(simple, wide):
-                yield simple.astype(array.dtype)
-
-
-def _loosened(case: Case) -> Case:
-    """Copy both models, constants as initializers, with nothing said of inner shapes."""
-    before, after = case.before.clone(), case.after.clone()
-    for model in (before, after):
-        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-        rank = [v for v in model.graph.inputs if v.shape is not None]
-        for value in rank:
-            assert value.shape is not None
-            value.shape = ir.Shape([None] * len(value.shape))
-        for node in model.graph:
-            for value in node.outputs:
-                value.shape = None
-    return replace(case, before=before, after=after)
-
-
-def _declare(model: ir.Model, values: Mapping[str, Data], *, inner: bool) -> None:
-    made = [v for node in model.graph for v in node.outputs] if inner else []
-    for value in (*model.graph.inputs, *made):
-        array = values.get(str(value.name))
-        if isinstance(array, np.ndarray):
-            value.shape = ir.Shape(array.shape)
-            value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-
-
-def _resized(case: Case, size: int, target: int, worst: tuple[int, ...]) -> Iterator[Case]:
-    """Yield the case with a dimension made smaller, in inputs, then in weights as well."""
-    starts = dict.fromkeys([0, *(min(w, size - target) for w in worst if w < size)])
-    for start in starts:
-        window = slice(start, start + target)
-        feeds: dict[str, Data] = {
-            name: _sliced(data, size, window) if isinstance(data, np.ndarray) else data
-            for name, data in case.feeds.items()
-        }
-        if any(size in array.shape for array in _arrays(case).values()):
-            before, after = case.before.clone(), case.after.clone()
-            yield replace(case, before=before, after=after, feeds=feeds)
-        for shapes in (False, True):
-            before, after = case.before.clone(), case.after.clone()
-            changed = [_resize(m, size, window, shapes) for m in (before, after)]
-            if any(changed):
-                yield replace(case, before=before, after=after, feeds=feeds)
-
-
-def _sliced(array: Array, size: int, window: slice) -> Array:
-    where = tuple(window if dim == size else slice(None) for dim in array.shape)
-    return np.ascontiguousarray(array[where]).reshape(array[where].shape)
-
-
-def _resize(model: ir.Model, size: int, window: slice, shapes: bool) -> bool:
-    changed = False
-    target = window.stop - window.start
-    for name, value in model.graph.initializers.items():
-        tensor = value.const_value
-        if tensor is None or tensor.dtype is ir.DataType.STRING:
-            continue
-        if tensor.nbytes > _LARGEST_WEIGHT:
-            continue
-        array = tensor.numpy()
-        shape_like = (
-            array.dtype.kind in "iu" and array.ndim == 1 and array.size <= _SHAPE_LENGTH
-        )
-        if shape_like and shapes and (array == size).any():
-            array = np.where(array == size, np.array(target, array.dtype), array)
-        elif size in array.shape and not (shape_like and shapes):
-            array = _sliced(array, size, window)
-        else:
-            continue
-        value.const_value = ir.tensor(array, dtype=tensor.dtype, name=name)
-        value.shape = ir.Shape(array.shape)
-        changed = True
-    return changed

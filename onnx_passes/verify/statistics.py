@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.contracts.elements import Array, blocks, kind_of, shape_text, widen
+from onnx_passes.plain import PlainDict
 
 _BINS, _WIDTH = 10, 40
 _SIGN, _ALL = 1 << 63, (1 << 64) - 1
 
 
-def statistics(array: Array) -> dict[str, Any]:
+def statistics(array: Array) -> PlainDict:
     """Return mean, std, variance, median, min and max, and the NaN and Inf counts.
 
     All but the counts are of the finite elements; ``None`` if there are none, or the elements
@@ -22,7 +22,7 @@ def statistics(array: Array) -> dict[str, Any]:
     elements is the mean of the two in the middle.
     """
     kind = kind_of(array.dtype)
-    found: dict[str, Any] = {"elements": int(array.size), "nan": 0, "inf": 0}
+    found: PlainDict = {"elements": int(array.size), "nan": 0, "inf": 0}
     found |= dict.fromkeys(
         ("mean", "std", "variance", "median", "min", "min_at", "max", "max_at")
     )
@@ -116,7 +116,7 @@ def histogram(array: Array, bins: int = _BINS) -> list[tuple[float, float, int]]
     return list(zip(edges, edges[1:], counts.tolist(), strict=False))
 
 
-def statistics_text(known: dict[str, Any]) -> str:
+def statistics_text(known: PlainDict) -> str:
     """Write statistics on one line."""
     parts = [f"NaN {known['nan']}", f"Inf {known['inf']}"]
     if known["min"] is not None:

@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.runtime.base import Data
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
-_TYPED = {
-    "Cast": "to",
-    "EyeLike": "dtype",
-    "RandomNormal": "dtype",
-    "RandomNormalLike": "dtype",
-    "RandomUniform": "dtype",
-    "RandomUniformLike": "dtype",
-    "Bernoulli": "dtype",
-    "SequenceEmpty": "dtype",
-    "HannWindow": "output_datatype",
-    "HammingWindow": "output_datatype",
-    "BlackmanWindow": "output_datatype",
-    "MelWeightMatrix": "output_datatype",
-}
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_datatype")
 """Attributes that name an element type."""
 
-_SINGLE_BY_DEFAULT = (
-    "RandomNormal",
-    "RandomUniform",
-    "SequenceEmpty",
-    "HannWindow",
-    "HammingWindow",
-    "BlackmanWindow",
-    "MelWeightMatrix",
-)
+_SEQUENCE = "SequenceEmpty"
+"""An operator of float32 by default, which its schema does not say."""
 
 
 def widened(data: Data) -> Data:
@@ -71,10 +53,10 @@ def _upcast(node: onnx.NodeProto) -> None:
                 _graph(graph)
     if not main:
         return
-    typed = _TYPED.get(node.op_type)
+    typed, default = _element_type(node.op_type)
     if typed in named and named[typed].i in NARROW:
         named[typed].i = TensorProto.DOUBLE
-    elif typed is not None and typed not in named and node.op_type in _SINGLE_BY_DEFAULT:
+    elif typed not in named and default == TensorProto.FLOAT:
         node.attribute.append(onnx.helper.make_attribute(typed, int(TensorProto.DOUBLE)))
     if node.op_type == "Constant":
         for name in ("value_float", "value_floats"):
@@ -86,7 +68,18 @@ def _upcast(node: onnx.NodeProto) -> None:
         node.attribute.append(onnx.helper.make_attribute("value", tensor))
 
 
-def _replace(node: onnx.NodeProto, old: AttributeProto, array: np.ndarray[Any, Any]) -> None:
+@cache
+def _element_type(op_type: str) -> tuple[str, int]:
+    """Return the attribute that names a type of an operator, and its default; 0 for none."""
+    if op_type == "BitCast" or not onnx.defs.has(op_type):  # a BitCast keeps its bits
+        return "", 0
+    attributes = onnx.defs.get_schema(op_type).attributes
+    name = next((name for name in _TYPE_ATTRIBUTES if name in attributes), "")
+    default = attributes[name].default_value.i if name else 0
+    return name, TensorProto.FLOAT if op_type == _SEQUENCE else default
+
+
+def _replace(node: onnx.NodeProto, old: AttributeProto, array: Array) -> None:
     node.attribute.remove(old)
     tensor = onnx.numpy_helper.from_array(array)
     node.attribute.append(onnx.helper.make_attribute("value", tensor))

@@ -82,7 +82,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ApplicationPieces:
     """One application.
 
     Attributes:
@@ -100,7 +100,7 @@ class Pieces:
 class Witnesses:
     """Keeps the pieces of every application, in order; see ``passes.context.Witness``."""
 
-    pieces: list[Pieces] = field(default_factory=list)
+    pieces: list[ApplicationPieces] = field(default_factory=list)
     _seen: list[Side] = field(default_factory=list)
 
     def before(
@@ -126,7 +126,7 @@ class Witnesses:
     def after(self, application: Application) -> None:
         """Keep the two sides, with the names that new values have got."""
         self._seen[1].name_values()
-        self.pieces.append(Pieces(application, *self._seen))
+        self.pieces.append(ApplicationPieces(application, *self._seen))
 
 
 def _ordered(nodes: Sequence[ir.Node]) -> list[ir.Node]:

@@ -65,7 +65,7 @@ def test_a_command_judges_the_model(tmp_path):
     ("check", "message"),
     [
         ("true", "does not say where the model goes"),
-        ("no-such-command {model}", "cannot be run: no-such-command"),
+        ("no-such-command {model}", "there is no command 'no-such-command'"),
         ("false {model}", "fails on the original already"),
         ("'open {model}", "is not a command"),
     ],

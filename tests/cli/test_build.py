@@ -182,7 +182,7 @@ def test_a_check_needs_builds_to_check(cli, model):
 
 
 def test_a_check_that_no_shell_would_read_is_told():
-    with pytest.raises(UsageError, match="--check cannot be read: no closing quotation"):
+    with pytest.raises(UsageError, match="is not a command: no closing quotation"):
         building_again._words("test 'x")
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from onnx_passes.cli import ticker
-from onnx_passes.cli.ticker import Steps, Ticker, advance, ticking
+from onnx_passes.cli.ticker import StepCount, Ticker, advance, ticking
 
 CLEAR = "\r\x1b[2K"
 
@@ -108,7 +108,7 @@ def test_nothing_is_said_of_steps_once_all_are_done(terminal, monkeypatch):
     ],
 )
 def test_the_time_left_is_that_of_the_steps_so_far(done, latest, now, text):
-    assert Steps("sample", 8, 10.0, done, latest).text(now) == text
+    assert StepCount("sample", 8, 10.0, done, latest).text(now) == text
 
 
 def test_progress_without_a_terminal_is_nothing():

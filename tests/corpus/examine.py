@@ -23,7 +23,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Verdict
 from tests.corpus.backend_models import BackendModel
 
@@ -160,7 +160,7 @@ def verified_run(
     """Run verified on the case's own inputs; unverified where no engine runs the original."""
     untouched = model.clone()
     samples = [feeds for feeds, _ in case.samples]
-    reference = Reference(samples, None, "onnx") if samples else None
+    reference = ReferenceData(samples, None, "onnx") if samples else None
     try:
         return run_pipeline(model, config, name=case.id, reference=reference), None
     except EngineError as error:

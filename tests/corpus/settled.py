@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.configs.load import config_from_data, load_config
-from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedStep, resolve
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.fusion.fuse_all import FIRST as FORMULAS

@@ -15,7 +15,7 @@ from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from tests.corpus.backend_models import load, shard
 
 SHARDS = 8
@@ -50,7 +50,7 @@ def examine(model_id, config, folder):
     path = folder / "model.onnx"
     path.write_bytes(case.model.SerializeToString())
     samples = [feeds for feeds, _ in case.samples]
-    reference = Reference(samples, None, "onnx") if samples else None
+    reference = ReferenceData(samples, None, "onnx") if samples else None
     try:
         run = run_pipeline(load_model(path).model, config, reference=reference)
     except EngineError as error:

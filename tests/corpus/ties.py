@@ -17,12 +17,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.bodies.domains import is_quantiser
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.rounding import RoundingSemantics, bounded
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
@@ -367,7 +367,7 @@ def _run(nodes: Sequence[ir.Node], array: np.ndarray | None, opset: int) -> np.n
     proto.graph.output.append(onnx.ValueInfoProto(name=str(nodes[-1].outputs[0].name)))
     attach_bodies(proto)
     feeds = {} if array is None else {str(source.name): array}
-    (found,) = start(proto).run(None, feeds)
+    (found,) = open_session(proto).run(None, feeds)
     return np.asarray(found)
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.executors.base import InProcess
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.order import Order
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.model.load import load_model
@@ -55,13 +55,13 @@ def test_the_numbers_are_those_of_numpy(tmp_path, save_classifier, samples, seed
     a = save_classifier("a.onnx", 0, batch)
     b = save_classifier("b.onnx", float(rng.uniform(0, 0.5)), batch)
     spec = drawn_spec(tmp_path / "data", rng, batch)
-    plan = make_plan(spec, Interface.of(load_model(a).model))
+    plan = make_plan(spec, DataInterface.of(load_model(a).model))
     engine = EngineChoice("onnxruntime", {})
     runs = tuple(RunSpec(i, engine, name) for i, name in enumerate("ab"))
     limit = float(rng.uniform(0.01, 1))
     measures = Measures(rtol=0.0, atol=limit)
-    job = Job(plan, (ModelFile.of(a), ModelFile.of(b)), runs, measures)
-    result = evaluate(job, Rule(), InProcess()).data
+    job = DataJob(plan, (ModelFile.of(a), ModelFile.of(b)), runs, measures)
+    result = evaluate(job, Demand(), InProcess()).data
     used = Order(len(x), spec.shuffle).rows(0, spec.selected(len(x)))
     assert result["counts"]["evaluated"] == len(used)
     graphs = [load_model(path).model.graph for path in (a, b)]

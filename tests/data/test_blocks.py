@@ -8,7 +8,7 @@ import pytest
 from onnx_passes.data import blocks
 from onnx_passes.data.accumulators.pair import Measures, PairState
 from onnx_passes.data.binding import Binding
-from onnx_passes.data.blocks import Blocks
+from onnx_passes.data.blocks import OutputBlocks
 from onnx_passes.data.shard import Shard
 from onnx_passes.errors import EngineError, ReferenceDataError
 
@@ -29,7 +29,7 @@ class Seen(PairState):
 
 def collect(shard, *models):
     state = Seen()
-    made = Blocks([state], shard)
+    made = OutputBlocks([state], shard)
     for batches in shard.batches(lambda: made.many):
         made.add(batches, [[model(feeds["x"]) for feeds in batches.feeds] for model in models])
     made.flush()

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.plan import Plan, make_plan
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.plan import ShardPlan, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError, UsageError
 
 
 def interface(batch="N", width=8, dtype="float32"):
-    return Interface({"x": (batch, width)}, {"x": dtype}, (), ("scores",))
+    return DataInterface({"x": (batch, width)}, {"x": dtype}, (), ("scores",))
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_plan_is_the_same_in_another_folder_and_through_json(folder, tmp_path)
     shutil.copytree(folder, tmp_path / "copy")
     other = make_plan(DataSpec((str(tmp_path / "copy"),), shuffle=3), interface())
     assert plan.digest == other.digest
-    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert ShardPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_fixed_batch_is_filled_up_with_the_last_sample(folder):
 def test_samples_of_several_shapes_are_never_in_one_batch(tmp_path):
     for number, length in enumerate([3, 3, 4, 4, 4, 3]):
         np.savez(tmp_path / f"{number}.npz", x=np.zeros((length, 2), np.float32))
-    free = Interface({"x": ("N", "L", 2)}, {"x": "float32"}, (), ("y",))
+    free = DataInterface({"x": ("N", "L", 2)}, {"x": "float32"}, (), ("y",))
     plan = make_plan(DataSpec((str(tmp_path),), batch=4), free)
     shapes = [b.feeds[0]["x"].shape[:2] for b in DataSet(plan).shard(0).batches()]
     assert shapes == [(2, 3), (2, 4), (1, 4), (1, 3)]
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_told_before_the_run(folder, spec, inputs, message)
 
 
 def test_other_ranks_are_told(folder):
-    deep = Interface({"x": ("N", 1, 2, 8)}, {"x": "float32"}, (), ("y",))
+    deep = DataInterface({"x": ("N", 1, 2, 8)}, {"x": "float32"}, (), ("y",))
     with pytest.raises(ReferenceDataError, match="has 2 axes"):
         make_plan(DataSpec((str(folder),)), deep)
 

@@ -14,17 +14,17 @@ from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.executors.base import InProcess, died
 from onnx_passes.data.executors.dask import make_dask
 from onnx_passes.data.executors.pool import Pool
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.journal import Journal, JournalError
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Accuracy, Outcome, Rule
+from onnx_passes.data.rule import Accuracy, Demand, RunOutcome
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 
-ACCURACY = Rule(Accuracy(0.02, 0.95))
+ACCURACY = Demand(Accuracy(0.02, 0.95))
 LEFT_OPEN = pytest.mark.filterwarnings(
     # distributed leaves the sockets of a worker that was killed to the garbage collector.
     "ignore::pytest.PytestUnraisableExceptionWarning"
@@ -47,9 +47,9 @@ def make_job(tmp_path, save_classifier, samples):
         runs = tuple(RunSpec(i, engine, m.name) for i, m in enumerate(models))
         spec = {"shard": 32, "batch": 8, "shuffle": 1} | given
         plan = make_plan(
-            DataSpec((str(data),), **spec), Interface.of(load_model(paths[0]).model)
+            DataSpec((str(data),), **spec), DataInterface.of(load_model(paths[0]).model)
         )
-        return Job(plan, models, runs, measures or Measures(rtol=1.0, atol=10.0))
+        return DataJob(plan, models, runs, measures or Measures(rtol=1.0, atol=10.0))
 
     return make
 
@@ -285,7 +285,7 @@ def test_nan_in_labels_leaves_its_shard_out_and_nothing_is_lost(make_job):
     job = make_job(change=nan_in_labels, shuffle=None)
     result = evaluate(job, ACCURACY, InProcess())
     counts = result.data["counts"]
-    assert result.outcome is Outcome.INCOMPLETE
+    assert result.outcome is RunOutcome.INCOMPLETE
     assert result.exit_code == 5
     assert (counts["evaluated"], counts["quarantined"], counts["not_needed"]) == (568, 32, 0)
     (entry,) = counts["left_out"]
@@ -319,20 +319,21 @@ def test_a_shard_that_kills_its_workers_is_left_out_after_three_attempts(make_jo
     counts = result.data["counts"]
     assert (counts["evaluated"], counts["quarantined"]) == (568, 32)
     assert result.timing.retries == 2
-    assert result.outcome is Outcome.INCOMPLETE
+    assert result.outcome is RunOutcome.INCOMPLETE
 
 
 def test_a_value_that_is_too_far_off_fails_whatever_is_missing(make_job):
     job = make_job(measures=Measures(), change=nan_in_inputs)
-    assert evaluate(job, Rule(), InProcess()).outcome is Outcome.FAILED
+    assert evaluate(job, Demand(), InProcess()).outcome is RunOutcome.FAILED
 
 
 @pytest.mark.parametrize(
-    ("noise", "drop", "outcome"), [(0.01, 0.05, Outcome.PASSED), (2.0, 0.01, Outcome.FAILED)]
+    ("noise", "drop", "outcome"),
+    [(0.01, 0.05, RunOutcome.PASSED), (2.0, 0.01, RunOutcome.FAILED)],
 )
 def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
     job = make_job(count=4000, noise=noise)
-    rule = Rule(Accuracy(drop, 0.95, early=True))
+    rule = Demand(Accuracy(drop, 0.95, early=True))
     result = evaluate(job, rule, InProcess())
     counts = result.data["counts"]
     assert result.outcome is outcome
@@ -343,7 +344,7 @@ def test_a_run_stops_when_enough_is_known(make_job, noise, drop, outcome):
 
 def test_too_few_samples_are_no_verdict(make_job):
     result = evaluate(make_job(count=40), ACCURACY, InProcess())
-    assert result.outcome is Outcome.UNDECIDED
+    assert result.outcome is RunOutcome.UNDECIDED
     assert result.exit_code == 4
     assert result.data["pairs"][0]["verdict"]["accuracy"]["samples_needed"] > 40
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from onnx_passes.data.statistics import Flips, bootstrap, clopper_pearson, mcnemar
+from onnx_passes.data.statistics import DecisionFlips, bootstrap, clopper_pearson, mcnemar
 
 
 def test_clopper_pearson_has_the_bounds_of_the_literature():
@@ -29,7 +29,7 @@ def test_the_bounds_of_a_drop_hold_as_often_as_they_say(drop):
     rng = np.random.default_rng(3)
     lost = 0.05 + drop
     draws = rng.multinomial(400, [lost, 0.05, 1 - lost - 0.05], size=300)
-    found = [Flips(int(a), int(b), 400).interval(0.9) for a, b, _ in draws]
+    found = [DecisionFlips(int(a), int(b), 400).interval(0.9) for a, b, _ in draws]
     assert np.mean([interval.high >= drop for interval in found]) >= 0.9
     assert np.mean([interval.low <= drop for interval in found]) >= 0.9
 
@@ -45,7 +45,7 @@ def ever(found, size, evidence):
     return np.mean(
         [
             any(
-                evidence(Flips(int(a), int(b), size * (step + 1))) >= wanted
+                evidence(DecisionFlips(int(a), int(b), size * (step + 1))) >= wanted
                 for step, (a, b, _) in enumerate(run)
             )
             for run in found
@@ -69,15 +69,18 @@ def test_evidence_finds_what_is_far_from_the_limit():
 
 
 def test_the_bounds_of_a_sequence_contain_the_drop_and_shrink():
-    small, large = Flips(3, 1, 200).sequence(0.95), Flips(300, 100, 20_000).sequence(0.95)
+    small, large = (
+        DecisionFlips(3, 1, 200).sequence(0.95),
+        DecisionFlips(300, 100, 20_000).sequence(0.95),
+    )
     assert small.low < 0.01 < small.high
     assert large.low < 0.01 < large.high
     assert large.high - large.low < (small.high - small.low) / 3
-    assert Flips(0, 0, 1).sequence(0.95).high > 0.95
+    assert DecisionFlips(0, 0, 1).sequence(0.95).high > 0.95
 
 
 def test_bounds_and_decisions_agree():
-    flips = Flips(20, 10, 3000)
+    flips = DecisionFlips(20, 10, 3000)
     high = flips.sequence(0.95).high
     assert flips.evidence_below(high + 1e-5) >= math.log(20)
     assert flips.evidence_below(high - 1e-5) < math.log(20)

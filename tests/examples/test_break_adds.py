@@ -10,7 +10,8 @@ import onnxruntime
 
 from onnx_passes.configs.imports import import_modules
 from onnx_passes.configs.load import load_config
-from onnx_passes.configs.resolve import PassStep, resolve
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.resolved import PassStep
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 

@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1192
+MOST = 1113
 
 
 def mentions():

@@ -19,7 +19,7 @@ from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.junit import to_junit
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import ENGINE, Verdict
 
 FLOAT = """<ir_version: 10, opset_import: ["" : 20]>
@@ -296,7 +296,7 @@ def test_a_step_that_rounding_alone_makes_is_no_fault(x, factor, expected):
     passes.register()(MoveScale)
     config = config_from_data({"passes": [{"move-scale": {"factor": factor}}]})
     x = np.asarray(x, getattr(x, "dtype", np.float32))
-    given = Reference([{"x": x}], None, "test")
+    given = ReferenceData([{"x": x}], None, "test")
     half = STEPS.replace("float", "float16").replace("{0.5}", "{14336}")  # its bits
     text = half if x.dtype == np.float16 else STEPS
     found = run_pipeline(ir.from_onnx_text(text), config, reference=given)
@@ -316,7 +316,7 @@ def test_a_step_that_a_few_roundings_make_is_no_fault(operator):
     if "Cast" in operator:
         text = text.replace("(float[4] y)", "(int32[4] y)")
     found = run_pipeline(
-        ir.from_onnx_text(text), config, reference=Reference([{"x": near}], None, "test")
+        ir.from_onnx_text(text), config, reference=ReferenceData([{"x": near}], None, "test")
     )
     assert found.error is None
     told = "; ".join(c.reason or "" for c in found.report.passes[0].checks)
@@ -334,7 +334,7 @@ def test_a_comparison_that_rounding_decides_is_undecided(scope, factor, passes_)
     config = config_from_data(
         {"passes": [{"move-scale": {"factor": factor}}], "verify": {"scope": scope}}
     )
-    given = Reference([{"x": np.float32([3, 1, 5, 9])}], None, "test")
+    given = ReferenceData([{"x": np.float32([3, 1, 5, 9])}], None, "test")
     found = run_pipeline(ir.from_onnx_text(LESS), config, reference=given)
     assert (found.error is None) is passes_
     (done,) = found.report.passes

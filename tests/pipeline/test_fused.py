@@ -17,7 +17,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import ENGINE, Verdict
 
 # The Softmax does not notice: one element is far above the others.
@@ -139,7 +139,7 @@ def test_drawn_values_tell_what_the_samples_do_not_on_any_engine(engine):
     passes.register()(Unclips)
     config = config_from_data({"passes": ["unclips"], "engines": [engine]})
     x = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
-    given = Reference([{"x": x}], None, "given")
+    given = ReferenceData([{"x": x}], None, "given")
     done = run_pipeline(ir.from_onnx_text(WIDE), config, reference=given)
     (one,) = done.report.passes[0].evidence
     assert one.unobserved == "t differs on drawn values, which no sample has"

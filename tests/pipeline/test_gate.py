@@ -16,7 +16,7 @@ from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import ENGINE, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
@@ -400,7 +400,7 @@ def test_draws_that_the_model_before_does_not_run_on_are_left_out():
     given = ir.from_onnx_text(HEAD + text)
     config = default_config(["reproducers=false"], ["eliminate-noop-reshape"])
     sample = {"x": np.ones((3, 4), np.float32), "t": np.int64([0, 1, 3])}
-    found = run_pipeline(given, config, reference=Reference([sample], None, "test"))
+    found = run_pipeline(given, config, reference=ReferenceData([sample], None, "test"))
     (loss,) = found.report.passes[-1].evidence
     assert loss.kind is Kind.EXECUTED
     assert "on drawn values" in loss.reason

@@ -15,7 +15,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import exposed
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Verdict
 
 X = {"x": np.float16([1000, 2])}
@@ -39,7 +39,7 @@ def test_recording_does_not_change_the_numbers(model):
 @pytest.mark.parametrize("scope", ["auto", "model"])
 def test_no_pass_is_accused_of_that(model, scope):
     config = config_from_data({"passes": ["eliminate-identity"], "verify": {"scope": scope}})
-    run = run_pipeline(model, config, reference=Reference([X], None, "test"))
+    run = run_pipeline(model, config, reference=ReferenceData([X], None, "test"))
     assert run.error is None
     assert run.report.passes[0].changed
     assert not run.report.not_verified
@@ -76,7 +76,7 @@ def run_chain(*steps, **verify):
     config = config_from_data(
         {"passes": list(steps), "verify": {"enabled": True} | verify, "engines": engines}
     )
-    return run_pipeline(model, config, reference=Reference([{"x": x}], None, "test"))
+    return run_pipeline(model, config, reference=ReferenceData([{"x": x}], None, "test"))
 
 
 def test_a_node_that_ended_a_chain_of_half_precision_may_go():

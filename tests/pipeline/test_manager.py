@@ -11,7 +11,7 @@ from onnx_passes.passes.replace import Namer
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Verdict
 
 CHAIN = (
@@ -165,7 +165,7 @@ class BreakOne(Transformation, RewriteRulePass):
         return op.Neg(x) if out.name == "y" else op.Max(x, op.Constant(value_float=0.0))
 
 
-POSITIVE = Reference([{"x": np.array([1, 2], np.float32)}], None, "positive")
+POSITIVE = ReferenceData([{"x": np.array([1, 2], np.float32)}], None, "positive")
 
 
 def run(*steps, model=None, reference=None, instruments=(), **config):

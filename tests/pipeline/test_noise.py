@@ -17,7 +17,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.thresholds import Thresholds
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.noise import Runs
+from onnx_passes.verify.noise import OriginalRuns
 from onnx_passes.verify.result import Verdict
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
@@ -249,7 +249,7 @@ def test_the_command_line_refuses_and_tells(tmp_path):
 
 def test_limits_raised_alike_are_noted_once():
     one, other = ({"y": np.full(3, value, np.float32)} for value in (1.0, 1.0001))
-    runs = [Runs("onnxruntime", "two runs of it", [one], [other])]
+    runs = [OriginalRuns("onnxruntime", "two runs of it", [one], [other])]
     limits = (Tolerance(), {})
     thresholds = Thresholds(default_config([], ["cleanup"]).verify)
     for what in ("tolerance", "drift", "tolerance"):

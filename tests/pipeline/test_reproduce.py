@@ -26,8 +26,8 @@ from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.result import LEVEL, Check, Verdict
-from onnx_passes.verify.shrink import Case
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g '
 CHAIN = (

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.interface import Interface, did_you_mean
+from onnx_passes.runtime.interface import SessionInterface, did_you_mean
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 
@@ -33,17 +33,17 @@ def test_every_engine_refuses_a_call_that_does_not_fit(parse, engine, feeds, out
 def test_elements_of_sequences_are_checked(parse):
     model = parse("g (seq(float[2]) x) => (int64 y) { y = SequenceLength(x) }")
     with pytest.raises(EngineError, match=r"'x\[1\]' is fed int64"):
-        Interface(model).check({"x": [X, X.astype(np.int64)]}, None)
+        SessionInterface(model).check({"x": [X, X.astype(np.int64)]}, None)
     with pytest.raises(EngineError, match="is a sequence"):
-        Interface(model).check({"x": X}, None)
+        SessionInterface(model).check({"x": X}, None)
 
 
 def test_inputs_with_a_default_need_no_feed(parse):
     model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
     model.graph.inputs[1].const_value = ir.tensor(X)
     model.graph.register_initializer(model.graph.inputs[1])
-    assert Interface(model).check({"x": X}, None) == ["y"]
-    assert Interface(model).check({"x": X, "w": X}, ["y"]) == ["y"]
+    assert SessionInterface(model).check({"x": X}, None) == ["y"]
+    assert SessionInterface(model).check({"x": X, "w": X}, ["y"]) == ["y"]
 
 
 def test_the_nearest_name_is_offered():

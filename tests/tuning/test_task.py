@@ -6,7 +6,7 @@ import pytest
 from onnx_passes.configs.load import config_from_data
 from onnx_passes.tuning import task as tuning_task
 from onnx_passes.tuning.task import task_of
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 
 SETTINGS = {"verify": {"metrics": {"rmse": [0, 1]}}, "tune": {"formats": ["float16"]}}
 
@@ -14,7 +14,7 @@ SETTINGS = {"verify": {"metrics": {"rmse": [0, 1]}}, "tune": {"formats": ["float
 @pytest.mark.parametrize(("engines", "arena"), [(None, False), (["onnxruntime"], True)])
 def test_sessions_of_large_models_share_no_memory(original, monkeypatch, engines, arena):
     images = np.zeros((4, 1, 8, 8), np.float32)
-    reference = Reference([{"image": images}], None, "a test")
+    reference = ReferenceData([{"image": images}], None, "a test")
     settings = SETTINGS if engines is None else SETTINGS | {"engines": engines}
     config = config_from_data(settings)
     assert task_of(original, config, None, reference).engine.memory_arena

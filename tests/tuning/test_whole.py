@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.data.executors.base import InProcess, WorkersGoneError
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.job import EngineChoice
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
@@ -27,7 +27,7 @@ LIMITS = {"kl_divergence": (0.0, 1.0), "accuracy": (0.9, 1.0), "rmse": (0.0, 1e3
 def stream(original):
     def make(executor=InProcess, images=DIGITS / "images.npy", **given):
         named = {"image": str(images), "label": str(DIGITS / "labels.npy")}
-        plan = make_plan(DataSpec(named=named, **given), Interface.of(original))
+        plan = make_plan(DataSpec(named=named, **given), DataInterface.of(original))
         return Stream(plan, EngineChoice("onnxruntime", {"optimization": "all"}), executor)
 
     return make
@@ -69,7 +69,7 @@ def test_memory_does_not_grow_with_the_data(original, stream, tmp_path):
         read = Streamed(
             original,
             Stream(
-                make_plan(spec, Interface.of(original)),
+                make_plan(spec, DataInterface.of(original)),
                 EngineChoice("onnxruntime", {}),
                 InProcess,
             ),

@@ -7,7 +7,7 @@ import pytest
 from onnx_passes.configs.load import default_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.annotations import find_wrong_annotations
-from onnx_passes.verify.reference import Reference
+from onnx_passes.verify.reference import ReferenceData
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
@@ -74,6 +74,6 @@ def test_what_the_engine_computes_against_the_standard_is_not_charged_to_the_pas
     feeds = [{"x": np.zeros((2, 4, n), np.float32), "b": np.array(True)} for n in (3, 0)]
     config = default_config(["reproducers=false"], ["shape-inference"])
     done = run_pipeline(
-        ir.from_onnx_text(text), config, reference=Reference(feeds, None, "test")
+        ir.from_onnx_text(text), config, reference=ReferenceData(feeds, None, "test")
     )
     assert done.error is None

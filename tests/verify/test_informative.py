@@ -4,7 +4,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.informative import Draw, dependent_on_data, draw_like, is_informative
+from onnx_passes.verify.informative import (
+    ValueSource,
+    dependent_on_data,
+    draw_like,
+    is_informative,
+)
 
 
 def informative(*arrays, varies=True):
@@ -87,7 +92,7 @@ def test_drawn_values_have_the_type_and_shape_and_repeat():
 def test_half_of_the_draws_are_positive_so_that_a_root_is_finite():
     array = np.zeros(100, np.float32)
     assert (draw_like(array, "x 0") < 0).any()
-    assert (draw_like(array, "x 0", Draw(positive=True)) >= 0).all()
+    assert (draw_like(array, "x 0", ValueSource(positive=True)) >= 0).all()
 
 
 def test_sizes_and_indices_do_not_become_negative_or_large():
@@ -100,11 +105,11 @@ def test_sizes_and_indices_do_not_become_negative_or_large():
 
 
 def test_specials_are_not_numbers_infinite_large_and_zero():
-    drawn = draw_like(np.ones(400, np.float32), "x 0", Draw(special=True))
+    drawn = draw_like(np.ones(400, np.float32), "x 0", ValueSource(special=True))
     assert np.isnan(drawn).any()
     assert np.isposinf(drawn).any()
     assert np.isneginf(drawn).any()
     assert (drawn == 0).any()
-    integers = draw_like(np.zeros(100, np.uint8), "x 0", Draw(special=True))
+    integers = draw_like(np.zeros(100, np.uint8), "x 0", ValueSource(special=True))
     assert 0 < len(np.unique(integers)) <= 8
     assert (integers != 0).any()

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnx_passes.verify.score import first_above, resolution, score
+from onnx_passes.verify.score import resolution, score
 
 NONE = frozenset()
 
@@ -77,18 +77,3 @@ def test_resolution_is_that_of_the_coarsest_output():
     }
     assert resolution([sample], NONE) == 2.0**-10
     assert resolution([sample], frozenset({"z"})) == 2.0**-23
-
-
-@pytest.mark.parametrize("first", range(1, 9))
-def test_the_first_score_above_a_threshold_is_found_with_both_its_neighbours(
-    first: int,
-) -> None:
-    asked: list[int] = []
-
-    def measure(n: int) -> float:
-        asked.append(n)
-        return 10.0 + n if n >= first else 0.1 * n
-
-    found, good, bad = first_above(8, measure, final=18.0, threshold=1.0)
-    assert (found, good, bad) == (first, pytest.approx(0.1 * (first - 1)), 10.0 + first)
-    assert len(asked) <= 3

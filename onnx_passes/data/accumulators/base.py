@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from onnx_passes.contracts.elements import Array
+from onnx_passes.plain import PlainDict, PlainMapping
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Accumulator(Protocol):
         """Add what another one of the same settings has added up."""
         ...
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it."""
         ...
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         ...
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> PlainDict:
         """Return what was found, as JSON has it."""
         ...

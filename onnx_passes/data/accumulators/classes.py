@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from onnx_passes.contracts.classification import kl_divergence, rank_of, ranked
 from onnx_passes.contracts.elements import Array, widen
 from onnx_passes.data.accumulators.exact import ExactSum, plain
-from onnx_passes.data.accumulators.worst import Worst, first_rows
+from onnx_passes.data.accumulators.worst import WorstSamples, first_rows
+from onnx_passes.plain import PlainDict, PlainMapping
 
 MOST_CLASSES = 100
 """Tables of classes by classes are kept up to here; counts for each class always."""
@@ -37,8 +37,8 @@ class Classes:
         self.top = {f"{side}{k}": 0 for k in top for side in ("left", "right")}
         self.tables: dict[str, Array] = {}
         self.divergence = ExactSum()
-        self.lost = Worst()
-        self.flipped = Worst()
+        self.lost = WorstSamples()
+        self.flipped = WorstSamples()
 
     def update(self, rows: Array, left: Array, right: Array, labels: Array | None) -> None:
         """Add samples.
@@ -126,7 +126,7 @@ class Classes:
         self.lost.merge(other.lost)
         self.flipped.merge(other.flipped)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it; tables as pairs of a place and a count."""
         return {
             "rows": self.rows,
@@ -141,7 +141,7 @@ class Classes:
             "flipped": self.flipped.to_json(),
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         self.rows, self.labelled, self.flips = (
             state[n] for n in ("rows", "labelled", "flips")
@@ -157,7 +157,7 @@ class Classes:
         self.lost.load(state["lost"])
         self.flipped.load(state["flipped"])
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> PlainDict:
         """Return what was found, as JSON has it."""
         state = self.to_json()
         del state["divergence"]

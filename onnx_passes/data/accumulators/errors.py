@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from onnx_passes.contracts.elements import Array, dtype_name, kind_of, shape_text, widen
 from onnx_passes.data.accumulators.exact import ExactSum, plain
 from onnx_passes.data.accumulators.histogram import LogHistogram
-from onnx_passes.data.accumulators.worst import Worst
+from onnx_passes.data.accumulators.worst import WorstSamples
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.elementwise import Limit
 
 _SUMS = ("noise", "signal", "power", "product", "cosines")
@@ -34,8 +34,8 @@ class Errors:
         self.counts = dict.fromkeys(_COUNTS, 0)
         self.sums = {name: ExactSum() for name in _SUMS}
         self.histogram = LogHistogram()
-        self.largest = Worst()
-        self.failing = Worst()
+        self.largest = WorstSamples()
+        self.failing = WorstSamples()
         self.reasons: dict[str, int] = {}
 
     def update(self, rows: Array, left: Array, right: Array) -> Array:
@@ -121,7 +121,7 @@ class Errors:
         for reason, count in other.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it."""
         return {
             "counts": dict(self.counts),
@@ -132,7 +132,7 @@ class Errors:
             "reasons": dict(self.reasons),
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         self.counts = dict(state["counts"])
         for name, total in self.sums.items():
@@ -142,7 +142,7 @@ class Errors:
         self.failing.load(state["failing"])
         self.reasons = dict(state["reasons"])
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> PlainDict:
         """Return what was found, as JSON has it; errors are absolute ones of elements."""
         noise, signal = self.sums["noise"].value, self.sums["signal"].value
         counted = self.histogram.count

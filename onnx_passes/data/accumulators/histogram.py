@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from onnx_passes.contracts.elements import Array
+from onnx_passes.plain import PlainDict, PlainMapping
 
 STEPS = 8
 """Bins between a power of two and the next, of equal width: a quantile is within 1/8."""
@@ -76,12 +76,12 @@ class LogHistogram:
                 return upper_edge(place)
         return upper_edge(max(self.counts))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it."""
         bins = {str(place): self.counts[place] for place in sorted(self.counts)}
         return {"zeros": self.zeros, "not_finite": self.not_finite, "bins": bins}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         self.zeros, self.not_finite = state["zeros"], state["not_finite"]
         self.counts = {int(place): count for place, count in state["bins"].items()}

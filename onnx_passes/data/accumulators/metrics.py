@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -14,10 +13,11 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.exact import ExactSum, number, plain
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.runs.functions import named_function
 
 
-class State(Protocol):
+class MetricState(Protocol):
     """A metric over a data set, as a user's class has it.
 
     ``merge`` has to be associative, and the state bounded.
@@ -53,11 +53,12 @@ class State(Protocol):
 _METHODS = ("update", "merge", "finish", "to_json", "load")
 
 
-def make_metric(name: str) -> State:
+def make_metric(name: str) -> MetricState:
     """Return a metric that is empty.
 
     Args:
-        name: A registered metric, or ``module:Class`` with the methods of :class:`State`.
+        name: A registered metric, or ``module:Class`` with the methods of
+            :class:`MetricState`.
 
     Raises:
         UsageError: It cannot be added up over a data set.
@@ -71,7 +72,7 @@ def make_metric(name: str) -> State:
             f"the metric {name!r} has no method {missing[0]!r}",
             help=f"a metric over a data set has {', '.join(_METHODS)}",
         )
-    metric: State = made
+    metric: MetricState = made
     return metric
 
 
@@ -174,15 +175,15 @@ class Metrics:
         for name, state in self.states.items():
             state.merge(other.states[name])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it."""
         return {name: state.to_json() for name, state in self.states.items()}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         for name, metric in self.states.items():
             metric.load(state[name])
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> PlainDict:
         """Return the values."""
         return {name: plain(float(state.finish())) for name, state in self.states.items()}

@@ -15,6 +15,7 @@ from onnx_passes.data.accumulators.classes import Classes
 from onnx_passes.data.accumulators.errors import Errors
 from onnx_passes.data.accumulators.metrics import Metrics
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.elementwise import Limit
 
 MOST_DECISIONS = 10_000
@@ -70,7 +71,7 @@ class Measures:
             return cls(exact=True, **rest)
         return cls(False, contract.rtol, contract.atol, named, **rest)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return {
             "exact": self.exact,
@@ -83,7 +84,7 @@ class Measures:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Measures:
+    def from_json(cls, data: PlainMapping) -> Measures:
         """Read what :meth:`to_json` returns."""
         named = {name: (pair[0], pair[1]) for name, pair in data["overrides"].items()}
         return cls(
@@ -179,7 +180,7 @@ class PairState:
             self.classes.merge(other.classes)
         self.metrics.merge(other.metrics)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the state as JSON has it."""
         return {
             "samples": self.samples,
@@ -190,7 +191,7 @@ class PairState:
             "metrics": self.metrics.to_json(),
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: PlainMapping) -> None:
         """Replace the state by one of :meth:`to_json`."""
         self.samples, self.failing = state["samples"], state["failing"]
         self.missing = dict(state["missing"])
@@ -203,7 +204,7 @@ class PairState:
             self.classes.load(state["classes"])
         self.metrics.load(state["metrics"])
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> PlainDict:
         """Return what was found, as JSON has it."""
         return {
             "samples": self.samples,

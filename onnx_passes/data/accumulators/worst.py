@@ -15,7 +15,7 @@ from onnx_passes.data.accumulators.exact import number, plain
 KEPT = 8
 
 
-class Worst:
+class WorstSamples:
     """The numbers of the samples with the largest badness; of equal ones the first.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from onnx_passes.data.evaluate import Evaluator, Sessions
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import EngineError
+from onnx_passes.plain import PlainDict
 
 WAIT = 0.5
 """Seconds between two looks at whether workers are still there."""
@@ -32,7 +33,7 @@ class Executor(Protocol):
         """How many shards should be under way, so that no worker waits."""
         ...
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Get ready for a job; workers that are kept from one before are used.
 
         Raises:
@@ -44,7 +45,7 @@ class Executor(Protocol):
         """Have a shard evaluated; the same one may be submitted again after its outcome."""
         ...
 
-    def collect(self) -> dict[str, Any]:
+    def collect(self) -> PlainDict:
         """Wait for an outcome; see ``Evaluator.shard``.
 
         A worker that died is an outcome too, with "error", "retry" and "died".
@@ -74,7 +75,7 @@ class InProcess:
         self._sessions = Sessions()
         self._evaluator: Evaluator | None = None
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Get ready; see ``Executor.start``."""
         self._sessions.keep(job)
         self._evaluator = Evaluator(job, self._sessions)
@@ -84,7 +85,7 @@ class InProcess:
         """Take a shard; see ``Executor.submit``."""
         self._todo.append(shard)
 
-    def collect(self) -> dict[str, Any]:
+    def collect(self) -> PlainDict:
         """Evaluate the next shard."""
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
@@ -98,7 +99,7 @@ class InProcess:
         self._sessions.close()
 
 
-class Kept:
+class KeptExecutor:
     """An executor whose workers stay from one job to the next.
 
     Args:
@@ -129,7 +130,7 @@ class Kept:
         self._executor.close()
 
 
-def died(shard: int, samples: int, reason: str) -> dict[str, Any]:
+def died(shard: int, samples: int, reason: str) -> PlainDict:
     """Return the outcome of a shard whose worker ended.
 
     Args:

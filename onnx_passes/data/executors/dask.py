@@ -14,8 +14,9 @@ from typing import Any
 from onnx_passes.data.executors.base import WAIT, WorkersGoneError, died
 from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
 from onnx_passes.data.extras import need
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import EngineUnavailableError, UsageError
+from onnx_passes.plain import PlainDict
 
 CONNECT_SECONDS = 30
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
@@ -94,7 +95,7 @@ class Dask:
             raise self._gone() from error
         return 2 * int(max(1, self._workers, sum(threads.values())))
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Start or reach the cluster; see ``Executor.start``."""
         distributed = need("distributed")
         for name in ("distributed", "distributed.client", "tornado.application"):
@@ -192,7 +193,7 @@ class Dask:
         self._running[future] = shard
         future.add_done_callback(self._done.put)
 
-    def collect(self) -> dict[str, Any]:
+    def collect(self) -> PlainDict:
         """Wait for an outcome."""
         while True:
             try:
@@ -214,10 +215,10 @@ class Dask:
                 continue
             return outcome
 
-    def _outcome(self, future: Any, shard: int) -> dict[str, Any]:
+    def _outcome(self, future: Any, shard: int) -> PlainDict:
         first, stop = self._job.plan.range(shard)
         try:
-            found: dict[str, Any] = future.result(timeout=CONNECT_SECONDS)
+            found: PlainDict = future.result(timeout=CONNECT_SECONDS)
         except Exception as error:  # what Dask makes of a dead worker, or of a fault in ours
             killed = type(error).__name__ == "KilledWorker"
             reason = (
@@ -243,7 +244,7 @@ class Dask:
             help="with --journal the same command continues after the finished shards",
         )
 
-    def _parcel(self) -> dict[str, Any]:
+    def _parcel(self) -> PlainDict:
         """Return the job with the files of its models, for a worker that lacks them."""
         found: dict[str, dict[str, bytes]] = {}
         for model in self._job.models:

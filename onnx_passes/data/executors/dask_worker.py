@@ -11,7 +11,8 @@ from typing import Any
 from onnx_passes.data import files
 from onnx_passes.data.evaluate import evaluator_of
 from onnx_passes.data.extras import need
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
+from onnx_passes.plain import PlainDict
 
 _jobs: dict[str, tuple[str, str | None]] = {}
 """The jobs that this worker was sent, by digest, and where their models are."""
@@ -56,7 +57,7 @@ def keep(digest: str, text: str) -> None:
     _jobs.setdefault(digest, (text, None))
 
 
-def evaluate_shard(digest: str, shard: int, parcel: dict[str, Any] | None) -> dict[str, Any]:
+def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
     """Evaluate a shard in a worker.
 
     Args:
@@ -84,7 +85,7 @@ def _has_models(text: str) -> bool:
     """Whether the models of a job are at their paths, with the content that it says."""
     if text not in _checked:
         _checked.clear()
-        job = Job.from_json(json.loads(text))
+        job = DataJob.from_json(json.loads(text))
         _checked[text] = all(_is_there(model) for model in job.models)
     return _checked[text]
 

@@ -13,12 +13,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data.evaluate import evaluator_of, forget_others
 from onnx_passes.data.executors.base import died
-from onnx_passes.data.job import Job
+from onnx_passes.data.job import DataJob
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
 _job: tuple[str, str] = ("", "")
 """The job of this process, and its digest."""
@@ -39,7 +39,7 @@ class Pool:
             raise UsageError(f"--jobs must be at least 1, not {workers}")
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
-        self._running: dict[Future[dict[str, Any]], int] = {}
+        self._running: dict[Future[PlainDict], int] = {}
         self._suspects: deque[int] = deque()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -53,7 +53,7 @@ class Pool:
         """How many shards should be under way."""
         return 2 * self._workers
 
-    def start(self, job: Job) -> None:
+    def start(self, job: DataJob) -> None:
         """Start the workers; see ``Executor.start``."""
         self._job = job
         self._text = json.dumps(job.to_json())
@@ -87,7 +87,7 @@ class Pool:
             self._suspects.append(shard)
             self._restart()
 
-    def collect(self) -> dict[str, Any]:
+    def collect(self) -> PlainDict:
         """Wait for an outcome."""
         while True:
             if not self._running:
@@ -152,7 +152,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _evaluate(place: str, shard: int) -> dict[str, Any]:
+def _evaluate(place: str, shard: int) -> PlainDict:
     global _job
     digest = Path(place).name
     if digest != _job[1]:

@@ -14,6 +14,7 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.plain import PlainDict
 
 IMAGES = ("png", "jpg", "jpeg", "webp", "ppm", "bmp")
 NUMBERS = ("cls", "cls2", "index", "inx", "id")
@@ -69,7 +70,7 @@ class TarPart:
         Args:
             rows: Numbers of the samples in the part, int64 of shape [samples].
         """
-        found: list[dict[str, Any]] = [{} for _ in rows]
+        found: list[PlainDict] = [{} for _ in rows]
         with open(self._path, "rb") as file:
             for place in np.argsort(rows, kind="stable"):
                 key = self._keys[int(rows[place])]
@@ -84,7 +85,7 @@ class TarPart:
         return f"{self._name}:{self._keys[row]}"
 
 
-def join(samples: list[dict[str, Any]], name: str) -> Columns:
+def join(samples: list[PlainDict], name: str) -> Columns:
     """Put the values of samples into columns.
 
     Args:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data import files
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources import arrays, function, saved, tables
 from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.interface import did_you_mean
 
 FORM_OF = {
@@ -32,7 +32,7 @@ _FORMS = (arrays.ArrayPart, saved.JsonPart, tables.ParquetPart, TarPart)
 """Imported, so that their forms are known."""
 
 
-def discover(spec: DataSpec, interface: Interface) -> Iterator[PartSpec]:
+def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     """Yield the parts of a data set in order. Their counts are not known yet.
 
     Args:
@@ -95,7 +95,7 @@ def _function(source: str) -> Iterator[PartSpec]:
         yield PartSpec("npz", {"": str(path)}, f"{source}/{number}")
 
 
-def _folder(folder: Path, spec: DataSpec, interface: Interface) -> Iterator[PartSpec]:
+def _folder(folder: Path, spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     if (folder / "dataset_dict.json").is_file():
         folder = _split(folder, spec.split)
     if (folder / "state.json").is_file():
@@ -125,7 +125,7 @@ def _folder(folder: Path, spec: DataSpec, interface: Interface) -> Iterator[Part
 
 
 def _files(
-    paths: list[str], source: str, spec: DataSpec, interface: Interface
+    paths: list[str], source: str, spec: DataSpec, interface: DataInterface
 ) -> Iterator[PartSpec]:
     forms = {path: FORM_OF.get(Path(path).suffix, "") for path in paths}
     if strange := [path for path, form in forms.items() if not form]:
@@ -151,7 +151,7 @@ def _files(
         yield part
 
 
-def _is_whole(part: PartSpec, spec: DataSpec, interface: Interface) -> bool:
+def _is_whole(part: PartSpec, spec: DataSpec, interface: DataInterface) -> bool:
     """Whether a .npz file is one sample: its arrays lack the axis of samples."""
     try:
         shapes = arrays.npz_shapes(files.local(part.path), part.name)
@@ -220,7 +220,7 @@ def _split(folder: Path, wanted: str | None) -> Path:
     return folder / wanted
 
 
-def _json(path: Path) -> Mapping[str, Any]:
+def _json(path: Path) -> PlainMapping:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -16,6 +16,7 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.runs.functions import named_function
 
 _SPOOL_SAMPLES = 256
@@ -48,7 +49,7 @@ class SequencePart:
         """Read samples; see ``Part.take``."""
         return join([self._sample(int(row)) for row in rows], self._text)
 
-    def _sample(self, row: int) -> dict[str, Any]:
+    def _sample(self, row: int) -> PlainDict:
         try:
             return as_sample(self._samples[row], self._text)
         except (ReferenceDataError, MemoryError, OSError):

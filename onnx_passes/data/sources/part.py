@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.plain import PlainDict, PlainMapping
 
 Column: TypeAlias = "Array | list[Any]"
 Columns: TypeAlias = dict[str, Column]
@@ -59,14 +60,14 @@ class PartSpec:
     count: int = 0
     size: int = 0
     digest: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: PlainMapping = field(default_factory=dict)
 
     @property
     def path(self) -> str:
         """The path of a part of one file."""
         return next(iter(self.files.values()))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PlainDict:
         """Return the fields as JSON has them."""
         return asdict(self)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
@@ -12,6 +11,7 @@ from onnx_passes.contracts.elements import Array
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.datafiles import read_value
 from onnx_passes.verify.saved import read_samples
 
@@ -39,7 +39,7 @@ class TestDataPart:
     def take(self, rows: Array) -> Columns:
         """Read samples; see ``Part.take``."""
         del rows
-        sample: dict[str, Any] = {
+        sample: PlainDict = {
             name: read_value(path, ir.Value(name=name)) for name, path in self._files.items()
         }
         return join([sample], self._name)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+from onnx_passes.ops.hints import Array
+from onnx_passes.plain import PlainMapping
 
 _EMPTY = ""
 
@@ -32,7 +35,7 @@ class Call:
     domain: str
     op_type: str
     inputs: int
-    attributes: Mapping[str, Any]
+    attributes: PlainMapping
     opset: int
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
 
@@ -108,7 +111,7 @@ class Writer:
 
         return add
 
-    def tensor(self, value: np.ndarray[Any, Any] | np.generic) -> str:
+    def tensor(self, value: Array | np.generic) -> str:
         """Add a constant.
 
         Args:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.ops.domains.concrete import ArraySemantics
+from onnx_passes.ops.hints import Array
 from onnx_passes.ops.semantics import Elements, Scalar
 
 _NOTHING = np.zeros((), np.uint8)
@@ -41,7 +40,7 @@ class CountingSemantics(ArraySemantics):
     def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
         return _NOTHING
 
-    def constant(self, array: npt.NDArray[Any], dtype: ir.DataType) -> Elements:
+    def constant(self, array: Array, dtype: ir.DataType) -> Elements:
         return blank(array.shape)
 
     def number(self, scalar: Scalar, dtype: ir.DataType) -> None:

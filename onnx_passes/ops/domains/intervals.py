@@ -13,13 +13,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics
-from onnx_passes.ops.domains.interval_ends import ULPS, fitted, pair, resolution
-from onnx_passes.ops.domains.interval_ends import UNBOUNDED as UNBOUNDED
-from onnx_passes.ops.domains.interval_ends import Array as Array
-from onnx_passes.ops.domains.interval_ends import Interval as Interval
-from onnx_passes.ops.domains.interval_ends import hull as hull
-from onnx_passes.ops.domains.interval_ends import of_array as of_array
-from onnx_passes.ops.domains.interval_ends import of_type as of_type
+from onnx_passes.ops.domains.interval_ends import (
+    ULPS,
+    UNBOUNDED,
+    Array,
+    fitted,
+    of_type,
+    pair,
+    resolution,
+)
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
 
 _SIZES = {"tanh": 1.0, "erf": 1.0, "atan": 2.0, "sin": 1.0, "cos": 1.0, "acos": 4.0}

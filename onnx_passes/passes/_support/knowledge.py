@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import Operator, operator_of
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, Known

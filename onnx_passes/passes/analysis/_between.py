@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
 from onnx_passes.passes.quantised._pairs import STANDARD

@@ -1,10 +1,8 @@
-"""What `assert` can demand of a model, and what it says of each demand."""
+"""Whether a model meets the demands of `assert`, with what was found for each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -20,6 +18,7 @@ from onnx_passes.model.walk import (
     weight_bytes,
 )
 from onnx_passes.passes.analysis._accumulators import accumulators
+from onnx_passes.passes.analysis._asked import Asked, Finding
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
@@ -36,28 +35,10 @@ from onnx_passes.passes.analysis.peak_memory import peak_of
 from onnx_passes.passes.analysis.value_ranges import ranges_of
 from onnx_passes.passes.naming import did_you_mean
 
-if TYPE_CHECKING:
-    from onnx_passes.passes.analysis.assert_model import AssertModel
-
 _DIFFERENCE_LINES = 12
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Whether one demand holds.
-
-    Attributes:
-        holds: Whether it does.
-        text: What was found, beside what was asked for.
-        help: What to do if it does not.
-    """
-
-    holds: bool
-    text: str
-    help: str | None = None
-
-
-def findings(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def findings(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     """Yield whether each demand holds, in the order of the options.
 
     Args:
@@ -92,7 +73,7 @@ def _flops(number: int) -> str:
     return scaled(number, "FLOP")
 
 
-def _counts(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _counts(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     operators = operator_histogram(model)
     if asked.max_nodes is not None:
         most = ", ".join(f"{count:,} {name}" for name, count in list(operators.items())[:3])
@@ -117,7 +98,7 @@ def _largest(
     return "largest: " + listed([f"{t.name or 'unnamed'} {show(measure(t))}" for t in tensors])
 
 
-def _runs(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _runs(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if asked.max_flops is not None or asked.max_traffic is not None:
         cost = cost_of(model, asked.dims, name="assert")
         endless = list(cost.endless)
@@ -166,7 +147,7 @@ def _labels(model: ir.Model, operators: Iterable[str]) -> list[str]:
     return [label_of(node) for node in all_nodes(model) if operator_of(node) in wanted]
 
 
-def _operators(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _operators(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     operators = operator_histogram(model)
     if asked.ops_absent:
         there = [name for name in asked.ops_absent if name in operators]
@@ -195,7 +176,7 @@ def _where(
     return Finding(False, f"{names}: {complaint}; {count}: {listed(labels)}")
 
 
-def _shapes(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _shapes(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if not asked.static_shapes:
         return
     dynamic = dynamic_values(sized(model, asked.dims, "assert"))
@@ -207,7 +188,7 @@ def _shapes(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
     yield Finding(False, text, "freeze-dims gives dimensions of inputs a size")
 
 
-def _opsets(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _opsets(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     version = model.graph.opset_imports.get("", 0)
     help_ = "convert-opset moves a model to another version"
     if asked.min_opset is not None:
@@ -218,7 +199,7 @@ def _opsets(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
         yield Finding(version <= asked.max_opset, text, help_)
 
 
-def _form(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _form(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if asked.connected:
         parts = [part for graph in all_graphs(model) for part in components(graph)[1:]]
         if parts:
@@ -251,7 +232,7 @@ def _acyclic(model: ir.Model) -> Finding:
     return Finding(True, "acyclic: no node needs its own output")
 
 
-def _dominated(asked: AssertModel, model: ir.Model) -> Finding:
+def _dominated(asked: Asked, model: ir.Model) -> Finding:
     """Names are those of nodes, and of the values that they make."""
     named: dict[str, ir.Node] = {}
     for node in model.graph:
@@ -273,7 +254,7 @@ def _dominated(asked: AssertModel, model: ir.Model) -> Finding:
     )
 
 
-def _ranges(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _ranges(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if not asked.ranges:
         return
     found = ranges_of(model, asked.inputs, asked.dims, name="assert").intervals
@@ -289,7 +270,7 @@ def _ranges(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
         yield Finding(least <= low and high <= most, text, help_)
 
 
-def _integers(asked: AssertModel, model: ir.Model) -> Iterator[Finding]:
+def _integers(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if asked.accumulator_bits is not None:
         yield Finding(*accumulators(model.graph, asked.accumulator_bits))
     if not asked.integers_between_thresholds:

@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import onnx_ir as ir
-from pydantic import AfterValidator, BeforeValidator, Field
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError, VerificationError
-from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.passes.analysis import _demands as demands
-from onnx_passes.passes.analysis._demands import Finding
-from onnx_passes.passes.analysis._operators import known_operator
-from onnx_passes.passes.base import Analysis
-from onnx_passes.passes.options import Size
-
-_PREFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)\s*([kKMGT]?)\s*")
-
-
-def parse_count(value: object) -> object:
-    """Turn ``"8.2 G"`` and ``"4e9"`` into a number; leave anything but text to pydantic."""
-    if not isinstance(value, str):
-        return value
-    match = _COUNT.fullmatch(value)
-    if match is None:
-        raise ValueError("a count is a number, with k, M, G or T if you like, such as 8.2 G")
-    return round(float(match[1]) * _PREFIXES[match[2].upper()])
-
-
-Count = Annotated[int, Field(ge=0), BeforeValidator(parse_count)]
-"""A number of things; text such as ``8.2 G`` is understood."""
-
-
-def _ordered(range_: Interval) -> Interval:
-    if not range_[0] <= range_[1]:
-        raise ValueError("a range is the least number, then the greatest")
-    return range_
-
-
-Range = Annotated[Interval, AfterValidator(_ordered)]
-"""The least and the greatest number."""
-
-Operator = Annotated[str, AfterValidator(known_operator)]
-"""An operator; one that ONNX does not have is a slip, and would never be found."""
+from onnx_passes.passes.analysis._asked import Asked, Finding
 
 
 @passes.register("assert")
 @passes.register()
-class AssertModel(Analysis):
+class AssertModel(Asked):
     """Check that the model has the properties that are asked for, and fail the run if not.
 
     Finds: whether each property given as an option holds here, in the middle or at the end of
@@ -95,30 +59,6 @@ class AssertModel(Analysis):
     """
 
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"max_nodes": 1_000_000})
-
-    max_nodes: Count | None = None
-    max_parameters: Count | None = None
-    max_size: Size | None = None
-    max_flops: Count | None = None
-    max_traffic: Size | None = None
-    max_peak_memory: Size | None = None
-    max_op_counts: dict[Operator, Count] = {}  # noqa: RUF012 - a default, never changed
-    ops_absent: tuple[Operator, ...] = ()
-    ops_present: tuple[Operator, ...] = ()
-    ops_only: tuple[Operator, ...] | None = None
-    static_shapes: bool = False
-    min_opset: Count | None = None
-    max_opset: Count | None = None
-    connected: bool = False
-    acyclic: bool = False
-    dominators: tuple[str, ...] = ()
-    isomorphic_to: str | None = None
-    ranges: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
-    inputs: dict[str, Range] = {}  # noqa: RUF012 - a default, never changed
-    dims: dict[str, int] = {}  # noqa: RUF012 - a default, never changed
-    integers_between_thresholds: bool = False
-    floats: tuple[Operator, ...] = ()
-    accumulator_bits: Annotated[int, Field(ge=1, le=64)] | None = None
 
     def analyse(self, model: ir.Model) -> list[str]:
         """Return what holds, a sentence each, and note it for the report.

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.costs import flops_of, has_rule
-from onnx_passes.ops.domains.intervals import UNBOUNDED, Array
+from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Array
 from onnx_passes.ops.operands import Operands
 from onnx_passes.passes._support.shapes import ints_of, sizes_of
 from onnx_passes.passes._support.tensors import constant_of
@@ -87,7 +88,7 @@ class Cost(Analysis):
         top: How many of the dearest nodes the report lists.
     """
 
-    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+    dims: dict[str, int] = Field(default_factory=dict)
     top: int = 10
 
     def analyse(self, model: ir.Model) -> ModelCost:

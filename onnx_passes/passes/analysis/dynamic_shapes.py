@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
@@ -48,7 +49,7 @@ class DynamicShapes(Analysis):
         dims: Sizes of dynamic dimensions, by name, to see what stays dynamic then.
     """
 
-    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+    dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> ShapeReport:
         """Return what is dynamic, and note it for the report.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import sizes_of
@@ -81,7 +82,7 @@ class IntegerCost(Analysis):
         dims: Sizes of dynamic dimensions, by name.
     """
 
-    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+    dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> DatatypeCost:
         """Return the counts, and note them for the report.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.model.walk import captured_values, subgraphs_of, weight_bytes
@@ -60,7 +61,7 @@ class PeakMemory(Analysis):
         dims: Sizes of dynamic dimensions, by name.
     """
 
-    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+    dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> Peak:
         """Return the peak, and note it for the report.

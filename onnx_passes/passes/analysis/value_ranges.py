@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError
-from onnx_passes.ops.domains.intervals import (
+from onnx_passes.ops.domains.interval_ends import (
     UNBOUNDED,
     Array,
     Interval,
@@ -57,8 +58,8 @@ class ValueRanges(Analysis):
         dims: Sizes of dynamic dimensions, by name, on which sums depend.
     """
 
-    inputs: dict[str, tuple[float, float]] = {}  # noqa: RUF012 - a default, never changed
-    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+    inputs: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> Ranges:
         """Return the intervals, and note those of the outputs for the report.

@@ -8,21 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.scopes import name_counts
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.replace import Namer
-
-ELEMENTWISE = frozenset(
-    (
-        *("Abs", "Add", "Cast", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp"),
-        *("Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max"),
-        *("Min", "Mish", "Mul", "Neg", "Not", "PRelu", "Pow", "Reciprocal", "Relu", "Round"),
-        *("Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Swish"),
-        *("Tanh", "ThresholdedRelu"),
-    )
-)
-"""Operators whose result at a place depends on their operands at that place alone."""
 
 
 def inverse(order: Sequence[int]) -> list[int]:
@@ -68,7 +58,8 @@ def find_way(first: ir.Node) -> Way | None:
         if back is not None:
             undone = [order[axis] for axis in back] == list(range(len(order)))
             return Way(first, inner, node, order) if undone else None
-        if node.domain or node.op_type not in ELEMENTWISE or len(node.outputs) != 1:
+        described = None if node.domain else operator_of(node)
+        if described is None or not described.elementwise or len(node.outputs) != 1:
             return None
         if any(not _movable(v, len(order)) for i, v in enumerate(node.inputs) if i != index):
             return None

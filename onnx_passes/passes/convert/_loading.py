@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.ort_sessions import open_session, session_options
 from onnx_passes.passes._support.proto import light_proto
-from onnx_passes.passes._support.session import start
 
 
 def lost(before: ir.Model, after: ir.Model) -> str | None:
@@ -37,7 +37,8 @@ def refusal(model: ir.Model, *, optimized: bool = False) -> str | None:
         optimized: Whether ONNX Runtime may rewrite it.
     """
     try:
-        start(_weightless(model), optimized=optimized)
+        options = session_options("all" if optimized else "none")
+        open_session(_weightless(model), options)
     except Exception as error:  # each status has a class of its own, with no common one
         first = next(iter(str(error).splitlines()), type(error).__name__)
         return first.rpartition(" : ")[2]

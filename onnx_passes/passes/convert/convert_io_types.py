@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
@@ -80,9 +80,9 @@ class ConvertIoTypes(Transformation):
     interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"all": {"float32": "float64"}})
 
-    inputs: dict[str, Type] = {}  # noqa: RUF012 - the default of an option, never changed
-    outputs: dict[str, Type] = {}  # noqa: RUF012 - the default of an option, never changed
-    all: dict[Type, Type] = {}  # noqa: RUF012 - the default of an option, never changed
+    inputs: dict[str, Type] = Field(default_factory=dict)
+    outputs: dict[str, Type] = Field(default_factory=dict)
+    all: dict[Type, Type] = Field(default_factory=dict)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Insert the Casts.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
@@ -56,8 +57,8 @@ class ConvertLayout(Transformation):
     interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
 
-    inputs: dict[str, Layout] = {}  # noqa: RUF012 - the default of an option, never changed
-    outputs: dict[str, Layout] = {}  # noqa: RUF012 - the default of an option, never changed
+    inputs: dict[str, Layout] = Field(default_factory=dict)
+    outputs: dict[str, Layout] = Field(default_factory=dict)
 
     @classmethod
     def example_for(cls, model: ir.Model) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
@@ -32,7 +33,7 @@ class FreezeDims(Transformation):
 
     interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
 
-    dims: dict[str, int] = {}  # noqa: RUF012 - the default of an option, never changed
+    dims: dict[str, int] = Field(default_factory=dict)
 
     @classmethod
     def example_for(cls, model: ir.Model) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Transformation
@@ -39,8 +40,8 @@ class RenameIo(Transformation):
     interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs", "outputs"})
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
 
-    inputs: dict[str, str] = {}  # noqa: RUF012 - the default of an option, never changed
-    outputs: dict[str, str] = {}  # noqa: RUF012 - the default of an option, never changed
+    inputs: dict[str, str] = Field(default_factory=dict)
+    outputs: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
     def example_for(cls, model: ir.Model) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
@@ -52,7 +53,7 @@ class UnfreezeDims(Transformation):
     interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
     example: ClassVar[Mapping[str, Any]] = MappingProxyType({"dims": {}})
 
-    dims: dict[str, dict[int, str]] = {}  # noqa: RUF012 - a default, never changed
+    dims: dict[str, dict[int, str]] = Field(default_factory=dict)
     repair: bool = False
 
     @classmethod

@@ -5,7 +5,8 @@ from typing import Any
 from onnx_passes import passes
 from onnx_passes.ops import activations, logic  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operators
-from onnx_passes.ops.elementwise import Primitive, Variadic
+from onnx_passes.ops.elementwise import Variadic
+from onnx_passes.ops.elementwise_base import Primitive
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
 
 _UNARY = tuple(o for o in operators() if o.elementwise and not o.moves and not o.domain)

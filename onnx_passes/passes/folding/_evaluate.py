@@ -18,9 +18,9 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.barriers import LOW, add_barriers
+from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
-from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Evaluation:
 
         proto, feeds = self._build(nodes, wanted)
         try:
-            session = start(proto)
+            session = open_session(proto)
         except Exception:
             if len(nodes) > 1:
                 raise

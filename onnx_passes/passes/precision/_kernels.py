@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.passes._support.proto import SMALL
-from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._signature import Signature
 
@@ -68,7 +68,7 @@ def _loads(
         name="kernel",
     )
     try:
-        start(ir.to_proto(ir.Model(graph, ir_version=10)))
+        open_session(ir.to_proto(ir.Model(graph, ir_version=10)))
     except Exception:  # those of ONNX Runtime have no common class
         return False
     return True

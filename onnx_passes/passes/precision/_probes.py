@@ -11,12 +11,12 @@ import onnx_ir as ir
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
 from onnx_passes.passes.precision._record import Array, record_probes
-from onnx_passes.passes.precision._watch import Builder, Probe, inner_values, is_wide
+from onnx_passes.passes.precision._watch import Builder, WatchProbe, inner_values, is_wide
 
 Key = TypeVar("Key")
 
 
-class Reach:
+class ProbeReach:
     """The greatest element of each channel, and that of its negation: both at least 0.
 
     Args:
@@ -189,7 +189,7 @@ def rows_in_bodies(
 def measure(
     model: ir.Model,
     feeds: Sequence[Mapping[str, Any]],
-    wanted: Mapping[Key, tuple[ir.Value, Probe]],
+    wanted: Mapping[Key, tuple[ir.Value, WatchProbe]],
     pass_: str,
 ) -> dict[Key, list[Array]]:
     """Return what probes measure of values in bodies, sample by sample.
@@ -204,7 +204,7 @@ def measure(
         PassError: ONNX Runtime does not run the model on the data.
     """
     keys, places = list(wanted), {v: i for i, v in enumerate(inner_values(model))}
-    probes: dict[int, list[tuple[str, Probe]]] = {}
+    probes: dict[int, list[tuple[str, WatchProbe]]] = {}
     for number, (value, item) in enumerate(wanted.values()):
         if value in places and is_wide(value):
             probes.setdefault(places[value], []).append((str(number), item))

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.precision._session import start_beside
-from onnx_passes.passes.precision._watch import Probe, inner_values, probe, watch
+from onnx_passes.passes.precision._watch import WatchProbe, inner_values, probe, watch
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -84,7 +84,7 @@ def record(
 def record_probes(
     model: ir.Model,
     feeds: Sequence[Mapping[str, Any]],
-    probes: Mapping[int, Sequence[tuple[str, Probe]]],
+    probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
     pass_: str,
 ) -> Iterator[dict[str, Array]]:
     """Run a model, and yield for each sample what probes measure in its bodies.

@@ -21,7 +21,7 @@ from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
 from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
 from onnx_passes.passes.precision._record import Array, read_feeds, record
-from onnx_passes.passes.precision._watch import Probe
+from onnx_passes.passes.precision._watch import WatchProbe
 
 OVERRIDABLE = (
     "are inputs as well, which callers may replace: remove-initializers-from-inputs makes "
@@ -212,7 +212,7 @@ class OnData(OnSomeNodes):
         yield from record(model, self._feeds(what), names, self.name, bodies=bodies)
 
     def measure(
-        self, model: ir.Model, wanted: Mapping[Key, tuple[ir.Value, Probe]], what: str
+        self, model: ir.Model, wanted: Mapping[Key, tuple[ir.Value, WatchProbe]], what: str
     ) -> dict[Key, list[Array]]:
         """Return what probes measure of values in bodies, sample by sample.
 

@@ -19,7 +19,7 @@ _STACKS = {"Loop": 1, "Scan": 9}
 """Operators that stack what a body gives, and the opset from which they do it as here."""
 
 
-class Probe(Protocol):
+class WatchProbe(Protocol):
     """What is measured of a value in a body: a vector of a known length."""
 
     @property
@@ -197,7 +197,7 @@ def is_wide(value: ir.Value) -> bool:
 
 
 def probe(
-    model: ir.Model, probes: Mapping[ir.Value, Sequence[tuple[str, Probe]]]
+    model: ir.Model, probes: Mapping[ir.Value, Sequence[tuple[str, WatchProbe]]]
 ) -> dict[str, str]:
     """Let a model return what probes measure of values in its bodies.
 
@@ -232,13 +232,13 @@ class _Lifter:
     def __init__(
         self,
         model: ir.Model,
-        probes: Mapping[ir.Value, Sequence[tuple[str, Probe]]],
+        probes: Mapping[ir.Value, Sequence[tuple[str, WatchProbe]]],
         opset: int,
     ) -> None:
         self._namer, self._main = Namer(model), model.graph
         self._probes, self._opset = probes, opset
 
-    def lift(self, graph: ir.Graph) -> Iterator[tuple[str, Probe, ir.Value]]:
+    def lift(self, graph: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
         """Yield keys, probes, and what they measure in bodies of a graph's nodes."""
         for node in list(graph):
             bodies = list(subgraphs_of(node))
@@ -254,7 +254,7 @@ class _Lifter:
                         given = self._typed(item.join(self._builder(graph), given), item.size)
                     yield key, item, given
 
-    def _inside(self, body: ir.Graph) -> Iterator[tuple[str, Probe, ir.Value]]:
+    def _inside(self, body: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
         made = [value for node in body for value in node.outputs]
         for value in (*body.inputs, *made):
             for key, item in self._probes.get(value, ()):

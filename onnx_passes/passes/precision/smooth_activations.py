@@ -13,7 +13,7 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._probes import Reach, in_body
+from onnx_passes.passes.precision._probes import ProbeReach, in_body
 from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._scaling import (
     Absorber,
@@ -122,13 +122,15 @@ class SmoothActivations(OnData):
         shared = bool(self.context.values)
         known: dict[object, Any] = self.state_dict.setdefault(REACH, {}) if shared else {}
         keys: dict[ir.Value, object] = {v: v.name if shared else v for v in layers}
-        probes: dict[ir.Value, Reach] = {}
+        probes: dict[ir.Value, ProbeReach] = {}
         for value, layer in layers.items():
             weight = layer.node.inputs[layer.weight or 1]
             assert weight is not None, "it was looked at"
             assert weight.shape is not None, "a constant has a shape"
             sizes = weight.shape.numpy()
-            probes[value] = Reach(sizes[layer.depth or 0], channel_axis(layer), len(sizes))
+            probes[value] = ProbeReach(
+                sizes[layer.depth or 0], channel_axis(layer), len(sizes)
+            )
         wanted = {v: (v, item) for v, item in probes.items() if keys[v] not in known}
         for value, vectors in self.measure(model, wanted, "see what layers read").items():
             known[keys[value]] = probes[value].ends(vectors)

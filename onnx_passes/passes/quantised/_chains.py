@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.bodies.domains import CUSTOM
-from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._monotone import (
@@ -119,7 +119,7 @@ class Steps:
     def __init__(self, chain: Chain) -> None:
         """Load the chain into ONNX Runtime."""
         self.chain = chain
-        self._session = start(chain.function())
+        self._session = open_session(chain.function())
         self._input = self._session.get_inputs()[0].name
         self._outputs = [output.name for output in self._session.get_outputs()]
 

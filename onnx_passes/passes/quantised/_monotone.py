@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import quantiser_of

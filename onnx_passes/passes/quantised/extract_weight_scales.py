@@ -9,10 +9,10 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
-from onnx_passes.passes._support.session import start
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
@@ -114,7 +114,7 @@ def _computed(node: ir.Node, opset: int) -> Array | None:
     proto.graph.output.append(onnx.ValueInfoProto(name=str(node.outputs[0].name)))
     attach_bodies(proto)
     try:
-        (found,) = start(proto).run(None, {})
+        (found,) = open_session(proto).run(None, {})
     except Exception:
         return None  # the engine has no kernel for it
     return np.asarray(found)

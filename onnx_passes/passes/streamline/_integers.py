@@ -189,4 +189,4 @@ def _of_rows(node: ir.Node) -> Range | None:
     return Range(min(ends), max(ends), max(int(abs(scale)), 1))
 
 
-__all__ = ["KEY", "NOTED", "Range", "datatype_of", "integer_ranges", "range_of_datatype"]
+__all__ = ["KEY", "NOTED", "datatype_of", "integer_ranges", "range_of_datatype"]

@@ -12,7 +12,8 @@ from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-from onnx_passes.passes.streamline._integers import Range, integer_ranges
+from onnx_passes.passes.streamline._integers import integer_ranges
+from onnx_passes.passes.streamline._products import Range
 
 
 @passes.verify.equality

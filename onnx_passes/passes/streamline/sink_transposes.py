@@ -9,7 +9,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops import families  # noqa: F401  (makes the operators known)
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
 from onnx_passes.passes._support.shapes import ints_of

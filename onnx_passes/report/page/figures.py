@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import accumulate
 
-from onnx_passes.report import summary
+from onnx_passes.report import margins, summary
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.page.charts import Bar, Dot, bars, dots, paired, steps
 from onnx_passes.report.page.markup import Element, tag
@@ -39,7 +39,7 @@ def _errors(report: RunReport) -> Element | None:
     inexact = sorted((r for r in rows if r.error != 0), key=_nearness, reverse=True)
     shown = sorted(inexact[:_MOST_ROWS], key=rows.index)
     for check in report.final:
-        worst = summary.margin([check])
+        worst = margins.margin([check])
         if worst is not None:
             label = f"end result on {check.engine}"
             tone = summary.check_words(check).tone
@@ -58,7 +58,7 @@ def _errors(report: RunReport) -> Element | None:
 
 
 def _pass_dot(done: PassReport) -> Dot | None:
-    worst = summary.margin(done.checks)
+    worst = margins.margin(done.checks)
     if worst is None:
         return None
     tone = summary.verdict_words(done).tone
@@ -69,7 +69,7 @@ def _nearness(dot: Dot) -> float:
     return dot.error / dot.limit if dot.limit else dot.error
 
 
-def _told(worst: summary.Margin) -> str:
+def _told(worst: margins.Margin) -> str:
     return f"{bound(worst.error)}, {share(worst)}" if worst.error else share(worst)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from onnx_passes.report import summary
+from onnx_passes.report import margins, summary
 from onnx_passes.report.console_failure import (
     AFTER,
     BEFORE,
@@ -167,14 +167,14 @@ def _tiles(report: RunReport) -> Iterator[Element]:
     )
     told = duration(report.verify_seconds) if report.verify else "off"
     yield _tile("Verification", None, told, _checks(report))
-    worst = summary.margin(summary.all_checks(report))
+    worst = margins.margin(margins.all_checks(report))
     if worst is not None:
         yield _tile(
             "Largest error", None, bound(worst.error) if worst.error else "0", share(worst)
         )
 
 
-def share(margin: summary.Margin) -> str:
+def share(margin: margins.Margin) -> str:
     """Return an error as a share of what was allowed, in words."""
     if margin.error == 0:
         return "equal bit for bit"
@@ -204,7 +204,7 @@ def _tile(label: str, before: str | None, after: str, aside: str) -> Element:
 
 
 def _checks(report: RunReport) -> str:
-    made = [c for c in summary.all_checks(report) if c.verdict is not Verdict.NOT_VERIFIED]
+    made = [c for c in margins.all_checks(report) if c.verdict is not Verdict.NOT_VERIFIED]
     return plural(len(made), "check") if made else "nothing was checked"
 
 

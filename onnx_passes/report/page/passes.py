@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from onnx_passes.report import summary
+from onnx_passes.report import margins, summary
 from onnx_passes.report.console_failure import limits
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.page.markup import Child, Element, named, tag
@@ -164,7 +164,7 @@ def _facts(done: PassReport) -> Iterator[tuple[str, str | Element]]:
     seconds = f"{duration(done.pass_seconds)} in the pass"
     checked = f", {duration(done.verify_seconds)} in verification" if done.checks else ""
     yield "time", seconds + checked
-    worst = summary.margin(done.checks)
+    worst = margins.margin(done.checks)
     if worst is not None and worst.error:
         limit = f" of {number(worst.limit, 3)} allowed" if worst.limit else ""
         yield "error", f"{bound(worst.error)}{limit}, {share(worst)}"
@@ -207,7 +207,7 @@ def _check(check: Check) -> Iterator[Sequence[Child] | Element]:
 def check_row(check: Check) -> list[Child]:
     """Return the cells of a check."""
     words = summary.check_words(check)
-    worst = summary.margin([check])
+    worst = margins.margin([check])
     scope = f", {check.scope}" if check.engine else ""
     sample = f", sample {check.sample}" if check.sample is not None else ""
     why = tag("span", words.why, class_="why") if words.why else None

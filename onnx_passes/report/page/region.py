@@ -21,7 +21,7 @@ _HEIGHT, _GAP_X, _GAP_Y, _EDGE = 30, 18, 34, 8
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeText:
     """A node as the text of a report shows it.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Box:
         return max(34.0, len(self.label) * _CHARACTER + 18)
 
 
-def read_nodes(texts: Iterable[str]) -> list[Node] | None:
+def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
     """Return nodes from lines such as ``y = Add(a, b)``; None if one is of another form."""
     found = []
     for text in texts:
@@ -55,7 +55,7 @@ def read_nodes(texts: Iterable[str]) -> list[Node] | None:
         if match is None:
             return None
         inputs, outputs = (_names(match[key]) for key in ("inputs", "outputs"))
-        found.append(Node(match["op"].strip(), inputs, outputs))
+        found.append(NodeText(match["op"].strip(), inputs, outputs))
     return found
 
 
@@ -74,7 +74,7 @@ def drawing(blame: Blame) -> Element | None:
 
 
 def _side(
-    title: str, nodes: list[Node], wrong: OutputCheck | None, told: str | None, style: str
+    title: str, nodes: list[NodeText], wrong: OutputCheck | None, told: str | None, style: str
 ) -> Element:
     name = None if wrong is None else wrong.output
     children: list[Child] = [tag("figcaption", title)]
@@ -90,7 +90,7 @@ def _side(
 
 
 def graph(
-    nodes: Sequence[Node], wrong: str | None, style: str, *, loose: Sequence[str] = ()
+    nodes: Sequence[NodeText], wrong: str | None, style: str, *, loose: Sequence[str] = ()
 ) -> Element:
     """Return nodes as a graph, what they read on top and what they compute below.
 
@@ -129,7 +129,7 @@ def graph(
 
 
 def _boxes(
-    nodes: Sequence[Node], wrong: str | None, style: str
+    nodes: Sequence[NodeText], wrong: str | None, style: str
 ) -> tuple[dict[str, _Box], list[tuple[str, str]]]:
     """Return boxes by key, and edges: inputs of the part on top, what it gives below."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.outputs}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.classes import MOST_CLASSES
 from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.page.charts import Bar, bars
 from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.table import table
@@ -25,7 +25,7 @@ _LARGEST_IMAGE = 1024
 _MOST_BARS = 40
 
 
-def errors(name: str, output: Mapping[str, Any]) -> Element | None:
+def errors(name: str, output: PlainMapping) -> Element | None:
     """Return the distribution of absolute errors of an output, a bar for each power of two.
 
     Args:
@@ -51,7 +51,7 @@ def errors(name: str, output: Mapping[str, Any]) -> Element | None:
     )
 
 
-def matrix(title: str, classes: Mapping[str, Any], name: str) -> Element | None:
+def matrix(title: str, classes: PlainMapping, name: str) -> Element | None:
     """Return a table of classes by classes as squares, the denser the more rows.
 
     Args:
@@ -128,7 +128,7 @@ def _axis(place: int, count: int, cell: int, margin: int) -> Element:
     )
 
 
-def per_class(classes: Mapping[str, Any], *, alone: bool) -> Element | None:
+def per_class(classes: PlainMapping, *, alone: bool) -> Element | None:
     """Return how many rows of each class are right.
 
     Args:
@@ -152,7 +152,7 @@ def per_class(classes: Mapping[str, Any], *, alone: bool) -> Element | None:
     return tag("section", tag("h2", "Classes"), table("Accuracy by class", names, rows))
 
 
-def _hits(classes: Mapping[str, Any], side: str) -> list[tuple[int, int]]:
+def _hits(classes: PlainMapping, side: str) -> list[tuple[int, int]]:
     """Return, for each class, how many rows are right and how many there are."""
     count = classes["classes"]
     width = count + 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.walk import subgraphs_of
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import one_line, plural, size
 from onnx_passes.report.view.scopes import Groups, scope_of
 from onnx_passes.verify.node_equality import constant_tensor
@@ -33,7 +33,7 @@ class Mark:
 
 
 @dataclass
-class Drawing:
+class PageContent:
     """Collects what the page of a model holds.
 
     Attributes:
@@ -44,11 +44,11 @@ class Drawing:
     ranges: Mapping[str, Interval] = field(default_factory=dict)
     marks: Mapping[str, Mark] = field(default_factory=dict)
     _groups: Groups = field(default_factory=Groups)
-    _nodes: list[dict[str, Any]] = field(default_factory=list)
-    _values: list[dict[str, Any]] = field(default_factory=list)
+    _nodes: list[PlainDict] = field(default_factory=list)
+    _values: list[PlainDict] = field(default_factory=list)
     _places: dict[ir.Value, int] = field(default_factory=dict)
 
-    def of(self, model: ir.Model) -> dict[str, Any]:
+    def of(self, model: ir.Model) -> PlainDict:
         """Return a model as data for the page, its functions beside the main graph."""
         outputs = self._graph(model.graph, 0, _INPUT)
         inputs = [self._value(v, _INPUT) for v in model.graph.inputs if not v.is_initializer()]
@@ -83,7 +83,7 @@ class Drawing:
     def _node(self, node: ir.Node, home: int) -> None:
         place = len(self._nodes)
         group = self._groups.find(home, map(_shown, scope_of(node)))
-        told: dict[str, Any] = {
+        told: PlainDict = {
             "n": _shown(node.name or ""),
             "o": _shown(node.op_type),
             "d": _shown(node.domain),
@@ -112,7 +112,7 @@ class Drawing:
             return self._places[value]
         place = self._places[value] = len(self._values)
         tensor = constant_tensor(value)
-        told: dict[str, Any] = {"n": _shown(value.name or ""), "t": _type(value, tensor)}
+        told: PlainDict = {"n": _shown(value.name or ""), "t": _type(value, tensor)}
         told["k"] = _WEIGHT if tensor is not None else kind
         dtype = value.dtype if tensor is None else tensor.dtype
         told["f"] = "" if dtype is None else dtype.name.lower()

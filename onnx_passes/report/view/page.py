@@ -7,8 +7,8 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.page.markup import Element, render, tag
 from onnx_passes.report.text import plural
 
@@ -22,7 +22,7 @@ _MODES = (
 )
 
 
-def to_page(title: str, data: dict[str, Any], facts: Sequence[str], ranges: str) -> str:
+def to_page(title: str, data: PlainDict, facts: Sequence[str], ranges: str) -> str:
     """Return a model as a page for a browser.
 
     Args:
@@ -58,7 +58,7 @@ def to_page(title: str, data: dict[str, Any], facts: Sequence[str], ranges: str)
     return "<!DOCTYPE html>\n" + render(tag("html", head, body, lang="en")) + "\n"
 
 
-def _header(title: str, data: dict[str, Any], facts: Sequence[str]) -> Element:
+def _header(title: str, data: PlainDict, facts: Sequence[str]) -> Element:
     count = plural(len(data["nodes"]), "node")
     return tag(
         "header",
@@ -129,7 +129,7 @@ def _raw(name: str, text: str, **attributes: str) -> Element:
     return element
 
 
-def _json(data: dict[str, Any]) -> str:
+def _json(data: PlainDict) -> str:
     # No name may end the element: the only way to do so begins with this sign.
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 

@@ -127,7 +127,7 @@ def _kind(name: str, axis: int, shape: ir.Shape, *, has_pictures: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SizePlan:
     """Which dynamic dimensions have one size.
 
     Attributes:
@@ -170,23 +170,23 @@ class Plan:
         return sizes | _totals(sizes, given)
 
 
-def plans(symbols: Symbols) -> Iterator[Plan]:
+def plans(symbols: Symbols) -> Iterator[SizePlan]:
     """Yield plans, the most informative first."""
     kinds = symbols.kinds
-    yield Plan()
+    yield SizePlan()
     if not kinds:
         return
-    yield Plan(merged=_aligned(symbols))
+    yield SizePlan(merged=_aligned(symbols))
     pairs = itertools.combinations(kinds, 2)
     for one, other in itertools.islice(pairs, _MOST_PAIRS):
         if kinds[one] == kinds[other] or {one, other} & symbols.unnamed:
-            yield Plan(merged={other: one})
-    yield Plan(equal=frozenset(symbols.unnamed - _of_kind(kinds, "spatial")))
-    yield Plan(ones=_of_kind(kinds, "batch"))
-    yield Plan(equal=_of_kind(kinds, "other"))
-    yield from (Plan(scale=scale) for scale in _SCALES)
-    yield Plan(equal=frozenset(kinds))
-    yield Plan(ones=frozenset(kinds))
+            yield SizePlan(merged={other: one})
+    yield SizePlan(equal=frozenset(symbols.unnamed - _of_kind(kinds, "spatial")))
+    yield SizePlan(ones=_of_kind(kinds, "batch"))
+    yield SizePlan(equal=_of_kind(kinds, "other"))
+    yield from (SizePlan(scale=scale) for scale in _SCALES)
+    yield SizePlan(equal=frozenset(kinds))
+    yield SizePlan(ones=frozenset(kinds))
 
 
 def _of_kind(kinds: Mapping[str, str], kind: str) -> frozenset[str]:

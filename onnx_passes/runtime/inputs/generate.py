@@ -15,7 +15,14 @@ from onnx_passes.ops.hints import Hint
 from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.base import Data, Feeds
 from onnx_passes.runtime.inputs.concrete import concretize, skeleton
-from onnx_passes.runtime.inputs.dims import Dims, Plan, Symbols, check_dims, plans, symbols_of
+from onnx_passes.runtime.inputs.dims import (
+    Dims,
+    SizePlan,
+    Symbols,
+    check_dims,
+    plans,
+    symbols_of,
+)
 from onnx_passes.runtime.inputs.memory import check_memory, fits_memory, too_large
 from onnx_passes.runtime.inputs.names import hint_of_name
 from onnx_passes.runtime.inputs.trace import Tracer
@@ -236,7 +243,7 @@ class _Shaper:
             first = first or (concrete, shapes)
         if first is None:
             raise too_large(self._inputs, least)
-        self._plans = [Plan()]  # nothing fits, nor will it for other sizes
+        self._plans = [SizePlan()]  # nothing fits, nor will it for other sizes
         return first
 
 

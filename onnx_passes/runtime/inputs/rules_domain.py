@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.sampling import boxes
 from onnx_passes.ops.use import Use, rule
 
 _ML = "ai.onnx.ml"
@@ -26,21 +27,7 @@ def _some_boxes(use: Use) -> Hint:
     return exactly(3)
 
 
-@rule(0, "NonMaxSuppression")
-@rule(1, "RoiAlign")
-def _boxes(use: Use) -> Hint | None:
-    shape = use.shape
-    if shape is None:
-        return None
-    corner = use.rng.uniform(0, 4, (*shape[:-1], 2))
-    extent = use.rng.uniform(1, 4, (*shape[:-1], 2))
-    return exactly(np.concatenate([corner, corner + extent], -1))
-
-
-@rule(1, "GridSample")
-def _grid(use: Use) -> Hint:
-    del use
-    return between(-1, 1)
+rule(0, "NonMaxSuppression")(boxes)
 
 
 @rule(0, "LabelEncoder", "CategoryMapper", "OneHotEncoder", domain=_ML)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from onnx_passes.ops.hints import Hint, between, exactly
 from onnx_passes.ops.use import Use, below, rule
 
@@ -15,24 +13,9 @@ def _feature(use: Use) -> Hint:
     return below(use.dimension(0, -1))
 
 
-@rule(1, "MaxUnpool")
-def _max_unpool(use: Use) -> Hint | None:
-    # Flat places in the output, which has at least as many elements as the input.
-    shape = use.shape
-    if shape is None:
-        return None
-    size = math.prod(shape)
-    return exactly(use.rng.permutation(size).reshape(shape))
-
-
-@rule(1, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+@rule(1, "SoftmaxCrossEntropyLoss")
 def _classes(use: Use) -> Hint:
     return below(use.dimension(0, 1))
-
-
-@rule(2, "RoiAlign")
-def _roi_batch(use: Use) -> Hint:
-    return below(use.dimension(0, 0))
 
 
 @rule(2, "DFT")

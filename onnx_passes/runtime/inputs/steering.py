@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import captured_values
 from onnx_passes.ops.admitted import steers
+from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.use import Use, rule_for
 from onnx_passes.runtime.inputs import rules_domain
 
@@ -17,12 +18,6 @@ _SAFE = frozenset(
     {
         *("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression", "Multinomial"),
         *("TopK", "Unique"),
-    }
-)
-_DECISIONS = frozenset(
-    {
-        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Not"),
-        *("Xor", "IsNaN", "IsInf"),
     }
 )
 _DIVISIONS = frozenset({("", "Div"), ("", "Mod")})
@@ -50,11 +45,18 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
             picks = producer.op_type in _SAFE and (
                 producer.op_type not in ("TopK", "Unique") or value.index() != 0
             )
-            if picks or (producer.op_type in _DECISIONS and not decisions):
+            if picks or (_decides(value) and not decisions):
                 continue
         found.add(value)
         stack += [(read, decisions) for read in _read_for(value, owners)]
     return frozenset(str(v.name) for v in model.graph.inputs if v in found)
+
+
+def _decides(value: ir.Value) -> bool:
+    """Whether a value is a truth value, computed element by element: it is always in range."""
+    producer = value.producer()
+    described = None if producer is None else operator_of(producer)
+    return described is not None and described.elementwise and value.dtype is ir.DataType.BOOL
 
 
 def _steered(node: ir.Node) -> Iterator[ir.Value]:

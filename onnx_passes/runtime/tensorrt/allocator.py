@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
 from onnx_passes.runtime.tensorrt.types import numpy_type
@@ -79,7 +80,7 @@ class Watched:
 
     def __init__(self, trt: ModuleType, cuda: Cuda) -> None:
         """Wait for TensorRT's call."""
-        self.found: dict[str, np.ndarray[Any, Any]] = {}
+        self.found: dict[str, Array] = {}
         self.error: EngineError | None = None
         self._cuda, self._pinned = cuda, cuda.pinned_memory()
         self._on_host = trt.TensorLocation.HOST

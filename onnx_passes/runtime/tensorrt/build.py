@@ -18,7 +18,7 @@ from onnx_passes.runtime.heard import heard
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.configure import configure
 from onnx_passes.runtime.tensorrt.driver import gpu_count
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.options import TensorRtOptions
 from onnx_passes.runtime.tensorrt.parse import parse
 from onnx_passes.runtime.tensorrt.plugins import load_plugins
@@ -29,7 +29,7 @@ _MOST_ERRORS = 3
 
 
 def build(
-    package: Package, options: TensorRtOptions, model: ir.Model, log: Log | None = None
+    package: Package, options: TensorRtOptions, model: ir.Model, log: BuildLog | None = None
 ) -> bytes:
     """Compile a model.
 
@@ -49,7 +49,7 @@ def build(
         ConfigError: An option does not fit the package or the model.
     """
     trt = load_bindings(package)
-    log = log or Log(trt, options.verbosity)
+    log = log or BuildLog(trt, options.verbosity)
     _needs_gpu(package, options)
     try:
         # The bindings free each in any order, and need the ones before it alive: all stay
@@ -128,5 +128,5 @@ def _call(hook: str, option: str, trt: ModuleType, subject: Any) -> None:
         ) from error
 
 
-def _said(log: Log) -> str:
+def _said(log: BuildLog) -> str:
     return "; ".join(log.errors[-_MOST_ERRORS:]) or "it gives no reason"

@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx_passes.runtime.isolated_calls import call_alone
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.plugins import load_plugins
 
 
@@ -43,7 +43,7 @@ def registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str
         libraries: Files of libraries with further plugins.
     """
     trt = load_bindings(package)
-    load_plugins(trt, Log(trt, "error"), libraries)
+    load_plugins(trt, BuildLog(trt, "error"), libraries)
     return [_plain(one) for one in trt.get_plugin_registry().all_creators]
 
 

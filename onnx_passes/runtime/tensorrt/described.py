@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import onnx_ir as ir
 
@@ -16,6 +15,7 @@ from onnx_passes.errors import (
     EngineCrashedError,
     EngineUnavailableError,
 )
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Session
 from onnx_passes.runtime.isolated_calls import call_alone
 from onnx_passes.runtime.tensorrt.bindings import (
@@ -26,8 +26,8 @@ from onnx_passes.runtime.tensorrt.bindings import (
 )
 from onnx_passes.runtime.tensorrt.driver import gpu_missing
 from onnx_passes.runtime.tensorrt.layers import inspected_layers
-from onnx_passes.runtime.tensorrt.loaded import Loaded, Port, skeleton
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.store import load_bytes
 
 SUFFIXES = (".engine", ".plan", ".trt")
@@ -55,7 +55,7 @@ def is_engine(path: str | Path) -> bool:
 
 def describe_engine(
     path: str | Path, package: Package, *, seconds: float | None = 600.0
-) -> dict[str, Any]:
+) -> PlainDict:
     """Describe what an engine holds, in a process of its own.
 
     Args:
@@ -121,10 +121,10 @@ def _built_by(data: bytes) -> str | None:
     return ".".join(map(str, version))
 
 
-def _asked(path: Path, package: Package, seconds: float | None) -> dict[str, Any]:
+def _asked(path: Path, package: Package, seconds: float | None) -> PlainDict:
     while_ = f"telling what {path} holds"
     try:
-        told: dict[str, Any] = call_alone(
+        told: PlainDict = call_alone(
             package, read_engine, package, str(path), while_=while_, seconds=seconds
         )
     except EngineCrashedError as error:
@@ -133,7 +133,7 @@ def _asked(path: Path, package: Package, seconds: float | None) -> dict[str, Any
     return told
 
 
-def read_engine(package: Package, path: str) -> dict[str, Any]:
+def read_engine(package: Package, path: str) -> PlainDict:
     """Return what an engine holds, loaded in this process; see :func:`describe_engine`.
 
     Args:
@@ -143,8 +143,8 @@ def read_engine(package: Package, path: str) -> dict[str, Any]:
     return _read(load_bindings(package), Path(path).read_bytes())
 
 
-def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:
-    log = Log(trt, "error")
+def _read(trt: ModuleType, plan: bytes) -> PlainDict:
+    log = BuildLog(trt, "error")
     loaded = Loaded(trt, plan, log)
     try:
         engine = loaded.engine
@@ -159,12 +159,12 @@ def _read(trt: ModuleType, plan: bytes) -> dict[str, Any]:
         loaded.close()
 
 
-def _plain(port: Port) -> dict[str, Any]:
+def _plain(port: EnginePort) -> PlainDict:
     return {**dataclasses.asdict(port), "dtype": port.dtype.name}
 
 
-def _port(told: dict[str, Any]) -> Port:
-    return Port(
+def _port(told: PlainDict) -> EnginePort:
+    return EnginePort(
         told["name"],
         told["is_input"],
         ir.DataType[told["dtype"]],
@@ -174,7 +174,7 @@ def _port(told: dict[str, Any]) -> Port:
     )
 
 
-def lines(told: dict[str, Any]) -> Iterator[str]:
+def lines(told: PlainDict) -> Iterator[str]:
     """Write what :func:`describe_engine` returned as text."""
     built = f", built by version {told['built_by']}" if told["built_by"] else ""
     yield f"engine {told['engine']}: {told['bytes']:,} bytes{built}"

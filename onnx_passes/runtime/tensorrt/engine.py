@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.bindings import (
@@ -24,7 +24,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
 from onnx_passes.runtime.tensorrt.build import build
 from onnx_passes.runtime.tensorrt.driver import device, gpu_count, gpu_missing
 from onnx_passes.runtime.tensorrt.layers import logged_layers
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.options import TensorRtOptions, read_options
 from onnx_passes.runtime.tensorrt.plugins import load_plugins
 from onnx_passes.runtime.tensorrt.profiles import observed_profiles, observed_values
@@ -120,7 +120,7 @@ class TensorRtEngine:
             EngineBuildError: It is parsed, and not compiled.
         """
         trt = load_bindings(self.package)
-        log = Log(trt, self.options.verbosity)
+        log = BuildLog(trt, self.options.verbosity)
         plan = self._plan(model, log)
         if not self.executes:
             yield BuiltModel(plan, self.not_executed, log.layers)
@@ -132,7 +132,7 @@ class TensorRtEngine:
                 trt,
                 plan,
                 log,
-                interface=Interface(model),
+                interface=SessionInterface(model),
                 watch=self.options.watch,
                 host_code=self.options.version_compatible,
                 profile=self.options.profile,
@@ -145,7 +145,7 @@ class TensorRtEngine:
         finally:
             session.close()
 
-    def _plan(self, model: ir.Model, log: Log) -> bytes:
+    def _plan(self, model: ir.Model, log: BuildLog) -> bytes:
         options = self.options
         if options.load:
             if not self.executes:
@@ -180,7 +180,7 @@ class BuiltModel:
     reason: str
     logged: str = ""
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers, without times."""
         return logged_layers(self.logged)
 
@@ -256,7 +256,7 @@ def with_options(engine: Engine, **changed: object) -> Engine:
     return replace(engine, engine=found, options=json.dumps(spelled))
 
 
-def make_tensorrt(package: Package, options: Mapping[str, Any]) -> TensorRtEngine:
+def make_tensorrt(package: Package, options: PlainMapping) -> TensorRtEngine:
     """Make an engine from the options of a pipeline file.
 
     Args:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.timing import mean_without_first
 
 MARK = "Layers:\n"
@@ -18,7 +19,7 @@ _LAYER = re.compile(r"^Name: ", re.MULTILINE)
 _NODE = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
 
 
-def logged_layers(text: str) -> list[dict[str, Any]]:
+def logged_layers(text: str) -> list[PlainDict]:
     """Read the list of layers that a builder logs, which needs no GPU.
 
     Args:
@@ -33,7 +34,7 @@ def logged_layers(text: str) -> list[dict[str, Any]]:
     return [_layer(_fields(body[a:b])) for a, b in zip(starts, ends, strict=True)]
 
 
-def inspected_layers(trt: ModuleType, engine: Any) -> list[dict[str, Any]]:
+def inspected_layers(trt: ModuleType, engine: Any) -> list[PlainDict]:
     """Ask TensorRT's inspector for the layers of an engine that is loaded.
 
     Args:
@@ -54,8 +55,8 @@ def inspected_layers(trt: ModuleType, engine: Any) -> list[dict[str, Any]]:
 
 
 def with_times(
-    layers: Iterable[Mapping[str, Any]], times: Mapping[str, Sequence[float]]
-) -> list[dict[str, Any]]:
+    layers: Iterable[PlainMapping], times: Mapping[str, Sequence[float]]
+) -> list[PlainDict]:
     """Return layers with their mean times, and those that only the profiler knows.
 
     Args:
@@ -110,7 +111,7 @@ def _outside(text: str) -> Iterator[str]:
             yield part
 
 
-def _layer(told: Mapping[str, Any]) -> dict[str, Any]:
+def _layer(told: PlainMapping) -> PlainDict:
     return {
         "name": str(told.get("Name", "?")),
         "kind": str(told.get("LayerType", "")),

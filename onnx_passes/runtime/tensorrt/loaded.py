@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.contracts.elements import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.runtime.tensorrt.driver import gpu_missing
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.options import Dims
 from onnx_passes.runtime.tensorrt.types import onnx_type
 
@@ -22,7 +22,7 @@ Ranges = tuple[Dims, Dims, Dims]
 
 
 @dataclass(frozen=True)
-class Port:
+class EnginePort:
     """An input or an output.
 
     Attributes:
@@ -44,7 +44,7 @@ class Port:
     decides: bool = False
     profiles: tuple[Ranges, ...] = ()
 
-    def fits(self, array: np.ndarray[Any, Any], index: int) -> bool:
+    def fits(self, array: Array, index: int) -> bool:
         """Whether a value is within a profile.
 
         Args:
@@ -71,7 +71,7 @@ class Loaded:
     """
 
     def __init__(
-        self, trt: ModuleType, plan: bytes, log: Log, *, host_code: bool = False
+        self, trt: ModuleType, plan: bytes, log: BuildLog, *, host_code: bool = False
     ) -> None:
         """Load an engine onto the GPU.
 
@@ -124,13 +124,13 @@ class Loaded:
         self._runtime = None
 
 
-def _ports(trt: ModuleType, engine: Any) -> Iterator[Port]:
+def _ports(trt: ModuleType, engine: Any) -> Iterator[EnginePort]:
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
         on_host = engine.get_tensor_location(name) == trt.TensorLocation.HOST
         decides = bool(engine.is_shape_inference_io(name))
-        yield Port(
+        yield EnginePort(
             name,
             is_input,
             onnx_type(engine.get_tensor_dtype(name), name),
@@ -154,7 +154,7 @@ def _ranges(engine: Any, name: str, values: bool) -> Iterator[Ranges]:
         yield least, best, most
 
 
-def skeleton(ports: tuple[Port, ...]) -> ir.Model:
+def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
     """Return a model without nodes that is called as an engine is.
 
     Raises:

@@ -21,7 +21,7 @@ _SOURCE = re.compile(r"\s*In \w+ at \S+:\d+\)?$")
 _STDERR = 2
 
 
-class Log:
+class BuildLog:
     """The lines that were logged, with their severity.
 
     Attributes:

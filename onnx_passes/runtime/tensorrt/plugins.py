@@ -7,12 +7,12 @@ from pathlib import Path
 from types import ModuleType
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 
 _loaded: set[str] = set()
 
 
-def load_plugins(trt: ModuleType, log: Log, paths: Sequence[str]) -> None:
+def load_plugins(trt: ModuleType, log: BuildLog, paths: Sequence[str]) -> None:
     """Register NVIDIA's own plugins, and those of libraries; each library once a process.
 
     Args:

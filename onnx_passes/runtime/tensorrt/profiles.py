@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.tensorrt.options import Dims, Profile
 
@@ -16,14 +17,14 @@ _LONGEST_SHAPE = 8
 """Elements up to which an integer input may be one that decides shapes, as TensorRT has it."""
 
 
-def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, Any]:
+def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return profiles that hold all samples, as a pipeline file spells them.
 
     Args:
         model: The model; dimensions that are fixed in it need no profile.
         samples: Inputs by name.
     """
-    found: dict[str, Any] = {}
+    found: PlainDict = {}
     for value in model.graph.inputs:
         if value.name is None or value.shape is None or value.shape.is_static():
             continue
@@ -39,14 +40,14 @@ def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, An
     return found
 
 
-def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> dict[str, Any]:
+def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return the values of integer inputs that may decide shapes, as profiles.
 
     Args:
         model: The model.
         samples: Values by input, one mapping a sample.
     """
-    found: dict[str, Any] = {}
+    found: PlainDict = {}
     for value in model.graph.inputs:
         static = value.shape is not None and value.shape.is_static()
         if not static or value.dtype not in (ir.DataType.INT32, ir.DataType.INT64):

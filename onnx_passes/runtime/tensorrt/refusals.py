@@ -27,7 +27,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
     load_bindings,
 )
 from onnx_passes.runtime.tensorrt.driver import gpu_count
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.parse import parse
 
 
@@ -111,7 +111,7 @@ def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
 
 
 def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
-    log = Log(trt, "error")
+    log = BuildLog(trt, "error")
     builder = trt.Builder(log.listener)
     flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
     network = builder.create_network(0 if flag is None else 1 << int(flag))

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.errors import EngineCrashedError, EngineError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Array, Feeds, Outputs
-from onnx_passes.runtime.interface import Interface
+from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copied
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
 from onnx_passes.runtime.tensorrt.layers import inspected_layers, profiler, with_times
-from onnx_passes.runtime.tensorrt.loaded import Loaded, Port, skeleton
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
+from onnx_passes.runtime.tensorrt.log import BuildLog
 
 
 class TensorRtSession:
@@ -32,9 +33,9 @@ class TensorRtSession:
         self,
         trt: ModuleType,
         plan: bytes,
-        log: Log,
+        log: BuildLog,
         *,
-        interface: Interface | None = None,
+        interface: SessionInterface | None = None,
         watch: bool = False,
         host_code: bool = False,
         profile: bool = False,
@@ -68,7 +69,7 @@ class TensorRtSession:
             ports = self._loaded.ports
             self._inputs = [port for port in ports if port.is_input]
             self._outputs = {port.name: port for port in ports if not port.is_input}
-            self.interface = interface or Interface(skeleton(ports))
+            self.interface = interface or SessionInterface(skeleton(ports))
             self._check_outputs()
             if watch:
                 self._watch(self._loaded.context)
@@ -129,7 +130,7 @@ class TensorRtSession:
             found |= {n: v for n, v in self._watched.found.items() if n not in found}
         return found
 
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> list[PlainDict]:
         """Return the layers of the engine, with the times of those that were profiled."""
         if self._loaded is None:
             raise EngineError("the session is closed")
@@ -159,7 +160,7 @@ class TensorRtSession:
                 help="leave it out of the inputs, or let it have no initializer",
             )
 
-    def _array(self, port: Port, feeds: Feeds) -> Array:
+    def _array(self, port: EnginePort, feeds: Feeds) -> Array:
         data = feeds.get(port.name)
         if not isinstance(data, np.ndarray | np.generic):
             raise EngineError(f"the engine has an input {port.name!r}, which is not fed")
@@ -199,7 +200,7 @@ class TensorRtSession:
                 told.append(f"{port.name} may be {list(least)} to {list(most)}")
         return ", ".join(told)
 
-    def _feed(self, context: Any, port: Port, array: Array) -> None:
+    def _feed(self, context: Any, port: EnginePort, array: Array) -> None:
         if not context.set_input_shape(port.name, tuple(array.shape)):
             raise self._failed(f"TensorRT does not take {list(array.shape)} for {port.name!r}")
         pinned = self._memory(self._host, port.name, self._cuda.pinned_memory)
@@ -220,7 +221,7 @@ class TensorRtSession:
         if lacking:
             raise self._failed(f"TensorRT lacks the shapes of {', '.join(lacking)}")
 
-    def _place(self, context: Any, port: Port) -> None:
+    def _place(self, context: Any, port: EnginePort) -> None:
         """Give an output its memory, or the means to ask for it where the data decide."""
         shape = tuple(context.get_tensor_shape(port.name))
         if any(size < 0 for size in shape):
@@ -243,7 +244,7 @@ class TensorRtSession:
             memory = self._memory(self._device, port.name, self._cuda.device_memory)
         self._set_address(context, port, memory.reserve(size))
 
-    def _fetch(self, context: Any, port: Port) -> Array:
+    def _fetch(self, context: Any, port: EnginePort) -> Array:
         grown = self._grown.get(port.name)
         shape = tuple(context.get_tensor_shape(port.name)) if grown is None else grown.shape
         if shape is None or any(size < 0 for size in shape):
@@ -262,7 +263,7 @@ class TensorRtSession:
         found = copied(address, dtype, shape)
         return found
 
-    def _set_address(self, context: Any, port: Port, address: int) -> None:
+    def _set_address(self, context: Any, port: EnginePort, address: int) -> None:
         if not context.set_tensor_address(port.name, address):
             raise self._failed(f"TensorRT does not take the memory of {port.name!r}")
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.verify.reduce.ledger import Trial
 from onnx_passes.verify.reduce.outcome import Status
-from onnx_passes.verify.reduce.store import Store, writing
+from onnx_passes.verify.reduce.store import CandidateStore, writing
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Artifacts:
 
     model: ir.Model
     folder: Path
-    _stores: dict[Status, Store] = field(default_factory=dict)
+    _stores: dict[Status, CandidateStore] = field(default_factory=dict)
 
     def keep(self, trial: Trial) -> None:
         """Write a candidate, named after its number.
@@ -39,7 +39,9 @@ class Artifacts:
         with writing(folder, "--artifacts"):
             folder.mkdir(parents=True, exist_ok=True)
             if status not in self._stores:
-                self._stores[status] = Store(self.model, folder, keep=True).__enter__()
+                self._stores[status] = CandidateStore(
+                    self.model, folder, keep=True
+                ).__enter__()
             stem = f"{trial.number:04d}-{trial.nodes}-nodes"
             self._stores[status].write(trial.candidate, folder / f"{stem}.onnx")
             if trial.outcome.log:

@@ -21,14 +21,14 @@ from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
 from onnx_passes.verify.structure import check_structure
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
 
-UNKNOWN = Outcome(Status.UNJUDGED, "values of its inputs are not known")
+UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 """What is said of a candidate that has no values."""
 
 
@@ -44,17 +44,17 @@ class _SameFault:
     reads_values: bool = field(default=True, init=False)
     kind: str | None = field(default=None, init=False)
 
-    def bad(self, kind: str, told: str) -> Outcome:
+    def bad(self, kind: str, told: str) -> CheckOutcome:
         """Say that a candidate fails, if it does so in the same way."""
         if self.kind is None:
             self.kind = kind
         if kind != self.kind:
-            return Outcome(Status.UNJUDGED, f"fails in another way: {told}")
-        return Outcome(Status.BAD, told)
+            return CheckOutcome(Status.UNJUDGED, f"fails in another way: {told}")
+        return CheckOutcome(Status.BAD, told)
 
 
 @dataclass
-class EngineCheck(_SameFault):
+class RunCheck(_SameFault):
     """An engine against another, or golden values, or whether it runs a model at all.
 
     Attributes:
@@ -74,7 +74,7 @@ class EngineCheck(_SameFault):
         other = getattr(self.against, "name", "golden values" if self.against else "nothing")
         return f"{self.engine.name} against {other} by {self.contract}"
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the candidate on both.
 
         Raises:
@@ -91,9 +91,9 @@ class EngineCheck(_SameFault):
         except EngineUnavailableError:
             raise
         except EngineError as error:
-            return Outcome(Status.UNJUDGED, f"the other engine: {_line(error.message)}")
+            return CheckOutcome(Status.UNJUDGED, f"the other engine: {_line(error.message)}")
         if expected is None:
-            return Outcome(Status.UNJUDGED, "golden values of its outputs are not known")
+            return CheckOutcome(Status.UNJUDGED, "golden values of its outputs are not known")
         try:
             with self.engine.prepare(candidate.model) as session:
                 actual = session.run(feeds)
@@ -101,14 +101,14 @@ class EngineCheck(_SameFault):
             # The whole model was refused: a part that is compiled is good without a GPU.
             if self.kind is None or not error.message.startswith(BUILT_ONLY):
                 raise
-            return Outcome(Status.GOOD, _line(error.message))
+            return CheckOutcome(Status.GOOD, _line(error.message))
         except EngineError as error:
             return self.bad(error.code, _line(error.message))
         if self.against is None:
             wrong = [n for n, a in actual.items() if not _finite(a)]
             if wrong and all(map(_finite, feeds.values())):
                 return self.bad("finite", f"{wrong[0]}: has NaN or Inf")
-            return Outcome(Status.GOOD)
+            return CheckOutcome(Status.GOOD)
         return _compared(self, expected, actual, self.contract)
 
     @property
@@ -147,12 +147,12 @@ class PassCheck(_SameFault):
         """The passes, the engine and the contract."""
         return f"{self.what} on {self.engine.name} by {self.contract}"
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Apply the passes to a copy, and compare."""
         del number
         model = candidate.model
         if faults := check_structure(model):
-            return Outcome(Status.UNJUDGED, f"it is no valid model: {_line(faults[0])}")
+            return CheckOutcome(Status.UNJUDGED, f"it is no valid model: {_line(faults[0])}")
         after = copy_model(model)
         try:
             for each in self.make():
@@ -173,7 +173,9 @@ class PassCheck(_SameFault):
         except EngineUnavailableError:
             raise
         except EngineError as error:
-            return Outcome(Status.UNJUDGED, f"does not run before: {_line(error.message)}")
+            return CheckOutcome(
+                Status.UNJUDGED, f"does not run before: {_line(error.message)}"
+            )
         try:
             with self.engine.prepare(after) as session:
                 actual = session.run(feeds)
@@ -193,12 +195,12 @@ class FunctionCheck:
     """
 
     function: Callable[[str], object]
-    store: Store
+    store: CandidateStore
     text: str
     width: int = 1
     reads_values: bool = False
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Write the candidate and call the function.
 
         Raises:
@@ -220,7 +222,7 @@ class FunctionCheck:
                 help="let it return True for a model that fails, and False for others",
             )
         log = printed.getvalue().encode(errors="replace")
-        return Outcome(Status.BAD if bad else Status.GOOD, log=log)
+        return CheckOutcome(Status.BAD if bad else Status.GOOD, log=log)
 
 
 @dataclass
@@ -234,30 +236,30 @@ class AskCheck:
     """
 
     ask: Callable[[Path, int], bool]
-    store: Store
+    store: CandidateStore
     artifact: Path
     width: int = 1
     text: str = "a person"
     reads_values: bool = False
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Write the candidate and ask."""
         try:
             self.store.write(candidate, self.artifact)
             bad = self.ask(self.artifact, number)
         finally:
             self.artifact.unlink(missing_ok=True)
-        return Outcome(Status.BAD if bad else Status.GOOD, "as you say")
+        return CheckOutcome(Status.BAD if bad else Status.GOOD, "as you say")
 
 
 def _compared(
     check: _SameFault, expected: Outputs, actual: Outputs, contract: Equality | Tolerance
-) -> Outcome:
+) -> CheckOutcome:
     if not expected:
-        return Outcome(Status.UNJUDGED, "it has no outputs")
+        return CheckOutcome(Status.UNJUDGED, "it has no outputs")
     wrong = Promise(contract, inside=True).broken(expected, actual)
     if not wrong:
-        return Outcome(Status.GOOD)
+        return CheckOutcome(Status.GOOD)
     return check.bad("differs", f"{wrong[0].output}: {wrong[0].reason}")
 
 

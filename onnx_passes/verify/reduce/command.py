@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from onnx_passes.errors import UsageError
-from onnx_passes.verify.reduce.outcome import Candidate, Outcome, Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.runtime import processes
+from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
 from onnx_passes.verify.reduce.warm import Warm, script_of
 from onnx_passes.verify.saved import write_samples
 
@@ -86,7 +84,7 @@ class CommandCheck:
     """
 
     command: str | Sequence[str]
-    store: Store
+    store: CandidateStore
     rules: Rules = Rules()
     artifact: Path = Path(ARTIFACT)
     timeout: float = _TIMEOUT
@@ -102,17 +100,7 @@ class CommandCheck:
         Raises:
             UsageError: There is none.
         """
-        self.words = _words(self.command)
-        if shutil.which(self.words[0]) is None:
-            there = Path(self.words[0]).is_file()
-            raise UsageError(
-                f"--check cannot be run: {self.words[0]!r} may not be executed"
-                if there
-                else f"--check cannot be run: there is no command {self.words[0]!r}",
-                help="put its interpreter in front of it, or make it executable: chmod +x"
-                if there
-                else "give its path, and see that it may be executed",
-            )
+        self.words = processes.check_words(self.command)
         if self.width > 1 and not self.placed:
             raise UsageError(
                 f"-j {self.width} needs {{model}} in --check: all checks would read "
@@ -153,7 +141,7 @@ class CommandCheck:
             return True
         return "python" in Path(name).name and rest[:2] == ["-m", "onnx_passes"]
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the command on a candidate.
 
         Raises:
@@ -165,7 +153,7 @@ class CommandCheck:
             if any("{inputs}" in word for word in given):
                 feeds = candidate.feeds()
                 if feeds is None:
-                    return Outcome(Status.UNJUDGED, "values of its inputs are not known")
+                    return CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 values = Path(folder) / "inputs.npz"
                 write_samples(values, [{k: np.asarray(v) for k, v in feeds.items()}])
@@ -173,7 +161,7 @@ class CommandCheck:
             return self._run(given, number)
 
     @contextmanager
-    def _file(self, model: Candidate) -> Iterator[Path]:
+    def _file(self, model: SmallerModel) -> Iterator[Path]:
         if self.placed:
             with self.store.file(model) as path:
                 yield path
@@ -184,11 +172,11 @@ class CommandCheck:
         finally:
             self.artifact.unlink(missing_ok=True)
 
-    def _run(self, words: Sequence[str], number: int) -> Outcome:
+    def _run(self, words: Sequence[str], number: int) -> CheckOutcome:
         with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
             code = self._code(words, out, err)
             if code is None:
-                return Outcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
+                return CheckOutcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
             log = _tail(out) + _tail(err)
         output = log.decode(errors="replace")
         told = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
@@ -200,9 +188,9 @@ class CommandCheck:
                     help="try the command by itself, on the whole model",
                 )
             # Inputs of the whole model do not fit a part of it.
-            return Outcome(Status.UNJUDGED, said, log)
+            return CheckOutcome(Status.UNJUDGED, said, log)
         bad = self.rules.bad(code, output)
-        return Outcome(Status.BAD if bad else Status.GOOD, told, log)
+        return CheckOutcome(Status.BAD if bad else Status.GOOD, told, log)
 
     def _code(
         self, words: Sequence[str], out: _TemporaryFile, err: _TemporaryFile
@@ -211,45 +199,12 @@ class CommandCheck:
         if self._server is not None:
             return self._server.run(words[self._skip :], out.name, err.name, self.timeout)
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            ended = processes.run(words, self.timeout, stdout=out.file, stderr=err.file)
         except OSError as error:
             raise UsageError(
                 f"--check cannot be run: {words[0]}: {error.strerror or error}"
             ) from error
-        try:
-            return process.wait(self.timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
-
-
-def _words(command: str | Sequence[str]) -> list[str]:
-    if not isinstance(command, str):
-        return list(command)
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"--check {command!r} is no command: {error}") from error
-    if not words:
-        raise UsageError("--check is empty", help="give a command: --check 'CMD {model}'")
-    return words
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command with all that it has started, unless it has ended."""
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    elif process.poll() is None:
-        process.kill()
-    process.wait()
+        return ended.code
 
 
 def _tail(stream: _TemporaryFile) -> bytes:

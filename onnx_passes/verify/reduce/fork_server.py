@@ -17,7 +17,8 @@ import runpy
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+
+from onnx_passes.plain import PlainDict
 
 # They start threads or open devices as they are imported, which do not outlive a fork.
 UNSHARED = {
@@ -47,10 +48,10 @@ def main() -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def _serve(answers: int) -> dict[str, Any] | None:
+def _serve(answers: int) -> PlainDict | None:
     """Return the request in a process that is to run it; None where there are no more."""
     for line in _lines():
-        request: dict[str, Any] = json.loads(line)
+        request: PlainDict = json.loads(line)
         if "import" in request:
             with suppress(OSError, ValueError), open(request["import"]) as stream:
                 _import(json.load(stream), answers)

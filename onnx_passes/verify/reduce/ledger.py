@@ -11,7 +11,7 @@ from pathlib import Path
 
 from onnx_passes.errors import UsageError
 from onnx_passes.model.atomic import pending
-from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.store import writing
 
 _VERSION = 1
@@ -29,7 +29,7 @@ class Question:
 
     key: str
     nodes: int
-    build: Callable[[], Candidate | None]
+    build: Callable[[], SmallerModel | None]
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Trial:
 
     number: int
     nodes: int
-    outcome: Outcome
+    outcome: CheckOutcome
     seconds: float
     replayed: bool = False
-    candidate: Candidate | None = None
+    candidate: SmallerModel | None = None
 
 
 @dataclass
@@ -65,13 +65,13 @@ class Ledger:
             is taken apart.
     """
 
-    check: Check
+    check: ModelCheck
     tell: Callable[[Trial], None] = lambda trial: None
     replay: Path | None = None
     about: str = ""
     trials: list[Trial] = field(default_factory=list)
-    seen: dict[str, Outcome] = field(default_factory=dict)
-    _known: dict[str, Outcome] = field(default_factory=dict)
+    seen: dict[str, CheckOutcome] = field(default_factory=dict)
+    _known: dict[str, CheckOutcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read the answers that are there.
@@ -87,7 +87,7 @@ class Ledger:
         """How many checks were run."""
         return sum(not trial.replayed for trial in self.trials)
 
-    def ask(self, questions: Sequence[Question]) -> list[Outcome]:
+    def ask(self, questions: Sequence[Question]) -> list[CheckOutcome]:
         """Judge candidates, those that were seen before excepted."""
         new = {q.key: q for q in questions if q.key not in self.seen}
         fresh = [q for q in new.values() if q.key not in self._known]
@@ -107,11 +107,17 @@ class Ledger:
             self._write(self.replay)
         return [self.seen[q.key] for q in questions]
 
-    def _judged(self, one: tuple[int, Question]) -> tuple[Outcome, float, Candidate | None]:
+    def _judged(
+        self, one: tuple[int, Question]
+    ) -> tuple[CheckOutcome, float, SmallerModel | None]:
         number, question = one
         candidate = question.build()
         if candidate is None:
-            return Outcome(Status.UNJUDGED, "the type of an input is not known"), 0.0, None
+            return (
+                CheckOutcome(Status.UNJUDGED, "the type of an input is not known"),
+                0.0,
+                None,
+            )
         start = time.perf_counter()
         outcome = self.check.judge(candidate, number)
         return outcome, time.perf_counter() - start, candidate
@@ -119,9 +125,9 @@ class Ledger:
     def _note(
         self,
         question: Question,
-        outcome: Outcome,
+        outcome: CheckOutcome,
         seconds: float,
-        candidate: Candidate | None,
+        candidate: SmallerModel | None,
         *,
         replayed: bool,
     ) -> None:
@@ -132,12 +138,12 @@ class Ledger:
         # Models of all trials together may be large.
         self.trials.append(Trial(number, question.nodes, outcome, seconds, replayed))
 
-    def _read(self, path: Path) -> dict[str, Outcome]:
+    def _read(self, path: Path) -> dict[str, CheckOutcome]:
         help_ = "name another file: --replay reads it where it is there, and writes it"
         try:
             told = json.loads(path.read_text())
             known = {
-                str(key): Outcome(Status(status), str(text))
+                str(key): CheckOutcome(Status(status), str(text))
                 for key, (status, text) in told["answers"].items()
             }
             asked = told["version"], told["check"], told["about"]

@@ -16,8 +16,8 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.reduce.checks import EngineCheck
-from onnx_passes.verify.reduce.outcome import Check, Outcome
+from onnx_passes.verify.reduce.checks import RunCheck
+from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck
 from onnx_passes.verify.reduce.parts import Nodes, Parts
 from onnx_passes.verify.reduce.rarity import rare
 
@@ -27,7 +27,7 @@ _SAID = 1 << 16  # bytes at the end of what a check printed
 _FEW = 2  # a log that names more nodes than these says nothing
 
 
-def suspects(parts: Parts, check: Check) -> Iterator[Nodes]:
+def suspects(parts: Parts, check: ModelCheck) -> Iterator[Nodes]:
     """Return parts that are likely at fault, the likeliest first, found when asked for.
 
     Args:
@@ -38,8 +38,8 @@ def suspects(parts: Parts, check: Check) -> Iterator[Nodes]:
     yield from rare(parts)
 
 
-def _by_values(parts: Parts, check: Check) -> list[int]:
-    if isinstance(check, EngineCheck):
+def _by_values(parts: Parts, check: ModelCheck) -> list[int]:
+    if isinstance(check, RunCheck):
         if check.kind == "finite":
             return not_finite(parts, check.engine)
         if check.kind == "differs":
@@ -50,7 +50,7 @@ def _by_values(parts: Parts, check: Check) -> list[int]:
     return []
 
 
-def named(parts: Parts, outcome: Outcome) -> list[int]:
+def named(parts: Parts, outcome: CheckOutcome) -> list[int]:
     """Return the nodes that a failure calls by name, if these are few.
 
     Args:

@@ -13,6 +13,11 @@ import onnx_ir as ir
 from onnx_passes.model.slots import Choice
 from onnx_passes.runtime.base import Feeds
 
+_IDENTITY = (
+    '<ir_version: 8, opset_import: ["": 17]> '
+    "identity (float[1] x) => (float[1] y) { y = Identity(x) }"
+)
+
 
 class Status(StrEnum):
     """Whether a candidate fails; one that cannot be judged counts as one that does not."""
@@ -23,7 +28,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """What a check says.
 
     Attributes:
@@ -37,12 +42,24 @@ class Outcome:
     log: bytes = b""
 
     @property
+    def last_words(self) -> str:
+        """The last line that the check has printed, as part of a message, if that is text."""
+        lines = self.log.decode(errors="replace").strip().splitlines()
+        if not lines:
+            return ""
+        unreadable = lines[-1].count("\N{REPLACEMENT CHARACTER}")
+        if 10 * unreadable > len(lines[-1]):
+            return "; what it last printed is no text"
+        said = "".join(c if c.isprintable() else "?" for c in lines[-1])
+        return f"; it last said: {said[:200]}"
+
+    @property
     def bad(self) -> bool:
         """Whether the candidate fails."""
         return self.status is Status.BAD
 
 
-class Candidate:
+class SmallerModel:
     """A smaller model that may still fail."""
 
     def __init__(
@@ -60,6 +77,11 @@ class Candidate:
         """
         self._model, self.feeds, self.render = model, feeds, render
 
+    @classmethod
+    def identity(cls) -> SmallerModel:
+        """Return a model that no check should fail."""
+        return cls(ir.from_onnx_text(_IDENTITY), dict)
+
     @property
     def model(self) -> ir.Model:
         """The model."""
@@ -68,7 +90,7 @@ class Candidate:
         return self._model
 
 
-class Check(Protocol):
+class ModelCheck(Protocol):
     """Decides whether a candidate fails in the way that matters."""
 
     @property
@@ -86,7 +108,7 @@ class Check(Protocol):
         """Whether the answer depends on the values of the inputs."""
         ...
 
-    def judge(self, candidate: Candidate, number: int) -> Outcome:
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Judge a candidate.
 
         Args:
@@ -97,3 +119,32 @@ class Check(Protocol):
             OnnxPassesError: The check itself cannot be done.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A model made smaller.
+
+    Attributes:
+        model: The smallest model that was seen to fail.
+        feeds: Values of its inputs; None where one is not known.
+        before: Number of nodes of the whole model, constants aside.
+        after: Number of nodes left.
+        checks: Number of checks that were run.
+        replayed: Number of answers that came from a file.
+        told: What the check says of the result.
+        others: Models of other nodes that fail as well, by themselves.
+        good: A model that does not fail, as close in size as one was seen; None without one.
+        notes: What else there is to know, a sentence each.
+    """
+
+    model: ir.Model
+    feeds: Feeds | None
+    before: int
+    after: int
+    checks: int
+    replayed: int
+    told: str
+    good: ir.Model | None = None
+    others: tuple[ir.Model, ...] = ()
+    notes: tuple[str, ...] = ()

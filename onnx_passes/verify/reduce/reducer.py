@@ -20,39 +20,16 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.hashing import hash_of
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
-from onnx_passes.verify.reduce.outcome import Candidate, Check, Outcome, Status
+from onnx_passes.verify.reduce.outcome import (
+    CheckOutcome,
+    ModelCheck,
+    Reduction,
+    SmallerModel,
+    Status,
+)
 from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
 from onnx_passes.verify.reduce.render import Renderer
 from onnx_passes.verify.reduce.search import Mode, search
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """A model made smaller.
-
-    Attributes:
-        model: The smallest model that was seen to fail.
-        feeds: Values of its inputs; None where one is not known.
-        before: Number of nodes of the whole model, constants aside.
-        after: Number of nodes left.
-        checks: Number of checks that were run.
-        replayed: Number of answers that came from a file.
-        told: What the check says of the result.
-        others: Models of other nodes that fail as well, by themselves.
-        good: A model that does not fail, as close in size as one was seen; None without one.
-        notes: What else there is to know, a sentence each.
-    """
-
-    model: ir.Model
-    feeds: Feeds | None
-    before: int
-    after: int
-    checks: int
-    replayed: int
-    told: str
-    good: ir.Model | None = None
-    others: tuple[ir.Model, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -71,14 +48,14 @@ class Reducer:
     """
 
     parts: Parts
-    check: Check
+    check: ModelCheck
     mode: Mode = "auto"
     tell: Callable[[Trial], None] = lambda trial: None
     replay: Path | None = None
     shrink: int = 0
     every: bool = False
     ledger: Ledger = field(init=False)
-    good: dict[Nodes, Outcome] = field(default_factory=dict)
+    good: dict[Nodes, CheckOutcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _renderers: dict[Choice, Renderer] = field(default_factory=dict)
     _lock: AbstractContextManager[object] = field(default_factory=RLock, repr=False)
@@ -207,7 +184,7 @@ class Reducer:
 
         def fails(model: ir.Model, feeds: Feeds) -> bool:
             question = Question(
-                self._hash(model, feeds), nodes, lambda: Candidate(model, lambda: feeds)
+                self._hash(model, feeds), nodes, lambda: SmallerModel(model, lambda: feeds)
             )
             return self.ledger.ask([question])[0].bad
 
@@ -223,12 +200,12 @@ class Reducer:
         key = hashlib.blake2b(bytes(bits), digest_size=16).hexdigest()
         return Question(key, len(kept), lambda: self._candidate(kept))
 
-    def _candidate(self, kept: Nodes) -> Candidate | None:
+    def _candidate(self, kept: Nodes) -> SmallerModel | None:
         with self._lock:
             piece = self.parts.piece(kept)
         if piece is None:
             return None
-        return Candidate(
+        return SmallerModel(
             lambda: self._model(piece),
             lambda: self._feeds(piece.inputs),
             lambda choose: self._render(piece, choose),
@@ -265,8 +242,8 @@ class Reducer:
         with self._lock:
             return self.parts.boundary.values(names)
 
-    def _nothing(self, outcome: Outcome) -> UsageError:
-        last = _last(outcome)
+    def _nothing(self, outcome: CheckOutcome) -> UsageError:
+        last = outcome.last_words
         if outcome.status is Status.UNJUDGED:
             return UsageError(
                 f"the check says nothing of the whole model: {outcome.told}",
@@ -287,13 +264,13 @@ class Reducer:
         Raises:
             UsageError: It does not.
         """
-        question = Question("identity", 1, lambda: Candidate(_identity(), dict))
+        question = Question("identity", 1, SmallerModel.identity)
         outcome = self.ledger.ask([question])[0]
         if outcome.bad:
             raise UsageError(
                 "the check fails on every model, even on one of a single Identity"
                 f" ({outcome.told}), so that nothing can be learned from it",
-                help=f"see that it takes the path of the model: {{model}}{_last(outcome)}",
+                help=f"see that it takes the path of the model: {{model}}{outcome.last_words}",
             )
 
     def _nearest_good(self, kept: Nodes) -> ir.Model | None:
@@ -301,30 +278,8 @@ class Reducer:
         return self.parts.part(near[0]) if near else None
 
 
-def _identity() -> ir.Model:
-    x, y = (
-        ir.Value(name=n, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
-        for n in ("x", "y")
-    )
-    node = ir.Node("", "Identity", [x], outputs=[y])
-    graph = ir.Graph([x], [y], nodes=[node], opset_imports={"": 17}, name="identity")
-    return ir.Model(graph, ir_version=8)
-
-
-def _last(outcome: Outcome) -> str:
-    """Return the last line of what a check has printed, if that is text."""
-    lines = outcome.log.decode(errors="replace").strip().splitlines()
-    if not lines:
-        return ""
-    unreadable = lines[-1].count("\N{REPLACEMENT CHARACTER}")
-    if 10 * unreadable > len(lines[-1]):
-        return "; what it last printed is no text"
-    said = "".join(c if c.isprintable() else "?" for c in lines[-1])
-    return f"; it last said: {said[:200]}"
-
-
 def reduce(
-    model: ir.Model, check: Check, boundary: Boundary, *, mode: Mode = "auto"
+    model: ir.Model, check: ModelCheck, boundary: Boundary, *, mode: Mode = "auto"
 ) -> Reduction:
     """Return the smallest model that still fails a check.
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, Protocol, TypeAlias
 
+from onnx_passes.verify.bisection import first_of
 from onnx_passes.verify.reduce.parts import Nodes, Parts, reach
 
 Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
 MODES: tuple[Mode, ...] = ("auto", "bisect", "linear", "ddmin")
 
 
-class Judge(Protocol):
+class PartJudge(Protocol):
     """Returns the parts that fail; what cannot be judged does not."""
 
     @property
@@ -25,7 +26,7 @@ class Judge(Protocol):
         ...
 
 
-def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
+def search(parts: Parts, judge: PartJudge, mode: Mode, bad: Nodes) -> Nodes:
     """Return a set of nodes that fails, as small as the mode finds.
 
     ``bisect`` finds the earliest end of a failing part and then its latest start, in a
@@ -41,7 +42,7 @@ def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
         mode: How to search.
         bad: The nodes to begin with, which fail.
     """
-    run = _Search(parts, judge)
+    run = _Minimiser(parts, judge)
     if mode == "bisect":
         return run.latest_start(run.earliest_end(bad))
     if mode == "linear":
@@ -53,8 +54,8 @@ def search(parts: Parts, judge: Judge, mode: Mode, bad: Nodes) -> Nodes:
     return run.ddmin(bad, pieces=len(bad))
 
 
-class _Search:
-    def __init__(self, parts: Parts, judge: Judge) -> None:
+class _Minimiser:
+    def __init__(self, parts: Parts, judge: PartJudge) -> None:
         self.parts, self.judge = parts, judge
 
     def earliest_end(self, bad: Nodes) -> Nodes:
@@ -70,19 +71,11 @@ class _Search:
 
     def shortest(self, order: Sequence[int], part: _Part, *, low: int) -> int:
         """Return the least number for which a part fails, above one that does not."""
-        high = len(order)  # known to fail
-        while high - low > 1:
-            width = min(self.judge.width, high - low - 1)
-            points = [low + (high - low) * i // (width + 1) for i in range(1, width + 1)]
-            points = [p for p in dict.fromkeys(points) if p > low]
-            wrong = self.failing([part(p) for p in points])
-            first = next((i for i, bad in enumerate(wrong) if bad), None)
-            if first is None:
-                low = points[-1]
-            else:
-                high = points[first]
-                low = points[first - 1] if first else low
-        return high
+
+        def fail(points: Sequence[int]) -> list[bool]:
+            return self.failing([part(point) for point in points])
+
+        return first_of(low, len(order), fail, self.judge.width)
 
     def failing(self, candidates: Sequence[Nodes]) -> list[bool]:
         """Judge parts; one without nodes does not fail."""

@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.verify.case import Case
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.shrink import Case, Shrinker
+from onnx_passes.verify.shrink import Shrinker
 
 _LARGEST = 64 << 20  # bytes of a weight that are still looked at
 

@@ -19,13 +19,13 @@ from onnx_passes.model.datafile import write_data
 from onnx_passes.model.render import inlined
 from onnx_passes.model.slots import Choice, replaced
 from onnx_passes.model.walk import all_tensors
-from onnx_passes.verify.reduce.outcome import Candidate
+from onnx_passes.verify.reduce.outcome import SmallerModel
 
 _INLINE = 16 << 20  # bytes of weights; a file of these is written faster than a check starts
 
 
 @dataclass
-class Store:
+class CandidateStore:
     """Writes candidates of one model.
 
     Attributes:
@@ -70,7 +70,7 @@ class Store:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def write(self, model: ir.Model | Candidate, path: Path) -> None:
+    def write(self, model: ir.Model | SmallerModel, path: Path) -> None:
         """Write a candidate.
 
         Args:
@@ -82,10 +82,10 @@ class Store:
         """
         with writing(path):
             try:
-                if isinstance(model, Candidate) and model.render is not None:
+                if isinstance(model, SmallerModel) and model.render is not None:
                     proto = model.render(self._choose)
                 else:
-                    whole = model.model if isinstance(model, Candidate) else model
+                    whole = model.model if isinstance(model, SmallerModel) else model
                     with replaced(whole, self._choose):
                         proto = ir.to_proto(whole)
                 content = proto.SerializeToString(deterministic=True)
@@ -94,7 +94,7 @@ class Store:
             path.write_bytes(content)
 
     @contextmanager
-    def file(self, model: ir.Model | Candidate) -> Iterator[Path]:
+    def file(self, model: ir.Model | SmallerModel) -> Iterator[Path]:
         """Write a candidate to a file that is there for a while."""
         assert self._at is not None
         path = self._at / f".onnx-passes-{secrets.token_hex(6)}.onnx"

@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_passes.errors import UsageError
+from onnx_passes.runtime import processes
 
 _SERVER = Path(__file__).with_name("fork_server.py")
 
@@ -85,19 +85,13 @@ class Warm:
         finally:
             del self._answers[number]
             if worker:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(worker, signal.SIGKILL)
+                processes.kill_group(worker)
 
     def _start(self) -> subprocess.Popen[bytes]:
         folder = tempfile.TemporaryDirectory()
         self._folder = Path(folder.name)
-        process = subprocess.Popen(
-            [self.interpreter, str(_SERVER), self.script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        words = [self.interpreter, str(_SERVER), self.script]
+        process = processes.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         listen = threading.Thread(target=_listen, args=(process, self._answers), daemon=True)
         listen.start()
         weakref.finalize(self, _end, process, listen, folder)
@@ -165,10 +159,8 @@ def _end(
     assert process.stdin is not None
     with suppress(BrokenPipeError):
         process.stdin.close()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    processes.kill(process)
     listen.join(5)
     folder.cleanup()

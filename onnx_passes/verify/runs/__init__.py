@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onnx_passes.verify.runs.comparison import compare
-    from onnx_passes.verify.runs.found import Found, Latency, Pair, Run
+    from onnx_passes.verify.runs.found import Found, Pair, Run
     from onnx_passes.verify.runs.judges import judge
     from onnx_passes.verify.runs.runner import Loader, Runner
     from onnx_passes.verify.runs.saved import open_results, save_results
     from onnx_passes.verify.runs.settings import Settings
+    from onnx_passes.verify.runs.timed import Latency
 
 __all__ = [
     "Found",
@@ -36,8 +37,9 @@ __all__ = [
 
 _HOMES = {
     "compare": "comparison",
-    **dict.fromkeys(("Found", "Latency", "Pair", "Run"), "found"),
+    **dict.fromkeys(("Found", "Pair", "Run"), "found"),
     "judge": "judges",
+    "Latency": "timed",
     **dict.fromkeys(("Loader", "Runner"), "runner"),
     **dict.fromkeys(("open_results", "save_results"), "saved"),
     "Settings": "settings",

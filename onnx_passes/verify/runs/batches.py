@@ -26,7 +26,7 @@ _WIDEST = 8
 
 
 @dataclass(frozen=True)
-class Batch:
+class SessionBatch:
     """Values computed by one session.
 
     Attributes:
@@ -44,7 +44,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """How the values wanted of a model are computed.
 
     Attributes:
@@ -55,7 +55,7 @@ class Plan:
         watched: Whether values inside come as debug tensors, beside the model's outputs.
     """
 
-    batches: tuple[Batch, ...]
+    batches: tuple[SessionBatch, ...]
     outputs: frozenset[str]
     makers: Mapping[str, str]
     notes: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def plan(
     samples: Iterable[Feeds],
     engine: Engine,
     capacity: int,
-) -> Plan:
+) -> RunPlan:
     """Divide the values wanted of a model into batches.
 
     Args:
@@ -89,7 +89,7 @@ def plan(
     """
     own = tuple(str(value.name) for value in model.graph.outputs)
     if wanted is None:
-        return Plan((Batch(model, own),), frozenset(own), makers(model))
+        return RunPlan((SessionBatch(model, own),), frozenset(own), makers(model))
     base = typed(inlined(model) if wanted == ALL else model)
     whole = exposed(expose(base))
     names = in_order(whole)
@@ -108,8 +108,8 @@ def plan(
         for name, count in _sizes(whole, names, feeds, engine, notes).items():
             sizes[name] = max(count, sizes.get(name, 0))
     groups = _groups(names, sizes, capacity, notes)
-    batches = [Batch(base, tuple(group)) for group in groups]
-    return Plan(tuple(batches), frozenset(own), makers(whole), tuple(notes))
+    batches = [SessionBatch(base, tuple(group)) for group in groups]
+    return RunPlan(tuple(batches), frozenset(own), makers(whole), tuple(notes))
 
 
 def in_order(model: ir.Model) -> list[str]:

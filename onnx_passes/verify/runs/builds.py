@@ -7,14 +7,12 @@ folders, ``good`` and ``bad``, and the layers that only bad builds have are repo
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.layers import Layer
-from onnx_passes.verify.runs.found import Found
 
 Key = tuple[str, str, str, str]
 
@@ -94,38 +92,13 @@ class Builds:
                 ) from error
             build.path = str(goal)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return it as plain data."""
         return {
             **asdict(self),
             "suspects": [asdict(layer) for layer in self.suspects],
             "varying": {n: [asdict(a) for a in all_] for n, all_ in self.varying.items()},
         }
-
-
-def gather(
-    name: str, runs: Sequence[str], found: Found, paths: Sequence[str | None]
-) -> Builds:
-    """Return the builds of one engine from a comparison.
-
-    Args:
-        name: The model on the engine.
-        runs: Names of the runs, one a build.
-        found: What was found. The reference is good by definition.
-        paths: Where each was saved; None for nowhere.
-    """
-    pairs = {pair.candidate: pair for pair in found.pairs}
-    known = {run.name: run for run in found.runs}
-    builds = []
-    for run_name, path in zip(runs, paths, strict=True):
-        run, pair = known[run_name], pairs.get(run_name)
-        good = None if not run.compared else pair is None or pair.passed
-        reason = run.reason
-        if good is False and pair is not None:
-            wrong = [check.output for check in pair.outputs if not check.passed]
-            reason = f"{', '.join(wrong[:3])} differ"
-        builds.append(Build(run_name, good, reason, run.layers, path))
-    return Builds(name, builds)
 
 
 def _key(layer: Layer) -> Key:

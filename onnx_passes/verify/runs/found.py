@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.layers import Layer
 from onnx_passes.runtime.levels import Level
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.spool import Values
-
-if TYPE_CHECKING:
-    from onnx_passes.verify.runs.builds import Builds
-    from onnx_passes.verify.runs.timing import Timing
+from onnx_passes.verify.runs.builds import Build, Builds
+from onnx_passes.verify.runs.spool import RecordedValues
+from onnx_passes.verify.runs.timed import Latency, Timing
 
 SAVED = "saved"
 FAILED = "failed"
@@ -23,32 +19,6 @@ _TOLD = (
     *("name", "model", "engine", "details", "state", "reason"),
     *("names", "types", "batches", "model_hash", "makers"),
 )
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Wall times of single runs, in seconds.
-
-    Attributes:
-        runs: Number of them.
-    """
-
-    runs: int
-    mean: float
-    median: float
-    p90: float
-    p99: float
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Latency | None:
-        """Summarise; None for no runs."""
-        if not seconds:
-            return None
-        median, p90, p99 = (float(np.percentile(seconds, q)) for q in (50, 90, 99))
-        mean = float(np.mean(seconds))
-        return cls(len(seconds), mean, median, p90, p99, min(seconds), max(seconds))
 
 
 @dataclass
@@ -88,7 +58,7 @@ class Run:
     model_hash: str = ""
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
-    values: Values | None = None
+    values: RecordedValues | None = None
     layers: list[Layer] = field(default_factory=list)
 
     @property
@@ -96,7 +66,7 @@ class Run:
         """Whether it has values to compare."""
         return self.state in (Level.EXECUTED, SAVED)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return all but the values, as plain data."""
         told = {name: getattr(self, name) for name in _TOLD}
         told["latency"] = None if self.latency is None else asdict(self.latency)
@@ -104,7 +74,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Divergence:
+class FirstDifference:
     """The first value, in topological order, that differs.
 
     Attributes:
@@ -139,7 +109,7 @@ class Pair:
     judge: str
     outputs: list[OutputCheck] = field(default_factory=list)
     samples: int = 0
-    first: Divergence | None = None
+    first: FirstDifference | None = None
     only_reference: list[str] = field(default_factory=list)
     only_candidate: list[str] = field(default_factory=list)
     stopped: bool = False
@@ -206,3 +176,28 @@ class Found:
         if self.invalid or not all(pair.passed for pair in self.pairs):
             return 1
         return 0 if all(run.compared for run in self.runs) else 3
+
+
+def gather(
+    name: str, runs: Sequence[str], found: Found, paths: Sequence[str | None]
+) -> Builds:
+    """Return the builds of one engine from a comparison.
+
+    Args:
+        name: The model on the engine.
+        runs: Names of the runs, one a build.
+        found: What was found. The reference is good by definition.
+        paths: Where each was saved; None for nowhere.
+    """
+    pairs = {pair.candidate: pair for pair in found.pairs}
+    known = {run.name: run for run in found.runs}
+    builds = []
+    for run_name, path in zip(runs, paths, strict=True):
+        run, pair = known[run_name], pairs.get(run_name)
+        good = None if not run.compared else pair is None or pair.passed
+        reason = run.reason
+        if good is False and pair is not None:
+            wrong = [check.output for check in pair.outputs if not check.passed]
+            reason = f"{', '.join(wrong[:3])} differ"
+        builds.append(Build(run_name, good, reason, run.layers, path))
+    return Builds(name, builds)

@@ -11,11 +11,11 @@ from onnx_passes.contracts.scores import cosine, psnr, snr
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.verify.runs.functions import named_function
-from onnx_passes.verify.runs.judging import Judge, Simple
-from onnx_passes.verify.runs.measures import Custom, Growth, Indices, Quantile, Score
+from onnx_passes.verify.runs.judging import ResultJudge, Simple
+from onnx_passes.verify.runs.measures import Custom, Growth, Indices, Quantile, TensorScore
 
 
-def judge(text: str = "simple", simple: Simple | None = None) -> Judge:
+def judge(text: str = "simple", simple: Simple | None = None) -> ResultJudge:
     """Return the judge that a text names.
 
     Args:
@@ -57,7 +57,7 @@ def judge(text: str = "simple", simple: Simple | None = None) -> Judge:
         case "error-growth":
             return Growth(value or 1.0)
     function, upward, unit = _SCORES[word]
-    return Score(word, function, value or 0.0, upward, unit)
+    return TensorScore(word, function, value or 0.0, upward, unit)
 
 
 def _l2(produced: list[Array], expected: list[Array]) -> float:

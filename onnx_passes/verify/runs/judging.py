@@ -30,7 +30,7 @@ class Measured(OutputCheck):
 
 
 @dataclass(frozen=True)
-class Side:
+class SampleValues:
     """What is compared at once: some values of one sample.
 
     Attributes:
@@ -46,7 +46,7 @@ class Side:
     truth: Callable[[], Outputs] | None = None
 
 
-class Judge(Protocol):
+class ResultJudge(Protocol):
     """Compares two results."""
 
     @property
@@ -54,7 +54,7 @@ class Judge(Protocol):
         """What a report calls it."""
         ...
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Return a check for each value."""
         ...
 
@@ -76,7 +76,7 @@ class Simple:
         """The contract."""
         return f"simple, {self.contract}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare; values inside are measured against the largest element of each."""
         found: list[OutputCheck] = []
         # The order is compared among outputs only: that of values inside means nothing.

@@ -11,17 +11,18 @@ import numpy as np
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.judging import Measured, Side, Simple
+from onnx_passes.verify.runs.judging import Measured, SampleValues, Simple
 
 _ANY = Tolerance(1e300, 1e300)
 Own: TypeAlias = Callable[[str, Array, Array], Any]
 
 
 @dataclass(frozen=True)
-class Score:
+class TensorScore:
     """One number for each float tensor; all else must be equal.
 
     Attributes:
@@ -47,7 +48,7 @@ class Score:
     def _demand(self) -> str:
         return f"{'at least' if self.upward else 'at most'} {self.limit:g}{self.unit}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Measure."""
         found: list[OutputCheck] = []
         for check in compare(side.expected, side.actual, _ANY):
@@ -65,7 +66,7 @@ class Score:
             found.append(Measured(**plain, **self._told(value, badness)))
         return found
 
-    def _told(self, value: float, badness: float) -> dict[str, Any]:
+    def _told(self, value: float, badness: float) -> PlainDict:
         badness = np.inf if np.isnan(badness) else badness
         return {
             "measure": self.measure,
@@ -92,7 +93,7 @@ class Quantile:
         """The share and the limits."""
         return f"{100 * self.share:g} % of elements within {self.simple.contract}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare; a shape, a NaN or an infinity that differs is a matter of no share."""
         sound = {c.output for c in compare(side.expected, side.actual, _ANY) if c.passed}
         return [
@@ -128,7 +129,7 @@ class Indices:
         """The rule."""
         return f"indices within {self.places} places"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare."""
         found: list[OutputCheck] = []
         for check in compare(side.expected, side.actual, Equality()):
@@ -184,7 +185,7 @@ class Growth:
         """The factor."""
         return f"error-growth at most {self.limit:g}"
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Compare both with the result in double precision."""
         if side.truth is None:
             raise UsageError(
@@ -211,7 +212,7 @@ class Custom:
         """The function."""
         return self.label
 
-    def __call__(self, side: Side) -> list[OutputCheck]:
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
         """Ask it of each tensor that both sides have."""
         found: list[OutputCheck] = []
         for check in compare(side.expected, side.actual, _ANY):
@@ -241,7 +242,7 @@ class Custom:
         return told if isinstance(told, str) else bool(told)
 
 
-def _plain(check: OutputCheck) -> dict[str, Any]:
+def _plain(check: OutputCheck) -> PlainDict:
     known = {name: getattr(check, name) for name in OutputCheck.__dataclass_fields__}
     # The limits were those of a comparison that only looked for what no score can show.
     return known | {"rtol": 0.0, "atol": 0.0, "limit": None, "share": None}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.verify.runs.found import SAVED, Found, Latency, Run
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.verify.runs.found import SAVED, Found, Run
+from onnx_passes.verify.runs.timed import Latency
 
 KEY = "onnx_passes"
 """Under which it lies in a file."""
@@ -36,7 +37,7 @@ def described(meta: Any, path: Path) -> list[Run]:
         raise fault(path, f"is damaged: {type(error).__name__} {error}") from error
 
 
-def _run(told: Mapping[str, Any], inputs: list[str]) -> Run:
+def _run(told: PlainMapping, inputs: list[str]) -> Run:
     latency = told["latency"]
     run = Run(
         str(told["name"]),
@@ -53,7 +54,7 @@ def _run(told: Mapping[str, Any], inputs: list[str]) -> Run:
     return replace(run, state=SAVED, inputs=inputs)
 
 
-def metadata(runs: list[Run], found: Found) -> dict[str, Any]:
+def metadata(runs: list[Run], found: Found) -> PlainDict:
     """Return what a file remembers, as plain data.
 
     Args:

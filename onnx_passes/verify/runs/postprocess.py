@@ -17,7 +17,7 @@ _TEXT = re.compile(r"(?:(?P<name>.+):)?top-k=(?P<k>[1-9]\d*)")
 
 
 @dataclass(frozen=True)
-class TopK:
+class LargestIndices:
     """Outputs become the indices of their largest elements along the last axis.
 
     Attributes:
@@ -74,7 +74,7 @@ def top_k(array: Array, k: int) -> Array:
     return order.astype(np.int64)
 
 
-def read_postprocess(texts: Iterable[str]) -> TopK | None:
+def read_postprocess(texts: Iterable[str]) -> LargestIndices | None:
     """Read ``top-k=5`` and ``NAME:top-k=5``.
 
     Raises:
@@ -93,4 +93,4 @@ def read_postprocess(texts: Iterable[str]) -> TopK | None:
             every = int(match["k"])
         else:
             by_name[match["name"]] = int(match["k"])
-    return TopK(every, by_name) if every is not None or by_name else None
+    return LargestIndices(every, by_name) if every is not None or by_name else None

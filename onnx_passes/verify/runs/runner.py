@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -10,11 +10,12 @@ from typing import Any, Self, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError
+from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.runs.offload import load_offloaded, offload
 
 Step: TypeAlias = Callable[[ir.Model], Any]
@@ -164,3 +165,40 @@ class Runner:
                 f"{self.name} is not ready", help="use it as a context: with runner: ..."
             )
         return self._session.run(feeds, outputs)
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Number names that stand twice: ``a``, ``a #2``."""
+    found: list[str] = []
+    for each in names:
+        name, number = each, 2
+        while name in found:
+            name, number = f"{each} #{number}", number + 1
+        found.append(name)
+    return found
+
+
+def check_sample(index: int, feeds: Feeds, name: str, model: ir.Model) -> None:
+    """Refuse a sample that does not fit a model.
+
+    Args:
+        index: Number of the sample.
+        feeds: The sample.
+        name: Name of the model.
+        model: The model.
+
+    Raises:
+        ReferenceDataError: It does not fit.
+    """
+    try:
+        check_feeds(feeds, model, {}, allow_nan=True)
+    except ReferenceDataError as error:
+        error.where = error.where or f"sample {index} for {name}"
+        raise
+
+
+def type_text(value: ir.Value) -> str:
+    """Return the type and shape of a value as text, such as ``float[N,3]``."""
+    dtype = value.dtype.name.lower() if value.dtype is not None else "?"
+    shape = "" if value.shape is None else ",".join(str(dim) for dim in value.shape)
+    return f"{dtype}[{shape}]"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from onnx_passes.verify.runs.judging import Judge, Simple
-from onnx_passes.verify.runs.postprocess import TopK
+from onnx_passes.verify.runs.judging import ResultJudge, Simple
+from onnx_passes.verify.runs.postprocess import LargestIndices
 
 MEMORY_LIMIT = 2 << 30
 """Bytes that values may have in memory, where nobody says."""
@@ -37,9 +37,9 @@ class Settings:
     """
 
     outputs: Sequence[str] | str | None = None
-    judge: Judge = field(default_factory=Simple)
+    judge: ResultJudge = field(default_factory=Simple)
     limits: Simple | None = None
-    postprocess: TopK | None = None
+    postprocess: LargestIndices | None = None
     validate: bool = False
     fail_fast: bool = False
     iterations: int = 1

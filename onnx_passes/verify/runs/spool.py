@@ -32,7 +32,7 @@ class _Place:
     shape: tuple[int, ...]
 
 
-class Values(Protocol):
+class RecordedValues(Protocol):
     """Values by sample and name, in the order of a run."""
 
     def __len__(self) -> int: ...

@@ -12,13 +12,13 @@ from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.bodies import expose, typed
-from onnx_passes.verify.runs.found import Divergence, Pair, Run
-from onnx_passes.verify.runs.judging import Judge, Measured, Side
-from onnx_passes.verify.runs.postprocess import TopK
+from onnx_passes.verify.runs.found import FirstDifference, Pair, Run
+from onnx_passes.verify.runs.judging import Measured, ResultJudge, SampleValues
+from onnx_passes.verify.runs.postprocess import LargestIndices
 from onnx_passes.verify.runs.spool import Spool
 
 
-class Truth:
+class WideValues:
     """Values of a model in double precision, computed when they are asked for.
 
     Args:
@@ -69,10 +69,10 @@ class Tally:
         self,
         pair: Pair,
         reference: Run,
-        judge: Judge,
-        truth: Truth | None,
+        judge: ResultJudge,
+        truth: WideValues | None,
         *,
-        postprocess: TopK | None = None,
+        postprocess: LargestIndices | None = None,
         loose: bool = False,
     ) -> None:
         self._pair, self._reference, self._judge = pair, reference, judge
@@ -133,7 +133,9 @@ class Tally:
         if self._postprocess is not None:
             expected = self._postprocess(expected, own | self._reference.types.keys())
             outputs = self._postprocess(outputs, own)
-        side = Side(expected, outputs, inner, truth if self._truth is not None else None)
+        side = SampleValues(
+            expected, outputs, inner, truth if self._truth is not None else None
+        )
         for check in self._judge(side):
             self._merge(sample, check)
 
@@ -164,7 +166,7 @@ class Tally:
         if self._first is not None:
             _, sample, check = self._first
             name = check.output if check.output in self._order else _base(check.output)
-            pair.first = Divergence(check, sample, self._makers.get(name))
+            pair.first = FirstDifference(check, sample, self._makers.get(name))
         return pair
 
     def _place(self, output: str) -> int:

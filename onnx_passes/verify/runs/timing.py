@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.base import Engine, Feeds
@@ -13,8 +11,8 @@ from onnx_passes.runtime.layers import Layer, layers_of, profiled
 from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.engine import fitted
 from onnx_passes.runtime.timing import time_runs
-from onnx_passes.verify.runs.found import Latency
 from onnx_passes.verify.runs.runner import Runner
+from onnx_passes.verify.runs.timed import Latency, Timing
 
 ITERATIONS = 100
 """Runs that are timed where nobody says."""
@@ -22,34 +20,6 @@ WARM_UP = 10
 """Runs before those."""
 PROFILED_RUNS = 10
 """Runs over which the times of layers are averaged; one more warms up."""
-
-
-@dataclass
-class Timing:
-    """What one model takes on one engine, on the first sample.
-
-    Attributes:
-        run: Name of the run.
-        latency: Of single runs, timed where the session is; None where it does not run.
-        warm_up: Number of runs before those.
-        layers: Layers with their mean times, measured in a session of their own, in the order
-            in which the engine reports them.
-        before: What GPUs said of themselves before the timed runs; empty without one.
-        after: The same after them.
-        notes: What is not known, and why, a sentence each.
-    """
-
-    run: str
-    latency: Latency | None = None
-    warm_up: int = 0
-    layers: list[Layer] = field(default_factory=list)
-    before: list[dict[str, str]] = field(default_factory=list)
-    after: list[dict[str, str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return asdict(self)
 
 
 def measure(

@@ -12,10 +12,11 @@ import numpy as np
 
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.model.atomic import Pending
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Data
 from onnx_passes.verify.runs.found import Found, Run
 from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata
-from onnx_passes.verify.runs.spool import Values
+from onnx_passes.verify.runs.spool import RecordedValues
 
 _INDEX = "index.json"
 
@@ -31,12 +32,12 @@ def write_zip(runs: list[Run], found: Found, file: Pending) -> None:
     Raises:
         OSError: There is no room.
     """
-    members: list[list[dict[str, Any]]] = []
+    members: list[list[PlainDict]] = []
     with zipfile.ZipFile(file.stream, "w") as archive:
         for place, run in enumerate(runs):
             values = run.values
             assert values is not None
-            samples: list[dict[str, Any]] = []
+            samples: list[PlainDict] = []
             for sample in range(len(values)):
                 names = values.names(sample)
                 samples.append(
@@ -78,7 +79,7 @@ class ZipValues:
         samples: Where each value lies, by sample and name.
     """
 
-    def __init__(self, path: Path, samples: list[dict[str, Any]]) -> None:
+    def __init__(self, path: Path, samples: list[PlainDict]) -> None:
         self._path, self._samples = path, samples
 
     def __len__(self) -> int:
@@ -138,6 +139,6 @@ def open_zip(path: Path) -> list[Run]:
     except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
         raise fault(path, f"holds no results: {error}") from error
     for run, samples in pairs:
-        values: Values = ZipValues(path, samples)
+        values: RecordedValues = ZipValues(path, samples)
         run.values = values
     return [run for run, _ in pairs]

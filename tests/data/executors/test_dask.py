@@ -10,8 +10,8 @@ from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.executors import dask_worker as module
 from onnx_passes.data.executors.base import WorkersGoneError
 from onnx_passes.data.executors.dask import make_dask
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import UsageError
@@ -32,8 +32,8 @@ def job(tmp_path, save_classifier, samples):
     path = save_classifier("a.onnx")
     runs = (RunSpec(0, EngineChoice("onnxruntime", {}), "a"),)
     spec = DataSpec((str(tmp_path / "data.npz"),), shard=16)
-    plan = make_plan(spec, Interface.of(load_model(path).model))
-    return Job(plan, (ModelFile.of(path),), runs, Measures())
+    plan = make_plan(spec, DataInterface.of(load_model(path).model))
+    return DataJob(plan, (ModelFile.of(path),), runs, Measures())
 
 
 def test_a_worker_without_the_job_or_the_models_asks_for_them(job, tmp_path, monkeypatch):

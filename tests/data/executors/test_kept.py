@@ -8,13 +8,13 @@ import pytest
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.evaluate import Sessions
-from onnx_passes.data.executors.base import InProcess, Kept
+from onnx_passes.data.executors.base import InProcess, KeptExecutor
 from onnx_passes.data.executors.dask import make_dask
 from onnx_passes.data.executors.pool import Pool
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Feeder, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.model.load import load_model
@@ -27,21 +27,21 @@ def jobs(tmp_path, save_classifier, samples):
     np.savez(tmp_path / "data.npz", x=x, label=y)
     files = [ModelFile.of(save_classifier(f"{n}.onnx", n / 10)) for n in range(4)]
     spec = DataSpec((str(tmp_path / "data.npz"),), shard=20)
-    plan = make_plan(spec, Interface.of(load_model(files[0].path).model))
+    plan = make_plan(spec, DataInterface.of(load_model(files[0].path).model))
     engine = EngineChoice("onnxruntime", {})
     runs = (RunSpec(0, engine, "a"), RunSpec(1, engine, "b"))
-    return [Job(plan, (files[0], other), runs, Measures()) for other in files[1:]]
+    return [DataJob(plan, (files[0], other), runs, Measures()) for other in files[1:]]
 
 
 @pytest.mark.parametrize("make", [InProcess, lambda: Pool(2), lambda: make_dask("local:1")])
 def test_jobs_one_after_the_other_give_what_each_gives_alone(jobs, make, cluster_is_collected):
-    kept = Kept(make())
+    kept = KeptExecutor(make())
     try:
         # Each run but the first ends early, with shards under way.
-        found = [evaluate(job, Rule(first=True), kept).text() for job in (*jobs, jobs[0])]
+        found = [evaluate(job, Demand(first=True), kept).text() for job in (*jobs, jobs[0])]
     finally:
         kept.end()
-    assert found[:3] == [evaluate(job, Rule(first=True), InProcess()).text() for job in jobs]
+    assert found[:3] == [evaluate(job, Demand(first=True), InProcess()).text() for job in jobs]
     assert found[3] == found[0]
     assert json.loads(found[0])["counts"]["evaluated"] == 20
 
@@ -58,6 +58,6 @@ def test_sessions_of_other_jobs_are_freed(jobs):
 
 def test_a_feeder_travels_to_workers_and_changes_the_key(jobs):
     job = dataclasses.replace(jobs[0], feeder=Feeder(1, EngineChoice("a", {}), ("x",), ("h",)))
-    again = Job.from_json(json.loads(json.dumps(job.to_json())))
+    again = DataJob.from_json(json.loads(json.dumps(job.to_json())))
     assert again.feeder == job.feeder
     assert again.digest == job.digest != jobs[0].digest

@@ -7,10 +7,10 @@ import pytest
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.executors.pool import Pool
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Outcome, Rule
+from onnx_passes.data.rule import Demand, RunOutcome
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.model.load import load_model
@@ -35,16 +35,16 @@ def test_only_the_shard_that_kills_is_left_out(
     monkeypatch.setenv("KILLED_BY_DATA", str(os.getpid()))
     a, b = save_classifier("a.onnx"), save_classifier("b.onnx")
     spec = DataSpec((str(tmp_path / "data.npz"),), shard=10, prepare="killing:prepare")
-    plan = make_plan(spec, Interface.of(load_model(a).model))
+    plan = make_plan(spec, DataInterface.of(load_model(a).model))
     engine = EngineChoice("onnxruntime", {})
     runs = tuple(RunSpec(i, engine, name) for i, name in enumerate("ab"))
-    job = Job(plan, (ModelFile.of(a), ModelFile.of(b)), runs, Measures())
-    result = evaluate(job, Rule(), Pool(2))
+    job = DataJob(plan, (ModelFile.of(a), ModelFile.of(b)), runs, Measures())
+    result = evaluate(job, Demand(), Pool(2))
     counts = result.data["counts"]
     (entry,) = counts["left_out"]
     assert (entry["shard"], counts["evaluated"]) == (4, 70)
     assert "out of memory" in entry["reason"]
-    assert result.outcome is Outcome.INCOMPLETE
+    assert result.outcome is RunOutcome.INCOMPLETE
     assert result.timing.retries == 2
 
 

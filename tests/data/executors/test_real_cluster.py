@@ -13,10 +13,10 @@ from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.executors import dask
 from onnx_passes.data.executors.base import InProcess
 from onnx_passes.data.executors.choose import choose_executor
-from onnx_passes.data.interface import Interface
-from onnx_passes.data.job import EngineChoice, Job, ModelFile, RunSpec
+from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Rule
+from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import EngineUnavailableError, UsageError
@@ -40,8 +40,8 @@ def job(tmp_path, save_classifier, samples):
     engine = EngineChoice("onnxruntime", {})
     runs = tuple(RunSpec(i, engine, m.name) for i, m in enumerate(models))
     spec = DataSpec((str(tmp_path / "data.npz"),), shard=16)
-    plan = make_plan(spec, Interface.of(load_model(models[0].path).model))
-    return Job(plan, models, runs, Measures(rtol=1.0, atol=10.0))
+    plan = make_plan(spec, DataInterface.of(load_model(models[0].path).model))
+    return DataJob(plan, models, runs, Measures(rtol=1.0, atol=10.0))
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def worker(address, *words):
 
 
 def test_a_worker_that_joins_evaluates_shards_and_leaves_no_trace(job, tmp_path):
-    plain = evaluate(job, Rule(), InProcess())
+    plain = evaluate(job, Demand(), InProcess())
     seen, late = set(), []
     with scheduler(tmp_path) as address, worker(address):
         executor = choose_executor(None, address)
@@ -89,7 +89,7 @@ def test_a_worker_that_joins_evaluates_shards_and_leaves_no_trace(job, tmp_path)
             executor._client.wait_for_workers(2, timeout=60)
 
         try:
-            result = evaluate(job, Rule(), executor, accept=accept)
+            result = evaluate(job, Demand(), executor, accept=accept)
         finally:
             late[0].__exit__(None, None, None)
     assert len(seen) == 2
@@ -122,12 +122,12 @@ def test_a_cluster_behind_tls_is_used_with_its_certificates_only(job, tmp_path, 
     with scheduler(tmp_path, "--protocol", "tls", *words) as address, worker(address, *words):
         assert address.startswith("tls://")
         own = {"ca": authority[0], "cert": client[0], "key": client[1]}
-        result = evaluate(job, Rule(), choose_executor(None, address, **own))
-        assert result.text() == evaluate(job, Rule(), InProcess()).text()
+        result = evaluate(job, Demand(), choose_executor(None, address, **own))
+        assert result.text() == evaluate(job, Demand(), InProcess()).text()
         with pytest.raises(UsageError, match="needs certificates"):
             choose_executor(None, address)
         monkeypatch.setattr(dask, "CONNECT_SECONDS", 3)
         other = {"ca": authority[0], "cert": stranger[0], "key": stranger[1]}
         for given, reached in ((other, address), (own, address.replace("tls", "tcp"))):
             with pytest.raises(EngineUnavailableError, match="cannot be reached"):
-                evaluate(job, Rule(), choose_executor(None, reached, **given))
+                evaluate(job, Demand(), choose_executor(None, reached, **given))

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from PIL import Image
 
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.interface import Interface
+from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError
@@ -23,7 +23,7 @@ pa = pytest.importorskip("pyarrow", reason=WHY)
 pq = pytest.importorskip("pyarrow.parquet", reason=WHY)
 
 WIDTH = 8
-INTERFACE = Interface({"x": ("N", WIDTH)}, {"x": "float32"}, (), ("scores",))
+INTERFACE = DataInterface({"x": ("N", WIDTH)}, {"x": "float32"}, (), ("scores",))
 COUNT = 23
 
 
@@ -224,7 +224,7 @@ def test_images_of_tar_shards_are_pixels(tmp_path):
     Image.fromarray(pixels).save(content, "png")
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         add(archive, "0.png", content.getvalue())
-    interface = Interface({"image": ("N", 5, 4, 3)}, {"image": "uint8"}, (), ("y",))
+    interface = DataInterface({"image": ("N", 5, 4, 3)}, {"image": "uint8"}, (), ("y",))
     plan = make_plan(DataSpec((str(tmp_path),)), interface)
     assert np.array_equal(next(DataSet(plan).shard(0).batches()).feeds[0]["image"][0], pixels)
 

@@ -52,6 +52,24 @@ def test_a_transpose_that_undoes_it_goes_and_constants_between_are_turned():
     ]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "b = Atan(x) c = Mean(b, k)",
+        "b = Less(x, k) c = Cast <to = 1> (b)",
+        "b = Greater(x, k) d = Not(b) c = Where(d, k, s)",
+    ],
+)
+def test_operators_are_those_that_are_described_as_elementwise(body):
+    model = converted(
+        f"""(float[2,3,5,4] x) => (float[2,5,4,3] y)
+        <float[3,1,1] k = {{1, 2, 3}}, float s = {{0.5}}>
+        {{ {body} y = Transpose <perm = [0, 2, 3, 1]> (c) }}""",
+        inputs={"x": "nhwc"},
+    )
+    assert "Transpose" not in operators(model)
+
+
 def test_a_transpose_before_an_output_goes():
     model = converted(
         """(float[2,5,4,3] x) => (float[2,3,5,4] y)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes.streamline._integers import Range, integer_ranges
+from onnx_passes.passes.streamline._integers import integer_ranges
+from onnx_passes.passes.streamline._products import Range
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

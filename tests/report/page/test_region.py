@@ -3,7 +3,7 @@
 import pytest
 
 from onnx_passes.report.page.markup import render
-from onnx_passes.report.page.region import Node, drawing, read_nodes
+from onnx_passes.report.page.region import NodeText, drawing, read_nodes
 from onnx_passes.report.pass_report import Blame
 from onnx_passes.verify.result import OutputCheck
 
@@ -19,9 +19,9 @@ def blame(nodes, new_nodes, value=WRONG):
 @pytest.mark.parametrize(
     ("text", "node"),
     [
-        ("y = Add(a, b)", Node("Add", ("a", "b"), ("y",))),
-        ("y = my.domain::Op() {k=[1, 2]}", Node("my.domain::Op", (), ("y",))),
-        ("a, b = Split(x, ) {axis=0}", Node("Split", ("x",), ("a", "b"))),
+        ("y = Add(a, b)", NodeText("Add", ("a", "b"), ("y",))),
+        ("y = my.domain::Op() {k=[1, 2]}", NodeText("my.domain::Op", (), ("y",))),
+        ("a, b = Split(x, ) {axis=0}", NodeText("Split", ("x",), ("a", "b"))),
     ],
 )
 def test_nodes_are_read_from_what_a_report_holds(text, node):

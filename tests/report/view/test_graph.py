@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
-from onnx_passes.report.view.graph import Drawing, Mark, facts_of
+from onnx_passes.report.view.graph import Mark, PageContent, facts_of
 from onnx_passes.report.view.marks import marks_of
 from onnx_passes.report.view.page import to_page
 from onnx_passes.testing import parse
@@ -28,7 +28,7 @@ def by_op(data, op):
 
 
 def test_nodes_values_and_groups():
-    data = Drawing().of(parse(TEXT))
+    data = PageContent().of(parse(TEXT))
     assert sorted(node["o"] for node in data["nodes"]) == [
         "Abs",
         "If",
@@ -47,7 +47,7 @@ def test_nodes_values_and_groups():
 
 
 def test_bodies_are_wired_to_their_node_and_constants_are_no_nodes():
-    data = Drawing().of(parse(TEXT))
+    data = PageContent().of(parse(TEXT))
     (branch,) = by_op(data, "If")
     made = {value for node in by_op(data, "Abs") + by_op(data, "Mul") for value in node["u"]}
     assert len(made & set(branch["i"])) == 2
@@ -56,7 +56,7 @@ def test_bodies_are_wired_to_their_node_and_constants_are_no_nodes():
 
 def test_ranges_and_marks_are_beside_what_they_belong_to():
     ranges = {"y": (0.0, np.inf), "n": (-np.inf, np.inf)}
-    data = Drawing(ranges, {"y": Mark("executed", "pass 1")}).of(parse(TEXT))
+    data = PageContent(ranges, {"y": Mark("executed", "pass 1")}).of(parse(TEXT))
     values = {value["n"]: value for value in data["values"]}
     assert values["y"]["r"] == [0.0, "inf"]
     assert "r" not in values["n"]
@@ -91,7 +91,7 @@ def test_no_name_becomes_markup_or_a_control_character():
     for node in model.graph:
         if node.op_type == "Relu":
             node.name = evil
-    page = to_page(evil, Drawing().of(model), facts_of(model), "none")
+    page = to_page(evil, PageContent().of(model), facts_of(model), "none")
     assert "</script><img" not in page
     assert "\x1b" not in page
     assert "\u202e" not in page
@@ -101,12 +101,12 @@ def test_long_names_lose_their_middle():
     model = parse(TEXT)
     node = next(iter(model.graph))
     node.name = "a" * 10_000
-    data = Drawing().of(model)
+    data = PageContent().of(model)
     assert max(len(node["n"]) for node in data["nodes"]) < 310
 
 
 def test_attributes_are_text():
     node = ir.Node("d", "Op", [], [ir.AttrInt64s("axes", [0, 1])], name="n")
     graph = ir.Graph([], list(node.outputs), nodes=[node], opset_imports={"d": 1})
-    data = Drawing().of(ir.Model(graph, ir_version=10))
+    data = PageContent().of(ir.Model(graph, ir_version=10))
     assert data["nodes"][0]["a"] == [["axes", "(0, 1)"]]

@@ -10,7 +10,7 @@ from importlib import resources
 
 import pytest
 
-from onnx_passes.report.view.graph import Drawing, facts_of
+from onnx_passes.report.view.graph import PageContent, facts_of
 from onnx_passes.report.view.page import to_page
 from onnx_passes.testing import parse
 
@@ -22,7 +22,7 @@ VENDOR = resources.files("onnx_passes.report").joinpath("vendor", "dagre")
 @pytest.fixture(scope="module")
 def page():
     model = parse(TEXT)
-    return to_page("m.onnx", Drawing().of(model), facts_of(model), "none")
+    return to_page("m.onnx", PageContent().of(model), facts_of(model), "none")
 
 
 def test_the_policy_knows_each_script_and_the_style(page):
@@ -80,7 +80,7 @@ def test_the_layout_places_all_that_is_shown_without_overlap(limit):
     lines = [f'["s{i // 6}/n{i}"] v{i + 1} = Relu(v{i})' for i in range(24)]
     lines += ["y = Add(v24, v3)"]
     head = '<ir_version: 10, opset_import: ["" : 20]> main (float[4] v0) => (float[4] y)'
-    data = Drawing().of(parse(f"{head} {{ {' '.join(lines)} }}"))
+    data = PageContent().of(parse(f"{head} {{ {' '.join(lines)} }}"))
     folder = str(resources.files("onnx_passes.report"))
     words = [NODE, "-e", LAYOUT, json.dumps(data), folder, str(limit)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)

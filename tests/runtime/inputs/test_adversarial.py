@@ -105,6 +105,16 @@ def test_a_comparison_decides_nothing_elsewhere(parse):
     assert steering_inputs(model) == set()
 
 
+@pytest.mark.parametrize("made", ["Cast<to = 9>(x)", "IsNaN(x)", "Not(b)"])
+def test_a_truth_value_is_in_range_however_it_is_computed(parse, made):
+    model = parse(f"""g (float[2] x, bool[2] b, float[2] a) => (float[K] y) {{
+        c = {made} y = Compress(a, c) }}""")
+    for node in model.graph:  # as type inference leaves it
+        if node.op_type != "Compress":
+            node.outputs[0].type = ir.TensorType(ir.DataType.BOOL)
+    assert steering_inputs(model) == set()
+
+
 def test_integers_that_are_divided_stay_ordinary(parse):
     model = parse("""g (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) {
         one = Constant<value = int32 {1}>() c = Sub(b, one) y = Div(a, c) z = Div(x, x) }""")

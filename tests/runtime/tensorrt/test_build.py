@@ -18,7 +18,7 @@ from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.bindings import load_bindings
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.parse import parse
 
 pytestmark = pytest.mark.tensorrt
@@ -184,7 +184,7 @@ def test_a_model_goes_through_a_file_beyond_the_limit():
     big.graph.register_initializer(ir.Value(name="w", const_value=weight))
     for node in big.graph:
         node.replace_input_with(1, big.graph.initializers["w"])
-    log = Log(trt)
+    log = BuildLog(trt)
     builder = trt.Builder(log.listener)
     network = builder.create_network(0)
     parser = trt.OnnxParser(network, log.listener)

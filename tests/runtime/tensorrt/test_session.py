@@ -13,7 +13,7 @@ from onnx_passes.errors import (
     UnsupportedModelError,
 )
 from onnx_passes.runtime.layers import Layer, layers_of
-from onnx_passes.runtime.tensorrt.log import Log
+from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
 from tests.runtime.tensorrt.fake_gpu import bindings
 
@@ -38,7 +38,7 @@ def session(gpu):
     def make(text, *, watch=False, profile=False, **metadata):
         trt = bindings()
         options = {"watch": watch, "profile": profile}
-        found = TensorRtSession(trt, plan(text, **metadata), Log(trt), **options)
+        found = TensorRtSession(trt, plan(text, **metadata), BuildLog(trt), **options)
         made.append(found)
         return found
 
@@ -180,7 +180,7 @@ def test_an_engine_for_another_gpu_is_refused_with_what_was_logged(gpu):
     with pytest.raises(
         EngineUnavailableError, match=r"for compute capability 7\.5"
     ) as failure:
-        TensorRtSession(trt, b"of another GPU", Log(trt))
+        TensorRtSession(trt, b"of another GPU", BuildLog(trt))
     assert "build it on this machine" in failure.value.help
     assert gpu.alive == (0, 0, 0, 0)
 
@@ -188,7 +188,7 @@ def test_an_engine_for_another_gpu_is_refused_with_what_was_logged(gpu):
 def test_a_context_that_is_not_made_leaves_nothing_behind(gpu):
     trt = bindings()
     with pytest.raises(EngineUnavailableError, match="cannot load the engine on this GPU"):
-        TensorRtSession(trt, plan(DYNAMIC, refuse="create_execution_context"), Log(trt))
+        TensorRtSession(trt, plan(DYNAMIC, refuse="create_execution_context"), BuildLog(trt))
     assert gpu.alive == (0, 0, 0, 0)
 
 
@@ -196,7 +196,7 @@ def test_a_type_that_numpy_lacks_is_refused_before_anything_runs(gpu):
     trt = bindings()
     text = "(int4[4] x) => (float[4] y) { y = Cast<to=1>(x) }"
     with pytest.raises(UnsupportedModelError, match="'x' is int4"):
-        TensorRtSession(trt, plan(text), Log(trt))
+        TensorRtSession(trt, plan(text), BuildLog(trt))
     assert gpu.alive == (0, 0, 0, 0)
 
 

@@ -6,7 +6,7 @@ import pytest
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.outcome import Outcome, Status
+from onnx_passes.verify.reduce.outcome import CheckOutcome, Status
 from onnx_passes.verify.reduce.parts import Parts
 
 DIAMOND = """<ir_version: 10, opset_import: ["" : 20]>
@@ -49,7 +49,7 @@ class Operators:
         held = {node.op_type for node in candidate.model.graph}
         self.judged.append(len(candidate.model.graph))
         bad = self.wanted <= held
-        return Outcome(Status.BAD if bad else Status.GOOD, "found" if bad else "")
+        return CheckOutcome(Status.BAD if bad else Status.GOOD, "found" if bad else "")
 
 
 @pytest.fixture

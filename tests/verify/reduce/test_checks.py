@@ -11,9 +11,9 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.reduce import Reducer
-from onnx_passes.verify.reduce.checks import AskCheck, EngineCheck, FunctionCheck, PassCheck
-from onnx_passes.verify.reduce.outcome import Candidate, Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.checks import AskCheck, FunctionCheck, PassCheck, RunCheck
+from onnx_passes.verify.reduce.outcome import SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
 
 
 class Wrong:
@@ -42,19 +42,19 @@ def operators(found):
 
 
 def test_an_engine_is_held_against_another(diamond, parts_of):
-    found = Reducer(parts_of(diamond), EngineCheck(Wrong(), ReferenceEngine())).run()
+    found = Reducer(parts_of(diamond), RunCheck(Wrong(), ReferenceEngine())).run()
     assert operators(found) == ["Tanh"]
     assert list(found.feeds) == ["d"]
     assert found.told.startswith("e: ")
 
 
 def test_an_engine_is_held_against_golden_values(diamond, parts_of, boundary_of):
-    check = EngineCheck(Wrong(), boundary_of(diamond))
+    check = RunCheck(Wrong(), boundary_of(diamond))
     assert operators(Reducer(parts_of(diamond), check).run()) == ["Tanh"]
 
 
 def test_what_an_engine_refuses_is_found(diamond, parts_of):
-    check = EngineCheck(Wrong(EngineError("no Tanh here")))
+    check = RunCheck(Wrong(EngineError("no Tanh here")))
     found = Reducer(parts_of(diamond), check).run()
     assert operators(found) == ["Tanh"]
     assert found.told == "no Tanh here"
@@ -63,22 +63,22 @@ def test_what_an_engine_refuses_is_found(diamond, parts_of):
 def test_nan_of_finite_inputs_is_found(parts_of):
     model = parse("""<ir_version: 10, opset_import: ["" : 20]>
         main (float[4] x) => (float[4] y) { a = Abs(x) b = Neg(a) c = Sqrt(b) y = Tanh(c) }""")
-    found = Reducer(parts_of(model), EngineCheck(OnnxRuntimeEngine())).run()
+    found = Reducer(parts_of(model), RunCheck(OnnxRuntimeEngine())).run()
     assert operators(found) == ["Sqrt"]
     assert "NaN" in found.told
 
 
 def test_another_fault_does_not_count(diamond):
-    check = EngineCheck(Wrong(), ReferenceEngine())
+    check = RunCheck(Wrong(), ReferenceEngine())
     check.kind = "engine"
     feeds = {"a": np.ones((1, 4), np.float32)}
     model = parse("""<ir_version: 10, opset_import: ["" : 20]>
         main (float[1,4] a) => (float[1,4] y) { y = Tanh(a) }""")
-    assert check.judge(Candidate(model, lambda: feeds), 1).status is Status.UNJUDGED
+    assert check.judge(SmallerModel(model, lambda: feeds), 1).status is Status.UNJUDGED
 
 
 def test_an_engine_that_is_not_there_ends_it(diamond, parts_of):
-    check = EngineCheck(Wrong(EngineUnavailableError("no GPU")), ReferenceEngine())
+    check = RunCheck(Wrong(EngineUnavailableError("no GPU")), ReferenceEngine())
     with pytest.raises(EngineUnavailableError):
         Reducer(parts_of(diamond), check).run()
 
@@ -119,7 +119,7 @@ def test_a_function_judges_files(diamond, parts_of):
     def fails(path):
         return any(node.op_type == "Mul" for node in ir.load(path).graph)
 
-    with Store(diamond) as store:
+    with CandidateStore(diamond) as store:
         found = Reducer(parts_of(diamond), FunctionCheck(fails, store, "m:fails")).run()
     assert operators(found) == ["Mul"]
 
@@ -129,7 +129,7 @@ def test_a_function_judges_files(diamond, parts_of):
     [(lambda path: 1 / 0, "raises ZeroDivisionError"), (lambda path: "bad", "returns 'bad'")],
 )
 def test_a_function_that_does_not_judge_is_told(diamond, parts_of, function, told):
-    with Store(diamond) as store, pytest.raises(UsageError, match=told):
+    with CandidateStore(diamond) as store, pytest.raises(UsageError, match=told):
         Reducer(parts_of(diamond), FunctionCheck(function, store, "m:f")).run()
 
 
@@ -140,7 +140,7 @@ def test_a_person_is_shown_each_candidate(diamond, parts_of, tmp_path):
         assert shown == path
         return any(node.op_type == "Neg" for node in ir.load(shown).graph)
 
-    with Store(diamond, tmp_path) as store:
+    with CandidateStore(diamond, tmp_path) as store:
         found = Reducer(parts_of(diamond), AskCheck(ask, store, path)).run()
     assert operators(found) == ["Neg"]
     assert not path.exists()

@@ -15,8 +15,8 @@ import pytest
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.verify.reduce import Reducer
 from onnx_passes.verify.reduce.command import CommandCheck, Rules
-from onnx_passes.verify.reduce.outcome import Candidate, Status
-from onnx_passes.verify.reduce.store import Store
+from onnx_passes.verify.reduce.outcome import SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def judge(diamond, tmp_path):
 
     def call(script, *words, feeds=None, **given):
         command = shlex.join([sys.executable, "-c", script, *words])
-        with Store(diamond) as store:
+        with CandidateStore(diamond) as store:
             check = CommandCheck(command, store, **given)
-            return check.judge(Candidate(diamond, lambda: feeds), 1)
+            return check.judge(SmallerModel(diamond, lambda: feeds), 1)
 
     return call
 
@@ -108,16 +108,16 @@ def test_a_command_that_hangs_is_ended_with_its_children(judge, tmp_path):
     [
         ("there-is-no-such-command {model}", "there is no command 'there-is-no-such-command'"),
         ("", "is empty"),
-        ("'open quote", "is no command"),
+        ("'open quote", "is not a command"),
     ],
 )
 def test_what_is_no_command_is_told(diamond, command, told):
-    with Store(diamond) as store, pytest.raises(UsageError, match=told):
+    with CandidateStore(diamond) as store, pytest.raises(UsageError, match=told):
         CommandCheck(command, store)
 
 
 def test_checks_at_a_time_need_a_file_each(diamond):
-    with Store(diamond) as store, pytest.raises(UsageError, match=r"needs \{model\}"):
+    with CandidateStore(diamond) as store, pytest.raises(UsageError, match=r"needs \{model\}"):
         CommandCheck("true", store, width=2)
 
 
@@ -127,7 +127,7 @@ def test_checks_run_at_a_time_find_the_same(diamond, parts_of):
         "sys.exit({'Neg', 'Add'} <= {n.op_type for n in onnx.load(sys.argv[1]).graph.node})"
     )
     command = shlex.join([sys.executable, "-c", script, "{model}"])
-    with Store(diamond) as store:
+    with CandidateStore(diamond) as store:
         found = Reducer(parts_of(diamond), CommandCheck(command, store, width=3)).run()
     assert [node.op_type for node in found.model.graph] == ["Neg", "Add"]
 
@@ -154,7 +154,7 @@ def test_weights_beside_the_model_are_referred_to(heavy):
 
     before = sorted(heavy.parent.iterdir())
     model = load_model(heavy).model
-    with Store(model, inline=0) as store, store.file(model) as path:
+    with CandidateStore(model, inline=0) as store, store.file(model) as path:
         assert path.parent == heavy.parent
         assert path.stat().st_size < 2000
         assert {
@@ -174,7 +174,7 @@ def test_weights_elsewhere_are_written_once(heavy, tmp_path):
     model = load_model(heavy).model
     there = tmp_path / "there"
     there.mkdir()
-    with Store(model, there, inline=0) as store:
+    with CandidateStore(model, there, inline=0) as store:
         for name in ("a.onnx", "b.onnx"):
             store.write(model, there / name)
             assert np.array_equal(
@@ -191,7 +191,10 @@ def test_a_full_disk_is_one_clear_error(diamond, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device", str(self))
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with Store(diamond, tmp_path) as store, pytest.raises(ModelError, match="No space left"):
+    with (
+        CandidateStore(diamond, tmp_path) as store,
+        pytest.raises(ModelError, match="No space left"),
+    ):
         store.write(diamond, tmp_path / "x.onnx")
 
 
@@ -200,21 +203,24 @@ OWN = f"{shlex.quote(sys.executable)} -m onnx_passes"
 
 @pytest.mark.parametrize("words", ["inspct {model}", "compare {model} --inputs none.npz"])
 def test_a_wrong_use_of_our_own_commands_ends_the_reduction(diamond, words):
-    with Store(diamond) as store, pytest.raises(UsageError, match="is used wrongly") as raised:
-        CommandCheck(f"{OWN} {words}", store).judge(Candidate(diamond, lambda: None), 1)
+    with (
+        CandidateStore(diamond) as store,
+        pytest.raises(UsageError, match="is used wrongly") as raised,
+    ):
+        CommandCheck(f"{OWN} {words}", store).judge(SmallerModel(diamond, lambda: None), 1)
     assert "error[" in str(raised.value)
 
 
 def test_data_of_the_whole_model_that_does_not_fit_a_part_says_nothing(diamond):
-    with Store(diamond) as store:
+    with CandidateStore(diamond) as store:
         check = CommandCheck(f"{OWN} compare {{model}} --inputs none.npz", store)
-        outcome = check.judge(Candidate(diamond, lambda: None), 2)
+        outcome = check.judge(SmallerModel(diamond, lambda: None), 2)
         assert outcome.status is Status.UNJUDGED
         check.rules = Rules(codes=frozenset({2}))
-        assert check.judge(Candidate(diamond, lambda: None), 1).bad
+        assert check.judge(SmallerModel(diamond, lambda: None), 1).bad
 
 
 def test_a_failure_of_our_own_commands_counts(diamond):
-    with Store(diamond) as store:
+    with CandidateStore(diamond) as store:
         check = CommandCheck(f"{OWN} diff {{model}} {{model}}", store)
-        assert check.judge(Candidate(diamond, lambda: None), 1).status is Status.GOOD
+        assert check.judge(SmallerModel(diamond, lambda: None), 1).status is Status.GOOD

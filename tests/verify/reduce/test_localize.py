@@ -6,9 +6,9 @@ import pytest
 from onnx_passes.contracts import Tolerance
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.reduce import Boundary, Reducer, reduce
-from onnx_passes.verify.reduce.checks import EngineCheck
+from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.localize import divergent, named
-from onnx_passes.verify.reduce.outcome import Outcome, Status
+from onnx_passes.verify.reduce.outcome import CheckOutcome, Status
 from onnx_passes.verify.reduce.parts import Parts
 
 ENGINE = OnnxRuntimeEngine()
@@ -32,7 +32,7 @@ def wrong(chain):
 
 def test_the_node_that_is_wrong_is_found_with_one_run(wrong, golden):
     boundary = Boundary(wrong, ENGINE, golden)
-    found = reduce(wrong, EngineCheck(ENGINE, boundary), boundary)
+    found = reduce(wrong, RunCheck(ENGINE, boundary), boundary)
     assert [node.op_type for node in found.model.graph] == ["Sin"]
     assert found.model.graph.inputs[0].name == "v3"
     assert found.checks == 3  # the whole, the suspect, and one beside that has to be good
@@ -61,7 +61,7 @@ def test_a_suspect_that_does_not_fail_is_let_go(parts_of, chain, operators):
 
     def tell(candidate, number):
         outcome = judge(candidate, number)
-        return Outcome(outcome.status, "Name:'n0' failed" if outcome.bad else "")
+        return CheckOutcome(outcome.status, "Name:'n0' failed" if outcome.bad else "")
 
     check.judge = tell
     found = Reducer(parts_of(model), check).run()
@@ -73,16 +73,18 @@ def test_a_log_that_names_many_nodes_says_nothing(parts_of, diamond):
     for index, node in enumerate(diamond.graph):
         node.name = f"n{index}"
     parts = parts_of(diamond)
-    assert named(parts, Outcome(Status.BAD, log=b"while running (n3), n4: no kernel")) == [
+    assert named(
+        parts, CheckOutcome(Status.BAD, log=b"while running (n3), n4: no kernel")
+    ) == [
         3,
         4,
     ]
-    assert named(parts, Outcome(Status.BAD, log=b"n0 n1 n2 n3")) == []
+    assert named(parts, CheckOutcome(Status.BAD, log=b"n0 n1 n2 n3")) == []
 
 
 def test_the_first_node_that_makes_nan_is_found(chain):
     model = chain("Abs", "Neg", "Sqrt", "Tanh", "Relu")
     boundary = Boundary(model, ENGINE, {"x": np.array([1, 2], np.float32)})
-    found = reduce(model, EngineCheck(ENGINE), boundary)
+    found = reduce(model, RunCheck(ENGINE), boundary)
     assert [node.op_type for node in found.model.graph] == ["Sqrt"]
     assert found.checks == 3

@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.verify.reduce import Reducer, reduce
-from onnx_passes.verify.reduce.outcome import Outcome, Status
+from onnx_passes.verify.reduce.outcome import CheckOutcome, Status
 from onnx_passes.verify.reduce.rarity import rare
 
 BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
@@ -53,7 +53,7 @@ def test_a_fault_that_is_not_rare_is_found_all_the_same(boundary_of, chain):
 
         def judge(self, candidate, number):
             names = {value.name for node in candidate.model.graph for value in node.outputs}
-            return Outcome(Status.BAD if "v10" in names else Status.GOOD)
+            return CheckOutcome(Status.BAD if "v10" in names else Status.GOOD)
 
     found = reduce(model, Third(), boundary_of(model))
     assert [node.outputs[0].name for node in found.model.graph] == ["v10"]
@@ -96,7 +96,7 @@ def test_candidates_made_at_a_time_hold_the_weights_of_the_model(boundary_of):
                 for name, value in held.items()
                 if not np.array_equal(value.const_value.numpy(), weights[name])
             ]
-            return Outcome(Status.BAD if "w30" in held else Status.GOOD)
+            return CheckOutcome(Status.BAD if "w30" in held else Status.GOOD)
 
     check = Weights()
     found = reduce(model, check, boundary_of(model))

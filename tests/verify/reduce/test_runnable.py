@@ -8,7 +8,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.reduce import reduce
 from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.checks import EngineCheck
+from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.runnable import run_what_runs
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18]> main'
@@ -44,7 +44,7 @@ def test_the_model_stays_as_it_is():
 
 def test_a_reshape_that_does_not_fit_is_what_is_left():
     model, engine = parse(BAD), OnnxRuntimeEngine()
-    found = reduce(model, EngineCheck(engine), Boundary(model, engine))
+    found = reduce(model, RunCheck(engine), Boundary(model, engine))
     assert [node.op_type for node in found.model.graph] == ["Reshape"]
 
 
@@ -66,11 +66,11 @@ class Compiler:
 
 def test_a_compiler_that_executes_nothing_judges_what_it_refuses():
     model = parse(f"{HEAD} (float[2,3] x) => (int64[2,N] y) {{ a = Abs(x) y = NonZero(a) }}")
-    found = reduce(model, EngineCheck(Compiler()), Boundary(model, OnnxRuntimeEngine()))
+    found = reduce(model, RunCheck(Compiler()), Boundary(model, OnnxRuntimeEngine()))
     assert [node.op_type for node in found.model.graph] == ["NonZero"]
 
 
 def test_a_compiler_that_takes_the_whole_model_says_that_nothing_was_run():
     model = parse(f"{HEAD} (float[2,3] x) => (float[2,3] y) {{ y = Abs(x) }}")
     with pytest.raises(EngineUnavailableError, match="built, not executed"):
-        reduce(model, EngineCheck(Compiler()), Boundary(model, OnnxRuntimeEngine()))
+        reduce(model, RunCheck(Compiler()), Boundary(model, OnnxRuntimeEngine()))

@@ -3,12 +3,12 @@ import pytest
 
 from onnx_passes.errors import VerificationError
 from onnx_passes.verify.runs.judges import judge
-from onnx_passes.verify.runs.judging import Side
+from onnx_passes.verify.runs.judging import SampleValues
 from onnx_passes.verify.runs.measures import Custom, Indices
 
 
 def verdicts(judge_, expected, actual):
-    side = Side({"y": np.asarray(expected)}, {"y": np.asarray(actual)})
+    side = SampleValues({"y": np.asarray(expected)}, {"y": np.asarray(actual)})
     return [check.passed for check in judge_(side)]
 
 
@@ -50,7 +50,7 @@ def test_indices_may_move_by_so_many_places():
 
 
 def test_indices_of_floats_say_how_to_make_some():
-    (check,) = Indices(1)(Side({"y": ONE}, {"y": NEAR}))
+    (check,) = Indices(1)(SampleValues({"y": ONE}, {"y": NEAR}))
     assert "--postprocess top-k" in check.reason
 
 

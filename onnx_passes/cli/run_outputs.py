@@ -1,0 +1,130 @@
+"""What a run reads, writes and prints beside its pipeline."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from onnx_passes.cli.destinations import abandon_stdout
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.configs.schema import PipelineConfig
+    from onnx_passes.model.load import LoadedModel
+    from onnx_passes.pipeline.resume import Resume
+    from onnx_passes.report.model import RunReport
+
+
+def states_of(
+    settings: PipelineConfig, loaded: LoadedModel, *, wanted: bool, began: float
+) -> Resume | None:
+    """Return what saves the state of a run; None if the user wants none.
+
+    Args:
+        settings: The pipeline.
+        loaded: The model.
+        wanted: Whether the run is to go on from a saved state.
+        began: When it began, on the clock of ``time.time``.
+
+    Raises:
+        UsageError: A saved state is wanted, and none is kept.
+    """
+    from onnx_passes.cli.cache import cache_folder
+    from onnx_passes.pipeline.resume import Resume
+    from onnx_passes.pipeline.states import FOLDER
+
+    folder = cache_folder(settings)
+    if folder is not None:
+        # A pass may change the working folder.
+        files = [path.absolute() for path in (loaded.path, *loaded.external)]
+        return Resume(folder / FOLDER, files, wanted, began)
+    if wanted:
+        raise UsageError(
+            "--resume has nothing to go on from: the cache of states is switched off",
+            help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
+        )
+    return None
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse a run whose model has nowhere to go.
+
+    Raises:
+        UsageError: There is no standard output.
+    """
+    if output is None and sys.stdout is None:
+        raise UsageError(
+            "there is no standard output to print the model on", help="give a file: -o FILE"
+        )
+
+
+def print_model(model: ir.Model) -> None:
+    """Print a model as ONNX text.
+
+    Raises:
+        UsageError: It cannot be printed.
+    """
+    from onnx_passes.model.save import to_text
+
+    # ONNX text is UTF-8, whatever the terminal thinks.
+    text = to_text(model).rstrip("\n") + "\n"
+    try:
+        click.echo(text.encode(), nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Python would try again when it ends, and change the exit code.
+        abandon_stdout()
+        raise UsageError(
+            f"the model cannot be printed: {error.strerror}", help="give a file: -o FILE"
+        ) from error
+
+
+def write_reports(
+    report: RunReport, json_path: Path | None, html_path: Path | None, junit_path: Path | None
+) -> None:
+    """Write a report in the forms asked for.
+
+    Args:
+        report: The report.
+        json_path: File for JSON; None for none.
+        html_path: File for HTML; None for none.
+        junit_path: File for JUnit XML; None for none.
+    """
+    if json_path is not None:
+        from onnx_passes.report.json import write_json
+
+        write_json(report, json_path)
+    if html_path is not None:
+        from onnx_passes.report.html import write_html
+
+        write_html(report, html_path)
+    if junit_path is not None:
+        from onnx_passes.report.junit import write_junit
+
+        write_junit(report, junit_path)
+
+
+def engines_text(texts: Sequence[str]) -> str:
+    """Return engines as a pipeline file has them.
+
+    Raises:
+        ConfigError: A text is not an engine.
+    """
+    from onnx_passes.configs.engine_text import parse_engine, read_engine
+
+    for text in texts:
+        parse_engine(text)  # errors are reported for the option, not for a pipeline file
+    return json.dumps([{name: options} for name, options in map(read_engine, texts)])
+
+
+def dumped_text(text: str) -> str:
+    """Return the value of --dump-after as a pipeline file has it."""
+    return text if text in ("all", "changed", "none") else f"[{text}]"

@@ -1,0 +1,157 @@
+"""Child processes: each leads a group of its own, and ends with all that it has started.
+
+Ctrl-C reaches them through this process only, which ends them.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from onnx_passes.errors import UsageError
+
+Stream: TypeAlias = int | IO[bytes] | None
+"""Where a stream goes: as of :mod:`subprocess`, None for that of this process."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended.
+
+    Attributes:
+        code: Its exit code, negative for a signal; None if it took too long, and was killed.
+        out: What it printed, if that went to a pipe.
+        err: What it printed as errors, if that went to a pipe.
+    """
+
+    code: int | None
+    out: bytes = b""
+    err: bytes = b""
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not empty, of errors if there are any."""
+        lines = (self.err or self.out).decode(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def start(
+    words: Sequence[str],
+    *,
+    stdin: Stream = subprocess.DEVNULL,
+    stdout: Stream = subprocess.DEVNULL,
+    stderr: Stream = subprocess.DEVNULL,
+    pass_fds: Sequence[int] = (),
+    env: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process; :func:`kill` ends it.
+
+    Args:
+        words: The command and its arguments.
+        stdin: What it reads.
+        stdout: Where it prints.
+        stderr: Where it prints errors.
+        pass_fds: Descriptors of files that it inherits.
+        env: Its environment; None for that of this process.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    return subprocess.Popen(
+        words,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pass_fds,
+        env=env,
+        start_new_session=True,
+    )
+
+
+def run(
+    words: Sequence[str],
+    seconds: float | None = None,
+    *,
+    stdout: Stream = subprocess.PIPE,
+    stderr: Stream = subprocess.PIPE,
+) -> Ended:
+    """Run a process to its end, and end what it leaves behind.
+
+    Args:
+        words: The command and its arguments.
+        seconds: How long it may take; None for no limit.
+        stdout: Where it prints.
+        stderr: Where it prints errors.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    process = start(words, stdout=stdout, stderr=stderr)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return Ended(None)
+    finally:
+        kill(process)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+    return Ended(process.returncode, out or b"", err or b"")
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process with all that it has started, and wait until it is gone."""
+    if hasattr(os, "killpg"):
+        kill_group(process.pid)
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def kill_group(leader: int) -> None:
+    """Kill the processes of a group, if there are any.
+
+    Args:
+        leader: Number of the process that leads it.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def check_words(command: str | Sequence[str]) -> list[str]:
+    """Return the words of the command that ``--check`` gives.
+
+    Args:
+        command: The command as text, which is split as by a shell, or its words.
+
+    Raises:
+        UsageError: A quote is not closed, there is no word, or the first is not a command.
+    """
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise UsageError(
+            f"--check {command!r} is not a command: {str(error).lower()}",
+            help="quote it as for a shell",
+        ) from error
+    if not words:
+        raise UsageError("--check is empty", help="give a command: --check 'CMD {model}'")
+    if shutil.which(words[0]) is None and Path(words[0]).is_file():
+        raise UsageError(
+            f"--check cannot be run: {words[0]!r} may not be executed",
+            help="put its interpreter in front of it, or make it executable: chmod +x",
+        )
+    if shutil.which(words[0]) is None:
+        raise UsageError(
+            f"--check cannot be run: there is no command {words[0]!r}",
+            help="give its path, and see that it may be executed",
+        )
+    return words

@@ -1,0 +1,57 @@
+import ast
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import onnx_passes
+from onnx_passes.model.ort_sessions import open_session, session_options
+
+ROOT = Path(onnx_passes.__file__).parent
+OWN = {
+    "model/ort_sessions.py",
+    "passes/precision/_session.py",  # weights stay in files and in memory
+    "verify/repro.py",  # a script of a reproducer runs without this package
+}
+"""Modules that may make options and sessions of ONNX Runtime."""
+
+
+def model(text):
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}')
+
+
+def test_one_place_opens_sessions():
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        calls = (
+            n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)
+        )
+        names = {getattr(func, "attr", getattr(func, "id", "")) for func in calls}
+        if names & {"InferenceSession", "SessionOptions"}:
+            found.add(path.relative_to(ROOT).as_posix())
+    assert found == OWN
+
+
+def test_a_session_computes_on_one_thread_of_the_cpu():
+    session = open_session(model("g (float[2] x) => (float[2] y) { y = Add(x, x) }"))
+    assert session.get_providers() == ["CPUExecutionProvider"]
+    assert session.get_session_options().intra_op_num_threads == 1
+    (found,) = session.run(None, {"x": np.float32([1, 2])})
+    assert found.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(("prepacking", "entry"), [(False, "1"), (True, "0")])
+def test_weights_are_prepacked_if_asked_for(prepacking, entry):
+    options = session_options(prepacking=prepacking)
+    assert options.get_session_config_entry("session.disable_prepacking") == entry
+
+
+@pytest.mark.parametrize(("level", "name"), [("none", "DISABLE_ALL"), ("all", "ENABLE_ALL")])
+def test_the_level_of_optimization_reaches_onnx_runtime(level, name):
+    assert session_options(level).graph_optimization_level.name == f"ORT_{name}"
+
+
+def test_a_model_that_does_not_load_raises():
+    with pytest.raises(Exception, match="Nonsense"):
+        open_session(model("g (float[2] x) => (float[2] y) { y = Nonsense(x) }"))

@@ -1,0 +1,121 @@
+"""Child processes: started, ended in time, and with all that they have started."""
+
+import ast
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import onnx_passes
+from onnx_passes.errors import UsageError
+from onnx_passes.runtime.processes import check_words, kill, run, start
+
+ROOT = Path(onnx_passes.__file__).parent
+OWN = {
+    "runtime/processes.py",
+    "verify/repro_level.py",  # a script of a reproducer runs without this package
+    "verify/rules/fuzz_child.py",
+}
+"""Modules that may start a process."""
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+def is_gone(number):
+    """Whether a process ends within seconds; a zombie of init counts."""
+    for _ in range(200):
+        try:
+            os.kill(number, 0)
+            state = Path(f"/proc/{number}/stat")
+            if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_one_place_starts_processes():
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        calls = (n.func for n in ast.walk(tree) if isinstance(n, ast.Call))
+        names = {ast.unparse(func) for func in calls}
+        if names & {"subprocess.Popen", "subprocess.run", "subprocess.check_output"}:
+            found.add(path.relative_to(ROOT).as_posix())
+    assert found == OWN
+
+
+def test_what_a_process_prints_is_returned():
+    ended = run(
+        python("import sys; print('out'); print('a\\nb', file=sys.stderr); sys.exit(3)")
+    )
+    assert (ended.code, ended.out, ended.last_line) == (3, b"out\n", "b")
+
+
+def test_the_last_line_is_that_of_the_output_if_there_are_no_errors():
+    assert run(python("print('one'); print('two'); print()")).last_line == "two"
+    assert run(python("")).last_line == ""
+
+
+def test_a_process_that_takes_too_long_is_killed_with_those_it_started(tmp_path):
+    number = tmp_path / "number"
+    inner = "import time; time.sleep(60)"
+    code = (
+        "import subprocess, sys, time, pathlib\n"
+        f"p = subprocess.Popen([sys.executable, '-c', {inner!r}])\n"
+        f"pathlib.Path({str(number)!r}).write_text(str(p.pid)); time.sleep(60)"
+    )
+    assert run(python(code), 3).code is None
+    assert is_gone(int(number.read_text()))
+
+
+def test_what_a_process_leaves_behind_is_ended():
+    inner = "import time; time.sleep(60)"
+    quiet = "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"
+    code = (
+        "import subprocess, sys\n"
+        f"print(subprocess.Popen([sys.executable, '-c', {inner!r}], {quiet}).pid)"
+    )
+    assert is_gone(int(run(python(code)).out))
+
+
+def test_a_process_can_be_killed_twice():
+    process = start(python("import time; time.sleep(60)"))
+    kill(process)
+    kill(process)
+    assert process.returncode < 0
+
+
+def test_a_command_that_is_missing_raises():
+    with pytest.raises(OSError, match="no-such-command"):
+        run(["no-such-command"])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("'open {model}", "is not a command: no closing quotation"),
+        ("", "--check is empty"),
+        ([], "--check is empty"),
+        ("no-such-command {model}", "there is no command 'no-such-command'"),
+    ],
+)
+def test_a_check_that_cannot_be_a_command_is_refused(command, message):
+    with pytest.raises(UsageError, match=message):
+        check_words(command)
+
+
+def test_a_script_that_may_not_be_executed_is_refused(tmp_path):
+    script = tmp_path / "check.py"
+    script.write_text("")
+    with pytest.raises(UsageError, match="may not be executed"):
+        check_words(f"{script} {{model}}")
+
+
+def test_words_are_split_as_by_a_shell():
+    assert check_words("cat 'a b' {model}") == ["cat", "a b", "{model}"]
