@@ -27,8 +27,8 @@ from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.compare import identical
+from onnx_passes.verify.exact import exact_key
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.snapshot import exact_key
 
 MOST_DRAWN = 4
 """Number of samples that are added because a part differs on their values."""

@@ -8,32 +8,17 @@ the pass, and arrays that the pass has kept for itself are no longer the model's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.digest import Key, leaf_key, type_key, value_key
+from onnx_passes.model.digest import Key
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.slots import make_immutable
 from onnx_passes.model.walk import node_count, weight_bytes
-
-# Where onnx-ir keeps a graph's quantization_annotation.
-_QUANTIZATION = "quant_parameter_tensor_names"
-
-# Compared by ==, which enumerations of integers do faster than they hash.
-_HOLDERS = (
-    ir.AttributeType.GRAPH,
-    ir.AttributeType.GRAPHS,
-    ir.AttributeType.TENSOR,
-    ir.AttributeType.TENSORS,
-)
-_RESULTS = 6
-"""Where the key of a node has those of its outputs: name, type, shape, and the rest."""
-_PLAIN = (ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.STRING)
+from onnx_passes.verify.exact import differ_in_notes, exact_key, read_notes
 
 
 class Change(StrEnum):
@@ -190,8 +175,8 @@ class Snapshot:
         key, hashes = self._compared
         if _census(model) != self._counts:
             return Change.COMPUTATION  # no hashes could be equal, and they take longer
-        in_notes = _differ_in_notes(self._key, key)
-        if in_notes and _read_notes(self.model, self._key, key) != _read_notes(
+        in_notes = differ_in_notes(self._key, key)
+        if in_notes and read_notes(self.model, self._key, key) != read_notes(
             model, self._key, key
         ):
             return Change.ANNOTATIONS  # no hashes could be equal
@@ -209,169 +194,3 @@ def _census(model: ir.Model) -> Key:
     graph = model.graph
     operators = Counter((node.domain, node.op_type, node.overload) for node in graph)
     return (operators, len({*graph.inputs, *graph.initializers.values()}), len(graph.outputs))
-
-
-def _differ_in_notes(old: Any, new: Any) -> bool:
-    """Whether exact keys differ in types and shapes of inner values alone."""
-    (*rest, graph), (*others, other) = old, new
-    (*head, nodes, outputs), (*first, later, last) = graph, other
-    return bool(
-        rest == others
-        and head == first
-        and outputs == last
-        and len(nodes) == len(later)
-        and all(map(_same_but_notes, nodes, later))
-    )
-
-
-def _read_notes(model: ir.Model, old: Any, new: Any) -> Counter[Key]:
-    """Count types and shapes where nodes read what two exact keys note in different ways.
-
-    Hashes of nodes hold them, except for the outputs of the graph.
-    """
-    nodes = zip(old[-1][-2], new[-1][-2], strict=True)
-    pairs = (zip(a[_RESULTS], b[_RESULTS], strict=True) for a, b in nodes if a is not b)
-    changed = {a[0] for found in pairs for a, b in found if a[1:3] != b[1:3]}
-    return Counter(
-        value_key(value)
-        for node in model.graph
-        for value in node.inputs
-        if value is not None and value.name in changed and not value.is_graph_output()
-    )
-
-
-def _same_but_notes(old: Any, new: Any) -> bool:
-    """Whether keys of nodes are equal but for the types and shapes of their results."""
-    return bool(
-        old == new
-        or (
-            (old[:_RESULTS], old[_RESULTS + 1 :]) == (new[:_RESULTS], new[_RESULTS + 1 :])
-            and [(name, *rest) for name, _, _, *rest in old[_RESULTS]]
-            == [(name, *rest) for name, _, _, *rest in new[_RESULTS]]
-        )
-    )
-
-
-class _Same:
-    """Identifies an object, and keeps it alive: ids are given out again."""
-
-    __slots__ = ("held",)
-
-    def __init__(self, held: object) -> None:
-        self.held = held
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.held is other.held
-
-    __hash__ = None  # type: ignore[assignment]  # keys are compared, and never looked up
-
-
-def exact_key(model: ir.Model) -> Key:
-    """Note everything that saving the model would write, weights by identity.
-
-    Nothing in the key changes with the model, and comparing two keys is cheap: what is the
-    same object is not looked into.
-    """
-    functions = tuple(
-        (
-            identifier,
-            (function.domain, function.name, function.overload),
-            tuple(map(_attribute, function.attributes.values())),
-            tuple(sorted(function.opset_imports.items())),
-            _graph(function.graph),
-        )
-        for identifier, function in model.functions.items()
-    )
-    header = (model.ir_version, model.producer_name, model.producer_version, model.domain)
-    extra = (model.model_version, model.doc_string, _metadata(model.metadata_props))
-    imports = tuple(sorted(model.opset_imports.items()))
-    devices = tuple(map(repr, model.device_configurations))
-    return (header, extra, imports, devices, functions, _graph(model.graph))
-
-
-def _graph(graph: ir.Graph) -> Key:
-    return (
-        graph.name,
-        graph.doc_string,
-        _metadata(graph.metadata_props),
-        tuple(map(_value, graph.inputs)),
-        tuple(
-            (name, _Same(v.const_value), _value(v)) for name, v in graph.initializers.items()
-        ),
-        tuple(map(_node, graph)),
-        tuple(map(_value, graph.outputs)),
-    )
-
-
-def _node(node: ir.Node) -> Key:
-    attributes, devices = node.attributes.data, node.device_configurations
-    return (
-        node.domain,
-        node.op_type,
-        node.overload,
-        node.name,
-        node.doc_string,
-        tuple([None if value is None else value.name for value in node.inputs]),
-        tuple([_value(value) for value in node.outputs]),
-        tuple(map(_attribute, attributes.values())) if attributes else (),
-        _metadata(node.metadata_props),
-        tuple(map(_devices, devices)) if devices else (),
-    )
-
-
-def _attribute(attribute: ir.Attr) -> Key:
-    kind, value = attribute.type, attribute.value
-    if kind in _PLAIN and value is not None and not attribute.is_ref():
-        return (attribute.name, attribute.doc_string, kind, value)
-    return (attribute.name, attribute.doc_string, _content(attribute))
-
-
-def _content(attribute: ir.Attr) -> Key:
-    kind, value = attribute.type, attribute.value
-    if value is None or attribute.is_ref() or kind not in _HOLDERS:
-        return leaf_key(attribute)
-    match kind:
-        case ir.AttributeType.GRAPH:
-            return ("graph", _graph(value))
-        case ir.AttributeType.GRAPHS:
-            return ("graphs", *map(_graph, value))
-        case ir.AttributeType.TENSOR:
-            return ("tensor", _Same(value))
-        case _:
-            return ("tensors", *map(_Same, value))
-
-
-def _devices(devices: ir.NodeDeviceConfiguration) -> Key:
-    specs = [
-        (
-            None if s.value is None else s.value.name,
-            s.device,
-            repr(s.index_to_device_group_map),
-            repr(s.sharded_dims),
-        )
-        for s in devices.sharding_specs
-    ]
-    return (repr(devices.configuration), devices.pipeline_stage, *specs)
-
-
-def _value(value: ir.Value) -> Key:
-    # Nearly all the time of a key goes into values, and nearly all of them are tensors.
-    type_, shape, properties = value.type, value.shape, value.metadata_props
-    noted = value.meta.data.get(_QUANTIZATION)
-    return (
-        value.name,
-        (type_.dtype, type_.denotation) if type(type_) is ir.TensorType else type_key(type_),
-        None if shape is None else _shape(shape),
-        value.doc_string,
-        _metadata(properties) if properties else (),
-        _metadata(noted) if noted else (),
-    )
-
-
-def _shape(shape: ir.Shape) -> Key:
-    dims = shape.dims  # a copy, and symbols in it cannot change
-    return (dims, tuple(map(shape.get_denotation, range(len(dims)))))
-
-
-def _metadata(properties: Mapping[str, str]) -> Key:
-    return tuple(sorted(properties.items())) if properties else ()
