@@ -7,15 +7,25 @@ list of one field for all nodes, which are filled and compared without a call fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.digest import Key, leaf_key, type_key, value_key
+from onnx_passes.model.fields import (
+    node_head,
+    node_inputs,
+    node_outputs,
+    node_rest,
+    shape_fields,
+    tensor_type,
+    value_fields,
+    value_name,
+)
 
 # Where onnx-ir keeps a graph's quantization_annotation.
 _QUANTIZATION = "quant_parameter_tensor_names"
@@ -28,42 +38,6 @@ _HOLDERS = (
     ir.AttributeType.TENSORS,
 )
 _PLAIN = (ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.STRING)
-
-
-def _reader(example: object, *names: str, **private: str) -> Callable[[Any], Any]:
-    """Return a function that reads some attributes, as a tuple if they are several.
-
-    A slot is read in a tenth of the time that a property of onnx-ir takes. Where it has no
-    slot of that name, the property is read.
-    """
-    slots = {name: private.get(name, f"_{name}") for name in names}
-    return attrgetter(*(s if hasattr(example, s) else name for name, s in slots.items()))
-
-
-_EXAMPLE = ir.Node("", "Identity", [ir.Value(name="")])
-_HEAD = _reader(_EXAMPLE, "domain", "op_type", "overload", "name", "doc_string")
-_READS = _reader(_EXAMPLE, "inputs")
-_RESULTS = _reader(_EXAMPLE, "outputs")
-_MORE = _reader(_EXAMPLE, "attributes", "metadata_props", "device_configurations")
-_NAME = _reader(_EXAMPLE.outputs[0], "name")
-_VALUE = _reader(
-    _EXAMPLE.outputs[0],
-    *("name", "type", "shape", "doc_string", "metadata_props", "meta"),
-    meta="_metadata",
-)
-_TENSOR = _reader(ir.TensorType(ir.DataType.FLOAT), "dtype", "denotation")
-
-
-def _dims_and_denotations(shape: ir.Shape) -> tuple[Sequence[object], Sequence[object]]:
-    return shape.dims, [*map(shape.get_denotation, range(len(shape.dims)))]
-
-
-_SLOTS_OF_SHAPE = ("_dims", "_denotations")
-_SHAPE = (
-    attrgetter(*_SLOTS_OF_SHAPE)
-    if all(hasattr(ir.Shape([1]), name) for name in _SLOTS_OF_SHAPE)
-    else _dims_and_denotations
-)
 
 
 class _Same:
@@ -213,18 +187,18 @@ def _graph(graph: ir.Graph) -> Key:
 
 
 def _nodes(nodes: Sequence[ir.Node]) -> _Nodes:
-    reads, results = list(map(_READS, nodes)), list(map(_RESULTS, nodes))
+    reads, results = list(map(node_inputs, nodes)), list(map(node_outputs, nodes))
     more: list[Key] = []
-    for place, (attributes, properties, devices) in enumerate(map(_MORE, nodes)):
+    for place, (attributes, properties, devices) in enumerate(map(node_rest, nodes)):
         data = attributes.data  # whether it is empty, a dict says faster
         if data or properties or devices:
             held = tuple(map(_attribute, data.values())) if data else ()
             noted = _metadata(properties) if properties else ()
             more.append((place, held, noted, tuple(map(_device, devices)) if devices else ()))
     return _Nodes(
-        list(map(_HEAD, nodes)),
+        list(map(node_head, nodes)),
         [*map(len, reads), *map(len, results)],
-        [None if value is None else _NAME(value) for value in chain.from_iterable(reads)],
+        [None if value is None else value_name(value) for value in chain.from_iterable(reads)],
         more,
         _values(chain.from_iterable(results)),
     )
@@ -236,13 +210,13 @@ def _values(values: Iterable[ir.Value]) -> _Values:
     types: list[Key] = []
     shapes: list[Any] = []
     rest: list[Key] = []
-    for name, type_, shape, doc_string, properties, meta in map(_VALUE, values):
+    for name, type_, shape, doc_string, properties, meta in map(value_fields, values):
         names.append(name)
-        types.append(_TENSOR(type_) if type(type_) is ir.TensorType else type_key(type_))
+        types.append(tensor_type(type_) if type(type_) is ir.TensorType else type_key(type_))
         if shape is None:
             shapes.append(None)
         else:  # copies, and symbols in them cannot change
-            dims, denotations = _SHAPE(shape)
+            dims, denotations = shape_fields(shape)
             shapes.append((*dims, *denotations))
         noted = meta.data.get(_QUANTIZATION) if meta else None
         if doc_string is not None or properties or noted:
