@@ -1,4 +1,4 @@
-"""What is told of all passes, from the index of the library where that is enough."""
+"""Names and summaries of all passes, from the index of the library where it is enough."""
 
 from __future__ import annotations
 

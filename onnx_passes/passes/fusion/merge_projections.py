@@ -1,4 +1,4 @@
-"""Join products of one tensor with several weights into one product and a Split."""
+"""Merge products of one tensor with several weights into one product and a Split."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Projection:
 
 @passes.verify.tolerance
 @passes.register()
-class JoinProjections(Transformation):
-    """Join products of one tensor with several weights into one product and a Split.
+class MergeProjections(Transformation):
+    """Merge products of one tensor with several weights into one product and a Split.
 
     Before: ``k = Add(MatMul(x, u), a)  v = Add(MatMul(x, w), b)``
     After:  ``k, v = Split<axis = -1>(Add(MatMul(x, Concat(u, w)), Concat(a, b)), [64, 64])``
@@ -51,14 +51,14 @@ class JoinProjections(Transformation):
     contract is a tolerance: an engine may sum in another order.
 
     Leaves alone: weights that other nodes read too; weights that are not constant matrices;
-    results of which fewer nodes would not be left; functions.
+    projections that would become as many nodes; functions.
     """
 
     always_pays: ClassVar[bool] = False
     needed_operators: ClassVar[Any] = frozenset({("", "MatMul")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Join within the main graph and within each subgraph."""
+        """Merge within the main graph and within each subgraph."""
         joined = 0
         namer, scratch, names = Namer(model), Scratch(model), name_counts(model)
         version = model.graph.opset_imports.get("", 1)

@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.passes.fusion.join_projections import JoinProjections
+from onnx_passes.passes.fusion.merge_projections import MergeProjections
 
 HEAD = "(float[N,2] x) => (float[N,?] y)"
 TWO = f"""{HEAD} <float[2,2] v = {{1, 2, 3, 4}}, float[2,1] w = {{5, 6}},
@@ -12,7 +12,7 @@ JOINED = f"""{HEAD} <float[2,3] k = {{1, 2, 5, 3, 4, 6}}, float[3] l = {{1, 2, 3
 def test_joins_products_with_their_sums(rewrites):
     before = "s = MatMul(x, v) t = Add(s, b) p = MatMul(x, w) q = Add(c, p) y = Mul(t, q)"
     after = "m = MatMul(x, k) n = Add(m, l) t, q = Split<axis = -1>(n, z) y = Mul(t, q)"
-    rewrites(JoinProjections(), f"{TWO} {{ {before} }}", f"{JOINED} {{ {after} }}")
+    rewrites(MergeProjections(), f"{TWO} {{ {before} }}", f"{JOINED} {{ {after} }}")
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def test_joins_products_with_their_sums(rewrites):
     ],
 )
 def test_leaves_alone(body, leaves_alone):
-    leaves_alone(JoinProjections(), f"{TWO} {{ {body} }}")
+    leaves_alone(MergeProjections(), f"{TWO} {{ {body} }}")
 
 
 def test_three_without_sums_keep_their_names_as_outputs(rewrites):
     text = """(float[N,2] x) => (float[N,2] a, float[N,2] b, float[N,2] c)
       <float[2,2] u = {1, 2, 3, 4}, float[2,2] v = {5, 6, 7, 8}, float[2,2] w = {9, 1, 2, 3}>
       { a = MatMul(x, u) b = MatMul(x, v) c = MatMul(x, w) }"""
-    graph = rewrites(JoinProjections(), text).graph
+    graph = rewrites(MergeProjections(), text).graph
     assert [node.op_type for node in graph if node.op_type != "Constant"] == [
         "MatMul",
         "Split",
