@@ -46,6 +46,7 @@ class InlineLoop(Transformation):
     requires: ClassVar[Any] = ("topological-sort",)
     followed_by: ClassVar[Any] = ("topological-sort",)
     needed_operators: ClassVar[Any] = frozenset({("", "Loop")})
+    always_pays: ClassVar[bool] = False  # several iterations take more nodes
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Inline from the outside in."""
