@@ -43,7 +43,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
     check_options(given)
     _places(path, output, given)
     from onnx_passes.model.load import load_model
-    from onnx_passes.runtime.ort import OnnxRuntimeEngine
+    from onnx_passes.runtime.lean import engine_for
     from onnx_passes.verify.reduce import Boundary, Reducer
     from onnx_passes.verify.reduce.artifacts import Artifacts
     from onnx_passes.verify.reduce.command import CommandCheck
@@ -59,7 +59,7 @@ def reduce_file(path: Path, output: Path, given: Mapping[str, Any]) -> None:
         infer_shapes(model)  # passes look at inner values, other checks at cuts only
     boundary = Boundary(
         model,
-        OnnxRuntimeEngine(),
+        engine_for(model),
         golden,
         fixed=given["fallback_shape_inference"],
     )
