@@ -179,9 +179,10 @@ def _properties(holder: ir.Graph | ir.Node | ir.Value) -> dict[str, str] | None:
 
 def _copy_meta(old: Any, new: Any) -> None:
     """Copy what passes have noted; dictionaries among it, as quantization parameters are."""
-    if not meta(old):  # nothing is noted of thousands of values
+    store = meta(old)
+    if store is None or not store.data:  # nothing is noted of thousands of values
         return
-    for key, noted in old.meta.data.items():
+    for key, noted in store.data.items():
         new.meta[key] = dict(noted) if isinstance(noted, Mapping) else noted
-        if not old.meta.is_valid(key):
+        if not store.is_valid(key):
             new.meta.invalidate(key)

@@ -218,7 +218,7 @@ def _values(values: Iterable[ir.Value]) -> _Values:
         else:  # copies, and symbols in them cannot change
             dims, denotations = shape_fields(shape)
             shapes.append((*dims, *denotations))
-        noted = meta.data.get(_QUANTIZATION) if meta else None
+        noted = meta.data.get(_QUANTIZATION) if meta is not None and meta.data else None
         if doc_string is not None or properties or noted:
             known = tuple(_metadata(one) if one else () for one in (properties, noted))
             rest.append((len(names), doc_string, *known))
