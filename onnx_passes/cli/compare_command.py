@@ -205,7 +205,7 @@ def command(
     from onnx_passes.verify.runs.saved import check_form
 
     runners, repeated = make_runners(
-        models, loaders, engines, isolate=isolate, keep=keep_builds
+        models, loaders, engines, isolate=isolate, keep=keep_builds, timed=timed
     )
     recorded = recorded_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.ticker import advance
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def make_runners(
     *,
     isolate: bool,
     keep: Path | None,
+    timed: bool = False,
 ) -> tuple[list[Runner], list[Repeated]]:
     """Return a runner for each model on each engine, and for each of several builds.
 
@@ -48,6 +49,7 @@ def make_runners(
         engines: The engines, as the user wrote them.
         isolate: Whether all run in child processes.
         keep: Where builds are kept; None for nowhere.
+        timed: Whether runs are timed, with the layouts of weights that kernels choose.
 
     Raises:
         UsageError: Something does not fit the rest.
@@ -59,7 +61,11 @@ def make_runners(
     if engines and not models:
         raise UsageError("--engine is given, and no MODEL to run on it")
     texts = engines or ("onnxruntime",)
-    made = [parse_repeated(text, isolate=True if isolate else None) for text in texts]
+    # Both sides of a comparison compute alike: one large model decides for all.
+    lean = not timed and any(_is_large(path, loader) for path, loader in loaders.items())
+    made = [
+        parse_repeated(text, isolate=True if isolate else None, lean=lean) for text in texts
+    ]
     if keep is not None:
         if all(repeat is None for _, repeat in made):
             raise UsageError(
@@ -85,6 +91,16 @@ def make_runners(
                 runners.append(Runner(loaders[path], own, name=name, tell_layers=True))
             found.append(one)
     return runners, found
+
+
+def _is_large(path: Path, loader: Loader) -> bool:
+    """Whether a model has many weights in files, which engines map and need not copy."""
+    from onnx_passes.runtime.lean import LARGE, is_large
+
+    try:
+        return path.is_file() and path.stat().st_size < LARGE and is_large(loader())
+    except ModelError:  # reported where the model is used
+        return False
 
 
 def _build(engine: Engine, file: Path | None) -> tuple[Engine, str | None]:

@@ -66,17 +66,16 @@ def _passes(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     del ctx, param
-    from onnx_passes.passes.registry import groups, lookup
-
     name, brace, given = incomplete.partition("{")
     if not brace:
-        from onnx_passes.cli.passes import described
+        from onnx_passes.cli.pass_rows import group_names, pass_rows
 
-        known = {row["name"]: row["summary"] for row in described()}
-        known |= dict.fromkeys(groups(), "a group of passes")
+        known = {row["name"]: row["summary"] for row in pass_rows()}
+        known |= dict.fromkeys(group_names(), "a group of passes")
         return [CompletionItem(n, help=known[n]) for n in _starting(known, incomplete)]
     from onnx_passes.errors import OnnxPassesError
     from onnx_passes.passes.options import option_fields
+    from onnx_passes.passes.registry import lookup
 
     before, comma, last = given.rpartition(",")
     try:

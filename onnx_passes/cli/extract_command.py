@@ -171,7 +171,7 @@ _PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:
     from onnx_passes.errors import EngineError, ReferenceDataError
-    from onnx_passes.runtime.ort import OnnxRuntimeEngine
+    from onnx_passes.runtime.lean import engine_for
     from onnx_passes.verify.recording import value_names
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.saved import read_samples
@@ -186,7 +186,7 @@ def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str,
             where=path,
             help="onnx-passes data show FILE lists what it holds",
         )
-    boundary = Boundary(model, OnnxRuntimeEngine(), given)
+    boundary = Boundary(model, engine_for(model), given)
     found: dict[str, dict[str, Array]] = {"inputs": {}, "outputs": {}}
     for what, values in (("inputs", part.graph.inputs), ("outputs", part.graph.outputs)):
         for value in values:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
-
-from onnx_passes.plain import PlainDict
 
 HELP = """\
 List the passes: group, contract, what they do. With WORDs, those that hold them all.
@@ -26,12 +26,11 @@ Examples:
 def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bool) -> None:
     """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
     del debug
-    from onnx_passes.cli.passes import described, import_from
+    from onnx_passes.cli.pass_rows import pass_rows
 
-    scope = import_from(config)
     rows = [
         row
-        for row in described(scope)
+        for row in pass_rows(config)
         if all(word.lower() in " ".join(map(str, row.values())).lower() for word in words)
     ]
     if as_json:
@@ -45,7 +44,7 @@ def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bo
         _table([row for row in rows if row["group"] == group])
 
 
-def _table(rows: list[PlainDict]) -> None:
+def _table(rows: Sequence[Mapping[str, Any]]) -> None:
     name = max(len(row["name"]) for row in rows)
     contract = max(len(row["contract"]) for row in rows)
     for row in rows:

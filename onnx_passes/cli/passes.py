@@ -6,9 +6,9 @@ import inspect
 import os
 import re
 
+from onnx_passes.library_index import group_of, summary_of
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import LIBRARY, Scope
-from onnx_passes.plain import PlainDict
 
 
 def import_from(config: str | None) -> Scope:
@@ -42,8 +42,12 @@ def importable_by_children(config: str | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
 
 
-def described(scope: Scope = LIBRARY) -> list[PlainDict]:
-    """Return name, group, contract and summary of every pass, by group."""
+def described(scope: Scope) -> list[dict[str, str]]:
+    """Return name, group, contract and summary of every pass, by group.
+
+    Args:
+        scope: Whose passes win where the library has a pass of the same name.
+    """
     from onnx_passes.passes.registry import all_passes
 
     rows = [
@@ -51,7 +55,7 @@ def described(scope: Scope = LIBRARY) -> list[PlainDict]:
             "name": cls.name,
             "group": home(cls),
             "contract": cls.promise(),
-            "summary": summary(cls),
+            "summary": summary_of(cls),
         }
         for cls in all_passes(scope)
     ]
@@ -61,12 +65,7 @@ def described(scope: Scope = LIBRARY) -> list[PlainDict]:
 def home(cls: type[Pass]) -> str:
     """Return the folder that a pass lives in; the module of a user's pass."""
     package, _, rest = cls.__module__.partition("onnx_passes.passes.")
-    return rest.rpartition(".")[0] or rest if not package else cls.__module__
-
-
-def summary(cls: type[Pass]) -> str:
-    """Return the first line of the docstring."""
-    return (inspect.getdoc(cls) or "").partition("\n")[0] if cls.__doc__ else ""
+    return group_of(rest) if not package else cls.__module__
 
 
 def groups_of(cls: type[Pass]) -> list[str]:

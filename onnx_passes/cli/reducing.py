@@ -44,7 +44,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     check_options(given)
     _places(path, output, given)
     from onnx_passes.model.load import load_model
-    from onnx_passes.runtime.ort import OnnxRuntimeEngine
+    from onnx_passes.runtime.lean import engine_for
     from onnx_passes.verify.reduce import Boundary, Reducer
     from onnx_passes.verify.reduce.artifacts import Artifacts
     from onnx_passes.verify.reduce.command import CommandCheck
@@ -60,7 +60,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
         infer_shapes(model)  # passes look at inner values, other checks at cuts only
     boundary = Boundary(
         model,
-        OnnxRuntimeEngine(),
+        engine_for(model),
         golden,
         fixed=given["fallback_shape_inference"],
     )

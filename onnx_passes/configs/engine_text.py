@@ -32,12 +32,15 @@ def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
     return _made(name, options, text)
 
 
-def parse_repeated(text: str, *, isolate: bool | None = None) -> tuple[Engine, int | None]:
+def parse_repeated(
+    text: str, *, isolate: bool | None = None, lean: bool = False
+) -> tuple[Engine, int | None]:
     """Make an engine, and say how often a model is built on it.
 
     Args:
         text: As :func:`parse_engine` has it, with one option more: ``repeat``.
         isolate: Whether it runs in a child process where the text does not say.
+        lean: Whether ONNX Runtime keeps no copies of weights where the text does not say.
 
     Returns:
         The engine, and the number of builds; None if the text does not say.
@@ -47,6 +50,8 @@ def parse_repeated(text: str, *, isolate: bool | None = None) -> tuple[Engine, i
     """
     name, options = read_engine(text, isolate=isolate)
     repeat = options.pop("repeat", None)
+    if lean and name == "onnxruntime":
+        options.setdefault("prepacking", False)
     if repeat is not None and (type(repeat) is not int or repeat < 1):
         raise ConfigError(f"{name}.repeat must be at least 1, not {repeat!r}", where=text)
     return _made(name, options, text), repeat

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import node_attributes
+
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
 
 
 def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
     """Yield the graphs that are attributes of a node, not those nested inside them."""
-    for attribute in node.attributes.data.values():
+    for attribute in node_attributes(node).values():
         if attribute.type in _GRAPHS:
             yield from _graphs_of(attribute)
 
@@ -33,8 +35,9 @@ def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
         # Every pass walks through all nodes, and hardly any of them holds a graph.
         nested = [
             inner
-            for node in current
-            for attribute in node.attributes.data.values()
+            for attributes in map(node_attributes, current)
+            if attributes
+            for attribute in attributes.values()
             if attribute.type in _GRAPHS
             for inner in _graphs_of(attribute)
         ]
@@ -57,7 +60,7 @@ def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
             yield node
             if node.graph is None:
                 continue  # the caller has taken it out
-            for attribute in node.attributes.data.values():
+            for attribute in node_attributes(node).values():
                 if attribute.type in _GRAPHS:
                     nested.extend(_graphs_of(attribute))
         pending.extend(reversed(nested))
@@ -68,8 +71,8 @@ def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
     seen: set[int] = set()
     for graph in all_graphs(model):
         found = [value.const_value for value in graph.initializers.values()]
-        for node in graph:
-            found.extend(attribute_tensors(node.attributes.data))
+        for attributes in filter(None, map(node_attributes, graph)):
+            found.extend(attribute_tensors(attributes))
         for tensor in found:
             if tensor is not None and id(tensor) not in seen:
                 seen.add(id(tensor))

@@ -8,6 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import meta, metadata_props
+
 
 def copy_model(model: ir.Model) -> ir.Model:
     """Copy a model; only tensors are shared.
@@ -152,7 +154,9 @@ class _Copier:
 
 
 def _copy_type(type_: ir.TypeProtocol | None) -> ir.TypeProtocol | None:
-    if isinstance(type_, ir.TensorType | ir.SparseTensorType):
+    if type(type_) is ir.TensorType:  # nearly all
+        return ir.TensorType(type_.dtype, denotation=type_.denotation)
+    if isinstance(type_, ir.SparseTensorType):
         return type(type_)(type_.dtype, denotation=type_.denotation)
     if isinstance(type_, ir.SequenceType | ir.OptionalType):
         element = _copy_type(type_.elem_type)
@@ -169,13 +173,16 @@ def _copy_noted(noted: ir.TypeAndShape) -> ir.TypeAndShape:
 
 def _properties(holder: ir.Graph | ir.Node | ir.Value) -> dict[str, str] | None:
     # None saves a dictionary on each of thousands of values.
-    return dict(holder.metadata_props) if holder.metadata_props else None
+    properties = metadata_props(holder)
+    return dict(properties) if properties else None
 
 
 def _copy_meta(old: Any, new: Any) -> None:
     """Copy what passes have noted; dictionaries among it, as quantization parameters are."""
-    # A store is made for whoever is asked for it: thousands of values have nothing to note.
-    for key, noted in old.meta.data.items():
+    store = meta(old)
+    if store is None or not store.data:  # nothing is noted of thousands of values
+        return
+    for key, noted in store.data.items():
         new.meta[key] = dict(noted) if isinstance(noted, Mapping) else noted
-        if not old.meta.is_valid(key):
+        if not store.is_valid(key):
             new.meta.invalidate(key)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import shape_fields
 from onnx_passes.model.tensors import is_immutable, string_data, tensor_buffer
 
 _CACHE: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
@@ -54,6 +55,8 @@ def type_key(type_: ir.TypeProtocol | None) -> Key:
     """Describe a type, denotations included."""
     if type_ is None:
         return ()
+    if type(type_) is ir.TensorType:  # nearly all
+        return ("TensorType", type_.denotation, int(type_.dtype))
     kind = type(type_).__name__
     if isinstance(type_, ir.SequenceType | ir.OptionalType):
         return (kind, type_.denotation, type_key(type_.elem_type))
@@ -64,8 +67,11 @@ def shape_key(shape: ir.Shape | None) -> Key | None:
     """Describe a shape: numbers, symbols, unknown dimensions, denotations."""
     if shape is None:
         return None
-    dims = tuple(d if isinstance(d, int) else (d.value,) for d in shape)
-    return (dims, tuple(shape.get_denotation(i) for i in range(len(dims))))
+    dims, denotations = shape_fields(shape)
+    return (
+        tuple([d if isinstance(d, int) else (d.value,) for d in dims]),
+        tuple(denotations),
+    )
 
 
 def value_key(value: ir.Value) -> Key:

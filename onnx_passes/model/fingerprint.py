@@ -14,6 +14,7 @@ from onnx_passes.model.digest import (
     tensor_digest,
     value_key,
 )
+from onnx_passes.model.fields import node_attributes
 from onnx_passes.model.walk import graphs_within, topological_order
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
@@ -57,7 +58,7 @@ def _imports(imports: Mapping[str, int], graph: ir.Graph) -> Key:
 
 
 def _by_name(attributes: Mapping[str, ir.Attr]) -> list[ir.Attr]:
-    return [attributes[name] for name in sorted(attributes)]
+    return [attributes[name] for name in sorted(attributes)] if attributes else []
 
 
 class GraphHasher:
@@ -132,7 +133,7 @@ class GraphHasher:
 
     def _hash_node(self, node: ir.Node) -> None:
         attributes = tuple(
-            (a.name, self._attribute(node, a)) for a in _by_name(node.attributes)
+            (a.name, self._attribute(node, a)) for a in _by_name(node_attributes(node))
         )
         inputs = [self._value(value) for value in node.inputs]
         while inputs and inputs[-1] is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.contents import graphs_within, subgraphs_of
+from onnx_passes.model.fields import node_attributes, node_inputs
 
 
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
@@ -36,6 +37,9 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
     Raises:
         ModelError: Nodes depend on each other in a cycle; the message names them.
     """
+    nodes = list(graph)
+    if _is_sorted(nodes, graph):
+        return nodes
     waiting = {
         node: [
             producer
@@ -44,7 +48,7 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
             and (producer := value.producer()) is not None
             and producer.graph is graph
         ]
-        for node in graph
+        for node in nodes
     }
     order: dict[ir.Node, None] = {}
     for root in waiting:
@@ -67,6 +71,20 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
             else:
                 order[node] = None
     return list(order)
+
+
+def _is_sorted(nodes: Sequence[ir.Node], graph: ir.Graph) -> bool:
+    seen: set[ir.Node] = set()
+    for node in nodes:
+        read = node_inputs(node)
+        if node_attributes(node):
+            read = (*read, *captured_values(node))
+        for value in read:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer not in seen and producer.graph is graph:
+                return False
+        seen.add(node)
+    return True
 
 
 def cycle_error(names: list[str]) -> ModelError:

@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from onnx_passes.errors import ConfigError, UnknownPassError
+from onnx_passes.library_index import ENTRY_POINTS, library_index
 from onnx_passes.passes.base import Pass, is_shipped
-from onnx_passes.passes.library_index import library_index
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.seed_names import uses_of
 
 PassT = TypeVar("PassT", bound=type[Pass])
-
-ENTRY_POINTS = "onnx_passes.passes"
 
 _passes: dict[str, type[Pass]] = {}
 _groups: dict[str, list[type[Pass]]] = {}

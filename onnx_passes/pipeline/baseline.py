@@ -27,7 +27,7 @@ from onnx_passes.runtime.parallel import concurrent, run_each
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.compare import identical
-from onnx_passes.verify.exact_key import exact_key
+from onnx_passes.verify.exact import exact_key
 from onnx_passes.verify.judge import Promise
 
 MOST_DRAWN = 4

@@ -32,6 +32,7 @@ from onnx_passes.runtime.inputs import (
     name_of,
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.runtime.weightless import keep_split
 from onnx_passes.verify.reference import ReferenceData, load_reference
 from onnx_passes.verify.snapshot import Snapshot
 from onnx_passes.verify.structure import check_structure
@@ -60,6 +61,7 @@ def make_gate(
         EngineError: An engine cannot run the original model.
     """
     model = original.model
+    keep_split(model)
     if reference is None:
         spec = config.reference.model_dump()
         reference = load_reference(spec, model, config.folder or Path())

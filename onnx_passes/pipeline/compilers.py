@@ -15,7 +15,7 @@ from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.driver import device
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, uncached
-from onnx_passes.verify.exact_key import exact_key
+from onnx_passes.verify.exact import exact_key
 from onnx_passes.verify.interface import Interface, interface_of
 from onnx_passes.verify.noise import OriginalRuns
 

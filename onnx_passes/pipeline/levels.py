@@ -29,7 +29,7 @@ from onnx_passes.runtime.tensorrt.engine import (
     fitted,
 )
 from onnx_passes.verify.evidence import Evidence
-from onnx_passes.verify.exact_key import exact_key
+from onnx_passes.verify.exact import exact_key
 from onnx_passes.verify.interface import interface_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import LEVEL, Check, Verdict

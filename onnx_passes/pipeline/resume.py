@@ -18,6 +18,7 @@ from onnx_passes.configs.imports import imported_files
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ModelError, OnnxPassesError
+from onnx_passes.model.fields import meta
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline import states
@@ -249,7 +250,8 @@ def _has_notes(model: ir.Model) -> bool:
     for graph in all_graphs(model):
         noted += [graph, *graph, *graph.inputs, *graph.initializers.values()]
         noted += [value for node in graph for value in node.outputs]
-    return any(set(one.meta.data) - {"quant_parameter_tensor_names"} for one in noted)
+    found = (store.data for store in map(meta, noted) if store is not None)
+    return any(set(data) - {"quant_parameter_tensor_names"} for data in found if data)
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -6,10 +6,12 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.fields import node_head, node_inputs, node_outputs, value_name
 from onnx_passes.runtime.tensor_protos import (
     declare_into,
     inline_into,
@@ -47,7 +49,7 @@ class GraphWriter:
 
     Attributes:
         main: The main graph, where large tensors go; None inside a function, which has none.
-        definitions: How many values have a name, over the whole tree.
+        scope: The graph whose names a tensor that moves must not have.
         weights: The tensors left out so far.
         renamed: Subgraph values that moved under another name.
         used: Names that nodes take and graphs return.
@@ -55,7 +57,7 @@ class GraphWriter:
     """
 
     main: onnx.GraphProto | None = None
-    definitions: Counter[str] = field(default_factory=Counter)
+    model: ir.Model | None = None
     weights: dict[str, ir.TensorProtocol] = field(default_factory=dict)
     renamed: dict[ir.Value, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -69,7 +71,7 @@ class GraphWriter:
             main: The protobuf of the main graph.
             model: The model.
         """
-        return cls(main, _definitions(model.graph))
+        return cls(main, model)
 
     def graph_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
         """Write a graph and everything below it.
@@ -120,13 +122,15 @@ class GraphWriter:
         for node in nodes:
             if isinstance(proto, onnx.GraphProto) and self._constant_left_out(proto, node):
                 continue
-            self._node_into(proto.node.add(), node)
+            self._node_into(proto, node)
             for value in node.outputs:
                 if not value.is_graph_output():
                     value_info_into(proto, value, self.types)
 
     def _constant_left_out(self, proto: onnx.GraphProto, node: ir.Node) -> bool:
         # To an engine, a Constant node is an initializer.
+        if node.op_type != "Constant":
+            return False
         value = node.attributes.get("value")
         return (
             node.op_identifier() == ("", "Constant", "")
@@ -156,6 +160,11 @@ class GraphWriter:
         self.weights[name] = tensor
         return True
 
+    @cached_property
+    def definitions(self) -> Counter[str]:
+        """How many values have a name, over the whole tree."""
+        return Counter() if self.model is None else _definitions(self.model.graph)
+
     def _unused(self, name: str) -> str:
         # Sibling subgraphs may use one name twice; in the main graph it would be one value.
         if self.definitions[name] == 1:
@@ -165,20 +174,27 @@ class GraphWriter:
         self.definitions[unused] = 1
         return unused
 
-    def _node_into(self, proto: onnx.NodeProto, node: ir.Node) -> None:
-        proto.op_type, proto.domain = node.op_type, node.domain
-        proto.name, proto.overload = node.name or "", node.overload
-        proto.input.extend(
-            "" if value is None else self.renamed.get(value) or value.name or ""
-            for value in node.inputs
-        )
-        self.used.update(proto.input)
-        outputs = [value.name or "" for value in node.outputs]
+    def _node_into(self, proto: onnx.GraphProto | onnx.FunctionProto, node: ir.Node) -> None:
+        renamed = self.renamed
+        inputs = [
+            "" if value is None else renamed.get(value) or value_name(value) or ""
+            for value in node_inputs(node)
+        ]
+        self.used.update(inputs)
+        outputs = [value_name(value) or "" for value in node_outputs(node)]
         while outputs and not outputs[-1]:
             outputs.pop()
-        proto.output.extend(outputs)
-        for attribute in node.attributes.values():
-            self._attribute_into(proto.attribute.add(), attribute)
+        domain, op_type, overload, name, _ = node_head(node)
+        written = proto.node.add(
+            op_type=op_type,
+            domain=domain,
+            name=name or "",
+            overload=overload,
+            input=inputs,
+            output=outputs,
+        )
+        for attribute in node.attributes.data.values():
+            self._attribute_into(written.attribute.add(), attribute)
 
     def _attribute_into(self, proto: onnx.AttributeProto, attribute: ir.Attr) -> None:
         if attribute.is_ref():

@@ -7,6 +7,8 @@ from collections.abc import Hashable
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.fields import shape_fields, value_fields
+
 INLINE_BYTES = 1024
 """Tensors up to this size stay in the protobuf: engines read shapes and axes from there."""
 
@@ -49,15 +51,14 @@ def value_info_into(
 
 def _type_key(value: ir.Value) -> Hashable:
     """Return what decides how a value is written, apart from its name; None for no tensor."""
-    type_, shape = value.type, value.shape
-    if type(type_) is not ir.TensorType or value.metadata_props or value.doc_string:
+    _, type_, shape, doc_string, properties, _ = value_fields(value)
+    if type(type_) is not ir.TensorType or properties or doc_string:
         return None
     if shape is None:
         return type_.dtype, type_.denotation
-    dims = shape.dims
+    dims, denotations = shape_fields(shape)
     sizes = tuple([dim if isinstance(dim, int) else (dim.value,) for dim in dims])
-    noted = tuple(map(shape.get_denotation, range(len(dims))))
-    return type_.dtype, type_.denotation, sizes, noted
+    return type_.dtype, type_.denotation, sizes, tuple(denotations)
 
 
 def is_large(tensor: ir.TensorProtocol) -> bool:

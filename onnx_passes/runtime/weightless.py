@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import onnx
 import onnx_ir as ir
@@ -33,6 +34,19 @@ class Weightless:
     weights: dict[str, ir.TensorProtocol]
 
 
+_KEPT: WeakKeyDictionary[ir.Model, Weightless | None] = WeakKeyDictionary()
+"""Models that nothing changes, with what they were taken apart into, once that was asked."""
+
+
+def keep_split(model: ir.Model) -> None:
+    """Say that nothing will change a model, which is then taken apart once only.
+
+    Args:
+        model: The model, such as the original of a run, which is checked, run and drawn for.
+    """
+    _KEPT.setdefault(model, None)
+
+
 def split_weights(model: ir.Model) -> Weightless:
     """Take ``model`` apart without changing it or copying a large tensor.
 
@@ -52,6 +66,17 @@ def split_weights(model: ir.Model) -> Weightless:
         OSError: The file of a tensor cannot be read.
         ValueError: The file of a tensor is too short.
     """
+    if model not in _KEPT:
+        return _split(model)
+    kept = _KEPT[model]
+    if kept is None:
+        kept = _KEPT[model] = _split(model)
+    proto = onnx.ModelProto()
+    proto.CopyFrom(kept.proto)
+    return Weightless(proto, dict(kept.weights))
+
+
+def _split(model: ir.Model) -> Weightless:
     proto = onnx.ModelProto(ir_version=model.ir_version)
     if model.domain:
         proto.domain = model.domain

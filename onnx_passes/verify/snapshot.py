@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.digest import Key, value_key
+from onnx_passes.model.digest import Key
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.slots import make_immutable
 from onnx_passes.model.walk import node_count, weight_bytes
-from onnx_passes.verify.exact_key import exact_key
-
-_RESULTS = 6
-"""Where the key of a node has those of its outputs: name, type, shape, and the rest."""
+from onnx_passes.verify.exact import differ_in_notes, exact_key, read_notes
 
 
 class Change(StrEnum):
@@ -179,8 +175,8 @@ class Snapshot:
         key, hashes = self._compared
         if _census(model) != self._counts:
             return Change.COMPUTATION  # no hashes could be equal, and they take longer
-        in_notes = _differ_in_notes(self._key, key)
-        if in_notes and _read_notes(self.model, self._key, key) != _read_notes(
+        in_notes = differ_in_notes(self._key, key)
+        if in_notes and read_notes(self.model, self._key, key) != read_notes(
             model, self._key, key
         ):
             return Change.ANNOTATIONS  # no hashes could be equal
@@ -198,44 +194,3 @@ def _census(model: ir.Model) -> Key:
     graph = model.graph
     operators = Counter((node.domain, node.op_type, node.overload) for node in graph)
     return (operators, len({*graph.inputs, *graph.initializers.values()}), len(graph.outputs))
-
-
-def _differ_in_notes(old: Any, new: Any) -> bool:
-    """Whether exact keys differ in types and shapes of inner values alone."""
-    (*rest, graph), (*others, other) = old, new
-    (*head, nodes, outputs), (*first, later, last) = graph, other
-    return bool(
-        rest == others
-        and head == first
-        and outputs == last
-        and len(nodes) == len(later)
-        and all(map(_same_but_notes, nodes, later))
-    )
-
-
-def _read_notes(model: ir.Model, old: Any, new: Any) -> Counter[Key]:
-    """Count types and shapes where nodes read what two exact keys note in different ways.
-
-    Hashes of nodes hold them, except for the outputs of the graph.
-    """
-    nodes = zip(old[-1][-2], new[-1][-2], strict=True)
-    pairs = (zip(a[_RESULTS], b[_RESULTS], strict=True) for a, b in nodes if a is not b)
-    changed = {a[0] for found in pairs for a, b in found if a[1:3] != b[1:3]}
-    return Counter(
-        value_key(value)
-        for node in model.graph
-        for value in node.inputs
-        if value is not None and value.name in changed and not value.is_graph_output()
-    )
-
-
-def _same_but_notes(old: Any, new: Any) -> bool:
-    """Whether keys of nodes are equal but for the types and shapes of their results."""
-    return bool(
-        old == new
-        or (
-            (old[:_RESULTS], old[_RESULTS + 1 :]) == (new[:_RESULTS], new[_RESULTS + 1 :])
-            and [(name, *rest) for name, _, _, *rest in old[_RESULTS]]
-            == [(name, *rest) for name, _, _, *rest in new[_RESULTS]]
-        )
-    )

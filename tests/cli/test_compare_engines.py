@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "model.onnx"
@@ -112,3 +113,14 @@ def test_a_script_saves_what_the_command_would(cli, tmp_path):
     assert not (tmp_path / "r.zip").exists()
     subprocess.run([sys.executable, "run.py"], check=True, cwd=tmp_path, capture_output=True)
     assert cli("compare", DIGITS, "--load-outputs", "r.zip").code == 0
+
+
+def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypatch):
+    model = onnx.load(Path(__file__).parents[2] / "examples" / "digits" / "model.onnx")
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    monkeypatch.setattr("onnx_passes.runtime.lean.LARGE", path.stat().st_size + 1)
+    assert "prepacking=off" in cli("compare", path, path).out
+    assert "prepacking=off" not in cli("compare", path, path, "--time").out
+    asked = cli("compare", path, path, "--engine", "onnxruntime{prepacking=true}")
+    assert "prepacking=off" not in asked.out

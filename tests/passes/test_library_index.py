@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.passes import library_index, registry
+from onnx_passes import library_index
+from onnx_passes.passes import registry
 from onnx_passes.passes.base import is_shipped
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,8 @@ def python(code, **environment):
 
 def test_the_index_is_in_step_with_the_sources():
     code = (
-        "from onnx_passes.passes import library_index as index, registry\n"
+        "from onnx_passes import library_index as index\n"
+        "from onnx_passes.passes import registry\n"
         "passes = [c for c in registry.all_passes() if registry.is_shipped(c)]\n"
         "text = index.index_text(passes, registry.registered_groups())\n"
         "print(text == index.FILE.read_text('utf-8'))"
@@ -72,7 +74,8 @@ def test_without_an_index_or_with_that_of_other_modules_all_passes_are_found(tmp
         path.write_text(text)
     code = (
         "from pathlib import Path\n"
-        "from onnx_passes.passes import library_index, registry\n"
+        "from onnx_passes import library_index\n"
+        "from onnx_passes.passes import registry\n"
         f"library_index.FILE = Path({str(path)!r})\n"
         "print(library_index.read_index(), registry.lookup('merge-clips')[0].name)"
     )
@@ -83,7 +86,8 @@ def test_a_pass_that_the_index_lacks_is_found(tmp_path):
     code = (
         "import json\n"
         "from pathlib import Path\n"
-        "from onnx_passes.passes import library_index, registry\n"
+        "from onnx_passes import library_index\n"
+        "from onnx_passes.passes import registry\n"
         "found = json.loads(library_index.FILE.read_text())\n"
         "del found['passes']['eliminate.merge_slices']\n"
         "for group in found['groups'].values():\n"
@@ -117,3 +121,24 @@ def test_a_pass_of_a_users_module_wins_in_its_pipeline_before_the_library_is_imp
     )
     found = python(code, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
     assert found == ["mine", "onnx_passes.passes.fusion.merge_clips", "mine"]
+
+
+def test_the_index_says_of_passes_what_they_say_themselves():
+    code = (
+        "from onnx_passes.cli.pass_rows import group_names, pass_rows\n"
+        "rows, names = list(pass_rows()), sorted(group_names())\n"
+        "from onnx_passes.cli.passes import described\n"
+        "from onnx_passes.passes import registry\n"
+        "print(rows == described(registry.LIBRARY), names == sorted(registry.groups()))"
+    )
+    assert python(code) == ["True", "True"]
+
+
+def test_to_list_passes_imports_none():
+    code = (
+        "import sys\n"
+        "from onnx_passes.cli.list_command import command\n"
+        "command(['gelu'], standalone_mode=False)\n"
+        "print('onnx_passes.passes' in sys.modules, 'onnx_ir' in sys.modules)"
+    )
+    assert python(code)[-2:] == ["False", "False"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
@@ -10,13 +9,14 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes, graphs_within, subgraphs_of
-from onnx_passes.passes._support.calls import Names, free
+from onnx_passes.passes._support.calls import Names
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes._support.scopes import own_values, roots
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.annotation.shape_inference import contradiction
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.inline._loops import renamed
 
 
 @passes.verify.equality
@@ -111,10 +111,10 @@ class _Inliner:
         results = list(branch.outputs)
         branch.outputs.clear()
         for value in own_values(branch):
-            value.name = _unique(value.name, self._names.values)
+            value.name = renamed(value.name, self._names.values)
         nodes = list(branch)
         for moved in nodes:
-            moved.name = _unique(moved.name, self._names.nodes)
+            moved.name = renamed(moved.name, self._names.nodes)
         branch.remove(nodes)
         constants = list(branch.initializers.values())
         branch.initializers.clear()
@@ -129,14 +129,6 @@ class _Inliner:
             supersede(old, new, self._names.values)
         self._names.values.subtract(v.name for v in node.outputs if v.name)
         discard(node)
-
-
-def _unique(name: str | None, names: Counter[str]) -> str | None:
-    """Return a name that nothing else has; the same one if it is so already."""
-    if not name or names[name] == 1:
-        return name
-    names[name] -= 1
-    return free(name, names)
 
 
 def _branches(node: ir.Node) -> tuple[ir.Graph, ir.Graph] | None:

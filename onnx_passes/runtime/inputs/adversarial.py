@@ -10,8 +10,9 @@ import onnx_ir as ir
 from onnx_passes.errors import ModelError, ReferenceDataError
 from onnx_passes.ops.hints import Hint
 from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.inputs.concrete import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
-from onnx_passes.runtime.inputs.generate import Made, Ranges, generate, make_samples
+from onnx_passes.runtime.inputs.generate import Made, Ranges, make_samples
 from onnx_passes.runtime.inputs.special import Span, variants
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
@@ -120,7 +121,7 @@ def base_sample(
         if isinstance(data, np.ndarray) and name in inputs - names
     }
     made = make_samples(model, seed=seed, samples=1, dims=shapes)[0]
-    return Made(given[0], made.model, made.hints)
+    return Made(given[0], made.concrete, made.hints)
 
 
 def _variants(
@@ -181,7 +182,9 @@ def _sized(
                 yield AdversarialFeeds(feeds, f"size {size}", f"of {name}")
 
 
-def generate_sized(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Feeds | None:
+def generate_sized(
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
+) -> Feeds | None:
     """Generate a sample with some sizes; None where they do not fit.
 
     Args:
@@ -189,9 +192,12 @@ def generate_sized(model: ir.Model, seed: int, ranges: Ranges, dims: Dims) -> Fe
         seed: Seed of the values.
         ranges: Ranges of values by input.
         dims: Sizes of dynamic dimensions.
+        shaping: What made other samples of the same model; None for a new one.
     """
     try:
-        return generate(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
+        return make_samples(
+            model, seed=seed, samples=1, ranges=ranges, dims=dims, shaping=shaping
+        )[0].feeds
     except (ModelError, ReferenceDataError):
         return None  # the ordinary sample was made: it is the size that does not fit
 

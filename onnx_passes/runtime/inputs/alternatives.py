@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.base import Array, Data, Feeds
-from onnx_passes.runtime.inputs.concrete import concretize, skeleton
+from onnx_passes.runtime.inputs.concrete import Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, plans, symbols_of
 from onnx_passes.runtime.inputs.generate import Ranges, generate
 from onnx_passes.runtime.inputs.memory import fits_memory
@@ -97,7 +97,7 @@ def alternatives(
         for name, shape in given.items()
         if name in symbols.shapes and name not in symbols.kinds and not isinstance(shape, int)
     }
-    proto = skeleton(model)
+    shaping = Shaping(skeleton(model))
     later: list[Alternative] = []
     sizes = itertools.islice(_distinct(_sizes(model, inputs, symbols, given)), _MOST_SHAPES)
     for chosen in sizes:
@@ -106,7 +106,7 @@ def alternatives(
             continue
         own = {name: size for name, size in chosen.items() if name not in given}
         other = Alternative(_text(own), own)
-        if concretize(proto, shapes, chosen)[1]:
+        if shaping.fix(shapes, chosen)[1]:
             yield other
         else:
             later.append(other)

@@ -11,6 +11,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import RISKY_IF_EMPTY, SUMS_OF_NOTHING
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, generate_sized
+from onnx_passes.runtime.inputs.concrete import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, symbols_of
 from onnx_passes.runtime.inputs.generate import Ranges
 
@@ -26,7 +27,7 @@ def is_small(feeds: Feeds) -> bool:
 
 
 def samples_of_edge_sizes(
-    model: ir.Model, seed: int, ranges: Ranges, dims: Dims
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
 ) -> Iterator[AdversarialFeeds]:
     """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
 
@@ -37,6 +38,7 @@ def samples_of_edge_sizes(
         seed: Of the elements.
         ranges: Ranges of inputs by name.
         dims: Sizes of dynamic dimensions that stay.
+        shaping: What made other samples of the same model; None for a new one.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     symbols = symbols_of(inputs, model)
@@ -55,7 +57,7 @@ def samples_of_edge_sizes(
         plans.append((0, free[:1]))
     for size, names in plans:
         sizes = {**dims, **dict.fromkeys(names, size)}
-        feeds = generate_sized(model, seed, ranges, sizes)
+        feeds = generate_sized(model, seed, ranges, sizes, shaping)
         if feeds is None:
             continue
         if is_small(feeds):

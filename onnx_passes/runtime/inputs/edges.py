@@ -67,7 +67,8 @@ def edge_samples(
         base: The first of the ordinary samples, if it is there already.
     """
     ranges, dims = ranges or {}, dims or {}
-    sized = list(samples_of_edge_sizes(model, seed, ranges, dims))
+    shaping = None if base is None else base.concrete.shaping
+    sized = list(samples_of_edge_sizes(model, seed, ranges, dims, shaping))
     return sized + list(_edge_values(model, seed, ranges, dims, base))
 
 

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.ops.hints import Hint
 from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.base import Data, Feeds
-from onnx_passes.runtime.inputs.concrete import concretize, skeleton
+from onnx_passes.runtime.inputs.concrete import Concrete, Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import (
     Dims,
     SizePlan,
@@ -88,13 +87,18 @@ class Made:
 
     Attributes:
         feeds: The values.
-        model: The model in the shapes of the sample.
+        concrete: The model in the shapes of the sample.
         hints: What the graph says about the values of each input.
     """
 
     feeds: Feeds
-    model: ir.Model
+    concrete: Concrete
     hints: Mapping[str, Hint]
+
+    @property
+    def model(self) -> ir.Model:
+        """The model in the shapes of the sample, until that of another one is asked for."""
+        return self.concrete.model
 
 
 def make_samples(
@@ -104,6 +108,7 @@ def make_samples(
     samples: int | None,
     ranges: Ranges | None = None,
     dims: Dims | None = None,
+    shaping: Shaping | None = None,
 ) -> list[Made]:
     """Make up inputs as ``generate`` does, and say why they are what they are.
 
@@ -113,6 +118,7 @@ def make_samples(
         samples: How many; None for the default, which depends on sizes.
         ranges: Ranges of values by input.
         dims: Sizes of dynamic dimensions, or shapes of inputs.
+        shaping: What made other samples of the same model; None for a new one.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     dims, ranges = dims or {}, ranges or {}
@@ -126,7 +132,8 @@ def make_samples(
     check_dims(dims, symbols, whole)
     for value in inputs:
         _check_shape(value, whole.get(str(value.name)))
-    shaper = _Shaper(skeleton(model), inputs, symbols, dims, whole)
+    shaping = shaping or Shaping(skeleton(model))
+    shaper = _Shaper(shaping, inputs, symbols, dims, whole)
     made: list[Made] = []
     while len(made) < (_count(dims, made) if samples is None else samples):
         made.append(_sample(shaper, inputs, ranges, seed, len(made)))
@@ -184,10 +191,11 @@ def _check_shape(value: ir.Value, given: Shape | None) -> None:
 def _sample(
     shaper: _Shaper, inputs: Sequence[ir.Value], ranges: Ranges, seed: int, sample: int
 ) -> Made:
-    concrete, shapes = shaper.model(sample)
-    check_memory(concrete)
-    by_name = {value.name: value for value in concrete.graph.inputs}
-    tracer = Tracer(concrete)
+    concrete, shapes = shaper.concrete(sample)
+    model = concrete.model
+    check_memory(model)
+    by_name = {value.name: value for value in model.graph.inputs}
+    tracer = Tracer(model)
     feeds: dict[str, Data] = {}
     hints: dict[str, Hint] = {}
     for index, value in enumerate(inputs):
@@ -206,20 +214,20 @@ class _Shaper:
 
     def __init__(
         self,
-        proto: onnx.ModelProto,
+        shaping: Shaping,
         inputs: Sequence[ir.Value],
         symbols: Symbols,
         dims: Dims,
         whole: Mapping[str, Shape],
     ) -> None:
-        self._proto, self._inputs, self._symbols = proto, inputs, symbols
+        self._shaping, self._inputs, self._symbols = shaping, inputs, symbols
         self._dims, self._whole = dims, whole
         self._plans = list(plans(symbols))
-        self._last: tuple[dict[str, int], ir.Model] | None = None
+        self._last: tuple[dict[str, int], Concrete] | None = None
 
-    def model(self, sample: int) -> tuple[ir.Model, dict[str, Shape]]:
+    def concrete(self, sample: int) -> tuple[Concrete, dict[str, Shape]]:
         """Return the model of one sample, and the shapes of its inputs by name."""
-        first: tuple[ir.Model, dict[str, Shape]] | None = None
+        first: tuple[Concrete, dict[str, Shape]] | None = None
         least: dict[str, Shape] = {}
         tried: list[dict[str, int]] = []
         for plan in self._plans:
@@ -234,7 +242,7 @@ class _Shaper:
                 continue
             if self._last is not None and self._last[0] == sizes:
                 return self._last[1], shapes
-            concrete, consistent = concretize(self._proto, shapes, sizes)
+            concrete, consistent = self._shaping.fix(shapes, sizes)
             if consistent:
                 # What fits one sample mostly fits the next.
                 self._plans.insert(0, plan)

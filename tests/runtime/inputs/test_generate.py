@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.inputs import generate, make_samples
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 RELU = "g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }"
@@ -28,6 +28,14 @@ def test_dynamic_dimensions_differ_from_sample_to_sample(parse):
     shapes = [feeds["x"].shape for feeds in generate(parse(RELU), samples=3)]
     assert len({shape[0] for shape in shapes}) == 3
     assert {shape[1] for shape in shapes} == {4}
+
+
+def test_samples_share_nodes_and_each_shows_its_own_shapes(parse):
+    first, second = make_samples(parse(RELU), seed=0, samples=2)
+    for made in (first, second, first):
+        shape = made.model.graph.outputs[0].shape
+        assert tuple(shape) == made.feeds["x"].shape
+    assert first.model is second.model
 
 
 def test_floats_are_normal_and_integers_moderate(parse):

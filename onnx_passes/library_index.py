@@ -1,11 +1,13 @@
 """An index of the pass library, so that a pipeline imports only the passes that it names.
 
-The file beside this module says in which module each pass is, and which passes a group has.
+Its file says in which module each pass is, what it promises and does, and which passes a group
+has. Nothing of the library is imported to read it.
 ``make docs`` writes it, and a test compares it with the sources.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
 
 PACKAGE = "onnx_passes.passes"
-FOLDER = Path(__file__).parent
+ENTRY_POINTS = PACKAGE
+"""The group of entry points by which installed packages announce their passes."""
+FOLDER = Path(__file__).parent / "passes"
 FILE = FOLDER / "library_index.json"
 
 
@@ -29,10 +33,12 @@ class LibraryIndex:
         places: Modules by the names of passes: pipeline names and class names.
         groups: Class names of the passes that are registered under a further name, by that
             name and in the order of registration.
+        rows: Name, group, contract and summary of each pass, by group.
     """
 
     places: Mapping[str, str]
     groups: Mapping[str, Sequence[str]]
+    rows: Sequence[Mapping[str, str]]
 
     def __contains__(self, name: str) -> bool:
         """Return whether the library has a pass or a group of this name."""
@@ -54,10 +60,28 @@ def read_index() -> LibraryIndex | None:
     if found["modules"] != sorted(_modules()):
         return None
     places: dict[str, str] = {}
+    rows: list[dict[str, str]] = []
     for module, passes in found["passes"].items():
-        for name, class_name in passes.items():
+        for name, (class_name, contract, summary) in passes.items():
             places[name] = places[class_name] = f"{PACKAGE}.{module}"
-    return LibraryIndex(places, found["groups"])
+            row = {"name": name, "group": group_of(module), "contract": contract}
+            rows.append({**row, "summary": summary})
+    rows.sort(key=lambda row: (row["group"], row["name"]))
+    return LibraryIndex(places, found["groups"], rows)
+
+
+def group_of(module: str) -> str:
+    """Return the folder that a module of the library is in; its own name for none.
+
+    Args:
+        module: Its name within the package of passes.
+    """
+    return module.rpartition(".")[0] or module
+
+
+def summary_of(cls: type[Pass]) -> str:
+    """Return the first line of a pass's docstring."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0] if cls.__doc__ else ""
 
 
 @cache
@@ -75,10 +99,11 @@ def index_text(
         passes: Every pass of the library, all of them imported.
         groups: Passes by each further name that they are registered under, in order.
     """
-    by_module: dict[str, dict[str, str]] = {}
+    by_module: dict[str, dict[str, list[str]]] = {}
     for cls in sorted(passes, key=lambda cls: (cls.__module__, cls.name)):
         module = cls.__module__.removeprefix(f"{PACKAGE}.")
-        by_module.setdefault(module, {})[cls.name] = cls.__name__
+        told = [cls.__name__, cls.promise(), summary_of(cls)]
+        by_module.setdefault(module, {})[cls.name] = told
     found = {
         "modules": sorted(_modules()),
         "passes": by_module,

@@ -1,0 +1,159 @@
+"""Merge products of one tensor with several weights into one product and a Split."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import passes
+from onnx_passes.model.walk import graphs_within
+from onnx_passes.passes._support.edit import supersede
+from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
+from onnx_passes.passes._support.scratch import Scratch
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.replace import Namer
+
+_FIRST_WITH_SIZES_AS_INPUT = 13
+
+
+@dataclass(frozen=True)
+class _Projection:
+    """A product with a constant matrix, and the sum with a constant row behind it, if any."""
+
+    product: ir.Node
+    weight: ir.TensorProtocol
+    sum: ir.Node | None = None
+    bias: ir.TensorProtocol | None = None
+
+    @property
+    def result(self) -> ir.Value:
+        return (self.sum or self.product).outputs[0]
+
+
+@passes.verify.tolerance
+@passes.register()
+class MergeProjections(Transformation):
+    """Merge products of one tensor with several weights into one product and a Split.
+
+    Before: ``k = Add(MatMul(x, u), a)  v = Add(MatMul(x, w), b)``
+    After:  ``k, v = Split<axis = -1>(Add(MatMul(x, Concat(u, w)), Concat(a, b)), [64, 64])``
+
+    Fewer nodes, and one larger product, which several threads and accelerators share better.
+    ONNX Runtime on one thread takes up to 7 % longer for it, because Split copies.
+
+    Sound because each column of a product follows from one column of the weight alone. The
+    contract is a tolerance: an engine may sum in another order.
+
+    Leaves alone: weights that other nodes read too; weights that are not constant matrices;
+    projections that would become as many nodes; functions.
+    """
+
+    always_pays: ClassVar[bool] = False
+    needed_operators: ClassVar[Any] = frozenset({("", "MatMul")})
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """Merge within the main graph and within each subgraph."""
+        joined = 0
+        namer, scratch, names = Namer(model), Scratch(model), name_counts(model)
+        version = model.graph.opset_imports.get("", 1)
+        for graph in list(graphs_within(model.graph)):
+            for found in list(_groups(graph)):
+                nodes, results = _joined(found, namer, scratch, version)
+                graph.insert_before(found[0].product, nodes)
+                for one, value in zip(found, results, strict=True):
+                    supersede(one.result, value, names)
+                for one in found:
+                    graph.remove([n for n in (one.sum, one.product) if n], safe=True)
+                joined += 1
+        return ir.passes.PassResult(model, modified=joined > 0)
+
+
+def _groups(graph: ir.Graph) -> Iterator[list[_Projection]]:
+    """Yield projections of one value that can be joined, in the order of their products."""
+    by_source: defaultdict[tuple[Any, ...], list[_Projection]] = defaultdict(list)
+    for node in graph:
+        one = _projection(node, graph)
+        if one is not None:
+            rows = one.weight.shape[0]
+            kind = (node.inputs[0], rows, one.weight.dtype, one.sum is None)
+            by_source[kind].append(one)
+    for (*_, plain), found in by_source.items():
+        left = 2 if plain else 3  # the product, the sum and the Split
+        if len(found) * (left - 1) > left:
+            yield found
+
+
+def _projection(node: ir.Node, graph: ir.Graph) -> _Projection | None:
+    if node.op_type != "MatMul" or node.domain:
+        return None
+    weight, result = _own_constant(node.inputs[1], 2), node.outputs[0]
+    noted = any(QUANTIZATION in value.meta for value in (*node.inputs, result) if value)
+    if weight is None or noted or not weight.dtype.is_floating_point():
+        return None
+    uses = result.uses()
+    if len(uses) != 1 or result.is_graph_output():
+        return _Projection(node, weight)
+    ((reader, index),) = uses
+    if reader.op_type == "Add" and not reader.domain and reader.graph is graph:
+        bias = _own_constant(reader.inputs[1 - index], 1)
+        if bias is not None and bias.shape[0] == weight.shape[1]:
+            return _Projection(node, weight, reader, bias)
+    return _Projection(node, weight)
+
+
+def _own_constant(value: ir.Value | None, rank: int) -> ir.TensorProtocol | None:
+    """Return the tensor of a constant of some rank that no other node reads."""
+    tensor = constant_of(value)
+    if value is None or tensor is None or len(tensor.shape) != rank:
+        return None
+    return tensor if len(value.uses()) == 1 and not value.is_graph_output() else None
+
+
+def _joined(
+    found: Sequence[_Projection], namer: Namer, scratch: Scratch, version: int
+) -> tuple[list[ir.Node], Sequence[ir.Value]]:
+    """Return the nodes that compute several projections at once, and their results."""
+    first = found[0].product
+    nodes: list[ir.Node] = []
+
+    def constant(array: np.ndarray[Any, Any], wish: str) -> ir.Value:
+        tensor = scratch.keep(ir.tensor(array, name=namer.value(wish)))
+        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
+        node.outputs[0].name = tensor.name
+        node.outputs[0].const_value = tensor
+        node.outputs[0].type = ir.TensorType(tensor.dtype)
+        node.outputs[0].shape = ir.Shape(array.shape)
+        nodes.append(node)
+        return node.outputs[0]
+
+    def compute(operator: str, *operands: ir.Value | None, **more: Any) -> ir.Node:
+        node = ir.node(operator, operands, **more)
+        node.name = namer.node(f"{first.name or operator}_joined")
+        for value in node.outputs:
+            value.name, value.type = namer.value("joined"), first.outputs[0].type
+        nodes.append(node)
+        return node
+
+    weight = constant(
+        np.concatenate([one.weight.numpy() for one in found], 1), "joined_weight"
+    )
+    node = compute("MatMul", first.inputs[0], weight)
+    biases = [one.bias.numpy() for one in found if one.bias is not None]
+    if biases:
+        node = compute("Add", node.outputs[0], constant(np.concatenate(biases), "joined_bias"))
+    sizes = [int(str(one.weight.shape[1])) for one in found]
+    operands, attributes = [node.outputs[0]], dict[str, Any](axis=-1)
+    if version < _FIRST_WITH_SIZES_AS_INPUT:
+        attributes["split"] = sizes
+    else:
+        operands.append(constant(np.asarray(sizes, np.int64), "joined_sizes"))
+    split = compute("Split", *operands, attributes=attributes, num_outputs=len(found))
+    for one, value in zip(found, split.outputs, strict=True):
+        value.shape = one.result.shape
+    return nodes, split.outputs

@@ -1,0 +1,29 @@
+"""ONNX Runtime without copies of weights, for models whose weights take much memory.
+
+Its kernels copy the weights of products into layouts of their own. The copy of a weight that
+is mapped from a file is memory that cannot be given back.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.model.walk import weight_bytes
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+
+LARGE = 1 << 29
+"""Bytes of weights from which on kernels keep no copies, unless the user asks for them."""
+
+
+def is_large(model: ir.Model) -> bool:
+    """Whether copies of all weights of a model would take much memory."""
+    return weight_bytes(model) > LARGE
+
+
+def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
+    """Return ONNX Runtime on the CPU, without copies of the weights of a large model.
+
+    Args:
+        model: The model whose values are to be computed.
+    """
+    return OnnxRuntimeEngine(prepacking=not is_large(model))
