@@ -59,7 +59,7 @@ class _Same:
 
 
 @dataclass
-class _Values:
+class _ValueColumns:
     """Columns of values.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Values:
 
 
 @dataclass
-class _Nodes:
+class _NodeColumns:
     """Columns of nodes.
 
     Attributes:
@@ -93,7 +93,7 @@ class _Nodes:
     counts: list[int]
     reads: list[str | None]
     attributes: list[Key]
-    results: _Values
+    results: _ValueColumns
 
 
 def exact_key(model: ir.Model) -> Key:
@@ -165,10 +165,10 @@ def read_notes(model: ir.Model, old: Any, new: Any) -> Counter[Key]:
     )
 
 
-def _results(key: Any) -> _Values:
+def _results(key: Any) -> _ValueColumns:
     """Return the results of the main graph: the last part of its key are the nodes."""
     *_, (*_, nodes) = key
-    found: _Values = nodes.results
+    found: _ValueColumns = nodes.results
     return found
 
 
@@ -186,7 +186,7 @@ def _graph(graph: ir.Graph) -> Key:
     )
 
 
-def _nodes(nodes: Sequence[ir.Node]) -> _Nodes:
+def _nodes(nodes: Sequence[ir.Node]) -> _NodeColumns:
     reads, results = list(map(node_inputs, nodes)), list(map(node_outputs, nodes))
     more: list[Key] = []
     for place, (attributes, properties, devices) in enumerate(map(node_rest, nodes)):
@@ -195,7 +195,7 @@ def _nodes(nodes: Sequence[ir.Node]) -> _Nodes:
             held = tuple(map(_attribute, data.values())) if data else ()
             noted = _metadata(properties) if properties else ()
             more.append((place, held, noted, tuple(map(_device, devices)) if devices else ()))
-    return _Nodes(
+    return _NodeColumns(
         list(map(node_head, nodes)),
         [*map(len, reads), *map(len, results)],
         [None if value is None else value_name(value) for value in chain.from_iterable(reads)],
@@ -204,7 +204,7 @@ def _nodes(nodes: Sequence[ir.Node]) -> _Nodes:
     )
 
 
-def _values(values: Iterable[ir.Value]) -> _Values:
+def _values(values: Iterable[ir.Value]) -> _ValueColumns:
     # Nearly all the time of a key goes into values, and nearly all of them are tensors.
     names: list[str | None] = []
     types: list[Key] = []
@@ -222,7 +222,7 @@ def _values(values: Iterable[ir.Value]) -> _Values:
         if doc_string is not None or properties or noted:
             known = tuple(_metadata(one) if one else () for one in (properties, noted))
             rest.append((len(names), doc_string, *known))
-    return _Values(names, types, shapes, rest)
+    return _ValueColumns(names, types, shapes, rest)
 
 
 def _attribute(attribute: ir.Attr) -> Key:
