@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1113
+MOST = 1114
 
 
 def mentions():

@@ -67,6 +67,7 @@ class SmoothActivations(OnData):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
+    repeats_itself: ClassVar[bool] = False
     tested_on: ClassVar[Any] = ("smoothed",)
 
     strength: Annotated[float, Field(ge=0, le=1)] = 0.5

@@ -96,7 +96,8 @@ def test_an_operator_depends_on_what_its_description_reads_of_other_families():
         path.name: names for path, names in verifier_of({"QLinearConv"}, rules=True).items()
     }
     assert {"Conv", "conv_cost"} <= read["convolution.py"]
-    assert read["quantization.py"] == {"QLinearConv"}
+    assert read["integer_products.py"] == {"QLinearConv"}
+    assert read["quantization.py"] == {"SCALE", "ZERO"}
     assert read["claims.py"] is None
 
 
