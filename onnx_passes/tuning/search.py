@@ -275,11 +275,11 @@ def room(ran: int, most: int) -> float:
     """Return what a choice may be expected to use of the budget if none was accepted.
 
     Args:
-        ran: Runs of whole models on all samples, each rejected.
+        ran: Runs of whole models on all samples, each rejected; the search ends with the last.
         most: Number of runs that are allowed.
     """
     usual = (most + 1) // 2
-    if ran < usual:
+    if ran < usual or ran >= most:
         return 1.0
     return _CAREFUL[min((ran - usual) * len(_CAREFUL) // (most - usual), 3)]
 

@@ -331,6 +331,29 @@ def test_less_of_the_budget_is_asked_for_once_half_of_the_runs_are_spent_in_vain
     assert room[: (most + 1) // 2] == [1.0] * ((most + 1) // 2)
     assert room == sorted(room, reverse=True)
     assert most < 8 or room[-1] < 0.5
+    assert onnx_passes.tuning.search.room(most, most) == 1.0  # and the search ends
+
+
+@pytest.mark.parametrize("evaluations", [1, 2])
+def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(task, evaluations):
+    asked = dataclasses.replace(
+        task(limits={"snr": (60.0, math.inf)}), evaluations=evaluations, score_all=True
+    )
+
+    class Strict(onnx_passes.tuning.search.Search):
+        def _run_all(self):
+            measure = self._all.measure
+
+            def more(model):
+                spent = measure(model)
+                return dataclasses.replace(spent, shares=dict.fromkeys(spent.shares, 1.1))
+
+            self._all.measure = more
+            return super()._run_all()
+
+    found = Strict(asked, Record(None, "")).run()
+    assert not [tried for tried in found.tried if tried.accepted]
+    assert found.best.cost == found.start
 
 
 def test_a_chain_of_smoothed_layers_holds_what_was_chosen(images, tmp_path):
