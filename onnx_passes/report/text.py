@@ -76,6 +76,18 @@ def size(count: int) -> str:
     raise AssertionError  # the last unit always returns
 
 
+def amount(value: float, unit: str) -> str:
+    """Return a cost with its unit: ``97.7 kB`` for bytes (B), ``0.0138 s`` for others.
+
+    Args:
+        value: The cost.
+        unit: Its unit.
+    """
+    if unit != "B":
+        return f"{value:.4g} {unit}"
+    return ("-" if value < 0 else "") + size(round(abs(value)))
+
+
 def bound(error: float) -> str:
     """Return an error rounded up to two digits, so that "within" it is true: ``3.1e-7``."""
     if not math.isfinite(error) or error == 0:

@@ -12,7 +12,7 @@ from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.table import table
 from onnx_passes.report.summary import Words
-from onnx_passes.report.text import plural, snr_text
+from onnx_passes.report.text import amount, plural, snr_text
 
 _MOST_NAMES, _LONGEST = 3, 84
 _SAVED = {"time": "less time", "size": "less memory for weights", "bops": "fewer operations"}
@@ -71,7 +71,7 @@ def _points(data: PlainMapping) -> Iterator[Point]:
 
 def _told(entry: PlainMapping, start: float, data: PlainMapping, head: str) -> list[str]:
     saved = 1 - entry["cost"] / start if start else 0.0
-    lines = [head, f"cost {entry['cost']:.5g} {data['unit']}, {saved:.1%} less"]
+    lines = [head, f"cost {amount(entry['cost'], data['unit'])}, {saved:.1%} less"]
     by_format: dict[str, list[str]] = defaultdict(list)
     for group, name in entry["names"].items():
         by_format[name].append(group)
@@ -124,8 +124,8 @@ def _measured(data: PlainMapping) -> Element:
     rows.append(
         [
             "cost",
-            f"{data['cost']['chosen']:.6g} {data['unit']}",
-            f"original {data['cost']['original']:.6g}",
+            amount(data["cost"]["chosen"], data["unit"]),
+            f"original {amount(data['cost']['original'], data['unit'])}",
             f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
         ]
     )
@@ -138,19 +138,19 @@ def _groups(data: PlainMapping) -> Element:
             named(group["group"]),
             group["format"],
             snr_text(group["snr"], 1),
-            f"{group['gain']:.4g}",
-            _others(group),
+            amount(group["gain"], data["unit"]),
+            _others(group, data["unit"]),
         ]
         for group in data["groups"]
     ]
-    unit = data["unit"]
-    return table("Groups", ["group", "format", "SNR [dB]", f"gain [{unit}]", "reasons"], rows)
+    return table("Groups", ["group", "format", "SNR [dB]", "gain", "reasons"], rows)
 
 
-def _others(group: PlainMapping) -> Element | None:
+def _others(group: PlainMapping, unit: str) -> Element | None:
     """Return why a group has no other format, and what bounds its errors, to be opened."""
     found = [
-        f"{name}, {snr_text(other['snr'], 0)} dB, gain {other['gain']:.3g}: {other['why']}"
+        f"{name}, {snr_text(other['snr'], 0)} dB, gain {amount(other['gain'], unit)}: "
+        f"{other['why']}"
         for name, other in group["others"].items()
     ]
     refused = [f"{name}: refused, {why[:300]}" for name, why in group["refused"].items()]
@@ -177,12 +177,12 @@ def _tried(data: PlainMapping) -> Element:
     rows = [
         [
             str(place),
-            f"{entry['cost']:.6g}",
+            amount(entry["cost"], data["unit"]),
             f"{float(entry['predicted']):.3g}",
             "" if entry["measured"] is None else f"{float(entry['measured']):.3g}",
             "accepted" if entry["accepted"] else entry["why"][:200],
         ]
         for place, entry in enumerate(data["tried"], 1)
     ]
-    names = ["model", f"cost [{data['unit']}]", "expected", "measured", "verdict"]
+    names = ["model", "cost", "expected", "measured", "verdict"]
     return table("Models that were tried", names, rows)

@@ -12,7 +12,7 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.report.text import snr_text
+from onnx_passes.report.text import amount, plural, snr_text
 from onnx_passes.tuning.asked import Result, Tried
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.formats import FLOAT32
@@ -143,18 +143,25 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         data: What :func:`to_json` returns.
     """
     unit, cost = data["unit"], data["cost"]
-    rows = [("group", "format", "SNR", f"gain [{unit}]", "why not the others")]
+    rows = [("group", "format", "SNR [dB]", "gain", "refused")]
+    refused: dict[str, list[str]] = {}
     for group in data["groups"]:
-        why = "; ".join(f"{n}: {text}" for n, text in group["refused"].items())
-        noise = snr_text(group["snr"], 1)
-        rows.append((group["group"], group["format"], noise, f"{group['gain']:.4g}", why[:80]))
+        noise, gain = snr_text(group["snr"], 1), amount(group["gain"], unit)
+        rows.append(
+            (group["group"], group["format"], noise, gain, ", ".join(group["refused"]))
+        )
+        for name, why in group["refused"].items():
+            refused.setdefault(f"{name}: {why}", []).append(group["group"])
     text = _table(rows)
-    text += ["", *_table([("expected share of budget", f"cost [{unit}]"), *_front(data)])]
+    for why, groups in refused.items():
+        text.append(f"refused in {plural(len(groups), 'group')}: {why}")
+    text += ["", *_table([("expected share of budget", "cost"), *_front(data)])]
     if cost["original"]:
         saved = 1 - cost["chosen"] / cost["original"]
         text += [
             "",
-            f"cost {cost['chosen']:.6g} {unit} of {cost['original']:.6g}: {saved:.1%} less; "
+            f"cost {amount(cost['chosen'], unit)} of {amount(cost['original'], unit)}: "
+            f"{saved:.1%} less; "
             f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
         ]
     else:
@@ -177,7 +184,8 @@ def lines(data: Mapping[str, Any]) -> list[str]:
 
 
 def _front(data: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    return [(f"{float(p['expected']):.4g}", f"{p['cost']:.6g}") for p in data["front"]]
+    unit = data["unit"]
+    return [(f"{float(p['expected']):.4g}", amount(p["cost"], unit)) for p in data["front"]]
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_passes.report.text import (
+    amount,
     bound,
     change,
     duration,
@@ -101,3 +102,9 @@ def test_counts_and_changes():
     assert change(100_000, 99_999) == "-0.001 %"
     assert change(0, 5) == change(5, 5) == ""
     assert number(1e-5) == "1e-5"
+
+
+def test_an_amount_has_its_unit():
+    assert amount(97_724, "B") == "97.7 kB"
+    assert amount(-294, "B") == "-294 bytes"
+    assert amount(0.01384, "s") == "0.01384 s"
