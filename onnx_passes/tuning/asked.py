@@ -206,6 +206,19 @@ class Result:
         cost = self.best.cost
         return max(0.0, (cost - self.bound) / cost) if cost else 0.0
 
+    def fitted(self) -> list[str]:
+        """Return the formats that took integers from most of the samples that judged them."""
+        task = self.task
+        if task.stream is not None or 2 * _rows(task.sketch) <= _rows(task.feeds):
+            return []
+        return sorted(n for n in set(self.best.names.values()) if task.formats[n].learns)
+
+
+def _rows(samples: Sequence[Feeds]) -> int:
+    """Return the number of rows of samples, by the first axis of their first input."""
+    firsts = [value for sample in samples for value in [*sample.values()][:1]]
+    return sum((*np.asarray(first).shape, 1)[0] for first in firsts)
+
 
 def _bytes(feeds: Sequence[Feeds]) -> int:
     return sum(v.nbytes for f in feeds for v in f.values() if isinstance(v, np.ndarray))

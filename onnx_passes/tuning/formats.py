@@ -18,6 +18,7 @@ from onnx_passes.passes.registry import lookup
 Steps: TypeAlias = tuple[tuple[str, Mapping[str, Any]], ...]
 COMPENSATING = "quantize-weights-gptq"
 SMOOTHING = "smooth-activations"
+_LEARNERS = (COMPENSATING, "quantize-weights-adaround", "correct-biases")
 FLOAT32 = "float32"
 """The format of a part that stays as it is."""
 
@@ -68,6 +69,11 @@ class Format:
     def steps(self) -> Steps:
         """All passes in order."""
         return (*self.before, (self.pass_name, self.options), *self.after)
+
+    @property
+    def learns(self) -> bool:
+        """Whether weights or biases are chosen by what layers compute on the user's data."""
+        return any(name in _LEARNERS for name, _ in self.steps)
 
     @property
     def needs_values(self) -> bool:

@@ -102,6 +102,7 @@ def to_json(result: Result) -> dict[str, Any]:
         if task.stream is None
         else {"samples": task.stream.plan.used, "plan": task.stream.plan.digest},
         "judges": dict(result.judges),
+        "fitted": result.fitted(),
         "work": result.work,
         "seconds": result.seconds,
     }
@@ -169,6 +170,11 @@ def lines(data: Mapping[str, Any]) -> list[str]:
     for name, why in data["judges"].items():
         told = f"does not build the original, so it refuses no model: {why}" if why else ""
         text.append(f"{name} {told or 'builds the model'}")
+    if data["fitted"]:
+        text.append(
+            f"{', '.join(data['fitted'])}: weights were rounded by the samples that measure "
+            "the budget; other data may lose more, so compare on some that was held back"
+        )
     if data["data"] is not None:
         text.append(f"measured on {data['data']['samples']:,} samples, read as a stream")
     for name, value in sorted(data["values"].items()):

@@ -18,6 +18,7 @@ from onnx_passes.tuning.audit import Finding
 from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.formats import convert
 from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.result import lines, to_json
 from onnx_passes.tuning.search import Search
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -387,3 +388,17 @@ def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
     result = run(task())
     assert sum(name != "float32" for name in result.best.names.values()) <= 1
     assert any("it is wrong" in tried.why for tried in result.tried)
+
+
+@pytest.mark.parametrize(
+    ("format_", "told"), [("int8-adaround", True), ("int8-weights", False)]
+)
+def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by(
+    task, format_, told
+):
+    asked = task(formats=[format_], limits={"snr": (20.0, math.inf)})
+    found = to_json(run(dataclasses.replace(asked, sketch=asked.feeds)))
+    assert found["fitted"] == ([format_] if told else [])
+    assert any("rounded by the samples" in line for line in lines(found)) == told
+    few = [{name: rows[:1] for name, rows in asked.feeds[0].items()}]
+    assert to_json(run(dataclasses.replace(asked, sketch=few)))["fitted"] == []

@@ -55,7 +55,7 @@ class MergeProjections(Transformation):
     """
 
     always_pays: ClassVar[bool] = False
-    tested_on: ClassVar[Any] = ("smoothed",)
+    tested_on: ClassVar[tuple[str, ...]] = ("smoothed",)
     needed_operators: ClassVar[Any] = frozenset({("", "MatMul")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
