@@ -57,6 +57,17 @@ def test_transformer_does_not_attend_to_padding():
     np.testing.assert_array_equal(run(model, **feeds)[0][:, :4], before)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_vision_transformer_scores_any_batch(batch):
+    model = models.vision_transformer(2, 32, 4, 64, image=16, patch=4, classes=5)
+    image = np.random.default_rng(0).standard_normal((batch, 3, 16, 16), np.float32)
+    (scores,) = run(model, image=image)
+    assert scores.shape == (batch, 5)
+    (alone,) = run(model, image=image[:1])
+    np.testing.assert_allclose(scores[:1], alone, rtol=1e-4, atol=1e-5)
+    assert 0.3 < scores.std() < 3
+
+
 def test_decoder_sees_no_future():
     model, feeds = models.llama_decoder(**SMALL_DECODER), tokens(2, 6)
     before = run(model, **feeds)[0]
