@@ -119,29 +119,34 @@ def run(model: ir.Model, feeds: dict[str, Any]) -> Any:
 class Reader:
     """Gives ONNX Runtime's quantiser its data."""
 
-    def __init__(self, feeds: dict[str, Any]) -> None:
-        self._left = [feeds]
+    def __init__(self, feeds: Sequence[Mapping[str, Any]]) -> None:
+        self._left = iter(feeds)
 
-    def get_next(self) -> dict[str, Any] | None:
+    def get_next(self) -> Mapping[str, Any] | None:
         """Return the next sample."""
-        return self._left.pop() if self._left else None
+        return next(self._left, None)
 
 
-def peers(case: Case) -> dict[str, Callable[[Path, Path], None]]:
-    """Return other quantisers, from a file to a file."""
+def peers(
+    feeds: Sequence[Mapping[str, Any]], **four_bits: Any
+) -> dict[str, Callable[[Path, Path], None]]:
+    """Return other quantisers, from a file to a file.
+
+    Args:
+        feeds: Samples for ranges.
+        **four_bits: Options of the one that has 4 bits.
+    """
     quantization = importlib.import_module("onnxruntime.quantization")
 
     def static(source: Path, goal: Path) -> None:
-        quantization.quantize_static(
-            str(source), str(goal), Reader(case.recorded), per_channel=True
-        )
+        quantization.quantize_static(str(source), str(goal), Reader(feeds), per_channel=True)
 
     def dynamic(source: Path, goal: Path) -> None:
         quantization.quantize_dynamic(str(source), str(goal), per_channel=True)
 
     def four(source: Path, goal: Path) -> None:
         module = importlib.import_module("onnxruntime.quantization.matmul_nbits_quantizer")
-        made = module.MatMulNBitsQuantizer(onnx.load(source), block_size=32, is_symmetric=True)
+        made = module.MatMulNBitsQuantizer(onnx.load(source), block_size=32, **four_bits)
         made.process()
         onnx.save(made.model.model, goal)
 
@@ -191,7 +196,7 @@ def tables() -> list[str]:
             model = ir.to_proto(case.model)
             model.ir_version = min(model.ir_version, 11)
             onnx.save(model, source)
-            for name, quantise in peers(case).items():
+            for name, quantise in peers([case.recorded], is_symmetric=True).items():
                 try:
                     with redirect_stdout(io.StringIO()):
                         quantise(source, goal)

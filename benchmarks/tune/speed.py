@@ -13,7 +13,7 @@ import logging
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,12 +27,14 @@ from onnx import helper, numpy_helper
 
 import onnx_passes
 from benchmarks.models import llama_decoder, transformer, vision_transformer
+from benchmarks.tune.quality import peers
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget import Budget, Flips
 from onnx_passes.tuning.objective import time_runs
 
 Feeds = dict[str, Any]
+_ORT = "onnxruntime"
 _RECORDED, _HELD = 16, 32
 """Samples that tools are given, and samples that losses are measured on."""
 
@@ -85,61 +87,37 @@ NETWORKS = {
         lambda rng: _ids(rng, 128, 4096),
         _ids(np.random.default_rng(0), 128, 4096),
         {"objective": "time", "formats": ["int8-dynamic", "int8-static"]},
-        ("quantize_dynamic", "quantize_static", "float16"),
+        (f"{_ORT} quantize_dynamic", f"{_ORT} quantize_static", "float16"),
     ),
     "vision": Network(
-        lambda layers: vision_transformer(layers),
+        vision_transformer,
         12,
         lambda rng: {"image": rng.standard_normal((1, 3, 224, 224), np.float32)},
         {"image": np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)},
         {"objective": "time", "formats": ["int8-dynamic", "int8-static"]},
-        ("quantize_dynamic", "quantize_static", "float16"),
+        (f"{_ORT} quantize_dynamic", f"{_ORT} quantize_static", "float16"),
     ),
     "decoder": Network(
-        lambda layers: llama_decoder(layers),
+        llama_decoder,
         8,
         lambda rng: _ids(rng, 32, 8000),
         _ids(np.random.default_rng(0), 1, 8000),
         {"objective": "size", "formats": ["int4-nbits-dynamic", "int8-nbits-dynamic"]},
-        ("quantize_dynamic", "4 bits", "float16"),
+        (f"{_ORT} quantize_dynamic", f"{_ORT} 4 bits", "float16"),
     ),
 }
 
 
-class _Reader:
-    def __init__(self, feeds: Sequence[Feeds]) -> None:
-        self._left: Iterator[Feeds] = iter(feeds)
-
-    def get_next(self) -> Feeds | None:
-        return next(self._left, None)
-
-
-def peer(name: str, source: Path, goal: Path, feeds: Sequence[Feeds]) -> None:
-    """Write what another tool makes of a model.
+def float16(source: Path, goal: Path) -> None:
+    """Write what onnxconverter-common makes of a model.
 
     Args:
-        name: The tool.
         source: The model.
         goal: Where the result goes.
-        feeds: Samples for ranges.
     """
-    if name == "float16":
-        module = importlib.import_module("onnxconverter_common.float16")
-        made = module.convert_float_to_float16(onnx.load(source), keep_io_types=True)
-        onnx.save(made, goal)
-        return
-    tools = importlib.import_module("onnxruntime.quantization")
-    if name == "quantize_dynamic":
-        tools.quantize_dynamic(str(source), str(goal), per_channel=True)
-    elif name == "quantize_static":
-        tools.quantize_static(str(source), str(goal), _Reader(feeds), per_channel=True)
-    else:
-        module = importlib.import_module("onnxruntime.quantization.matmul_nbits_quantizer")
-        four = module.MatMulNBitsQuantizer(
-            onnx.load(source), block_size=32, is_symmetric=False, accuracy_level=4
-        )
-        four.process()
-        onnx.save(four.model.model, goal)
+    module = importlib.import_module("onnxconverter_common.float16")
+    made = module.convert_float_to_float16(onnx.load(source), keep_io_types=True)
+    onnx.save(made, goal)
 
 
 def losses(
@@ -199,11 +177,12 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.onnx")
         onnx.save(model, source)
+        tools = peers(feeds, is_symmetric=False, accuracy_level=4) | {"float16": float16}
         for name in asked.peers:
             goal = Path(folder, f"{name}.onnx")
             with suppress(ImportError):
                 try:
-                    peer(name, source, goal, feeds)
+                    tools[name](source, goal)
                     rows[name] = ir.load(goal)
                 except (ValueError, RuntimeError, TypeError) as error:
                     click.echo(f"{name}: {type(error).__name__}: {str(error)[:160]}")

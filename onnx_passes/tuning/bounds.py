@@ -151,13 +151,12 @@ def _summed(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
 
 def _data_error(layer: ir.Node, low: Array, high: Array) -> Array | None:
     """Return how far a computed operand within ranges is off; 0 if it is not rounded."""
+    wide = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
     if layer.op_type == MatMulInteger.op_type:
         # The scale is that of the values at hand, and the zero point is rounded.
-        wide = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
         return np.asarray(wide / 255)
     if layer.op_type == PACKED and multiplies_integers(layer):
         # Rounded by blocks, from -127 to 127 or between the ends, by kernels of their own.
-        wide = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
         most = 2 * max(float(high.max()), -float(low.min()))
         return np.asarray(max(wide, most) / 254 * (1 + 2.0**-10))
     source = layer.inputs[0].producer() if layer.inputs[0] is not None else None
