@@ -21,8 +21,9 @@ from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
-from onnx_passes.pipeline.manager import PassManager, Stopped
+from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.resume import Resume
+from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
 from onnx_passes.report.model import RunReport
