@@ -7,8 +7,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.errors import UsageError
 from onnx_passes.ops.domains import z3_module
 from onnx_passes.verify.rules import claims, prove_rule, solver
-from onnx_passes.verify.rules.fuzz_child import Job
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+from onnx_passes.verify.rules.job import Job
 from onnx_passes.verify.rules.proof import Outcome
 
 
