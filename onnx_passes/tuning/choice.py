@@ -207,7 +207,8 @@ class Table:
         best: Choice | None = None
         bound, least = below, limit
         if self._ratio is None:
-            self._ratio = most_made_up(self)
+            sizes = [len(row) for row in self.rows]
+            self._ratio = most_made_up(sizes, lambda c: self.predict_alone(c).total)
         hopeless = self._ratio * limit / self.factor
         costs, losses, picks = self.every()
         for place in np.flatnonzero((costs < below) & ~(losses > hopeless)):
