@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.budget import Budget
-from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.budget import LossBudget
+from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.score import Score
 from onnx_passes.tuning.sums import by_cost, most_made_up
 
@@ -26,9 +26,9 @@ def table(metric, groups=9, size=500):
         ]
         for i in range(groups)
     ]
-    budget = Budget({metric: (10.0, np.inf) if metric == "snr" else (0.0, 1.0)})
+    budget = LossBudget({metric: (10.0, np.inf) if metric == "snr" else (0.0, 1.0)})
     budget.begin(outputs)
-    return Table(rows, outputs, budget)
+    return ChoiceTable(rows, outputs, budget)
 
 
 def ratio(asked):
