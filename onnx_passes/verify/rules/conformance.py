@@ -23,7 +23,7 @@ from onnx_passes.ops.use import Use
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.draws import Draws
 from onnx_passes.verify.rules.operands import Chooser
-from onnx_passes.verify.rules.running import Failure, run_once
+from onnx_passes.verify.rules.running import EngineFailure, run_once
 from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
 
 Array = npt.NDArray[Any]
@@ -248,7 +248,7 @@ def _run(calls: Sequence[RandomCall]) -> list[Sequence[Array] | None] | None:
     graph.inputs.clear()
     graph.outputs.clear()
     graph.initializers.clear()
-    if isinstance(results, Failure):
+    if isinstance(results, EngineFailure):
         return None
     left = iter(results)
     return [[next(left) for _ in call.node.outputs] for call in calls]
