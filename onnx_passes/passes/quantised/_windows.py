@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies.pooling import dropped_bits
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes.streamline._products import Range, size_of
 
@@ -17,12 +17,12 @@ _EXACT = 2.0**22
 """Up to here a sum is the integer next to its mean times the number of elements."""
 
 
-def plain_call(node: ir.Node) -> Call | None:
+def plain_call(node: ir.Node) -> BodyCall | None:
     """Read a node's attributes; None if one of them is a parameter of a function."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return None
     attributes = {a.name: a.value for a in node.attributes.values()}
-    return Call(node.domain, node.op_type, 1, attributes, 0)
+    return BodyCall(node.domain, node.op_type, 1, attributes, 0)
 
 
 def square_window(mean: ir.Node) -> tuple[int, int] | None:

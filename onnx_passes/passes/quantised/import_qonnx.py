@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.ops.bodies.rounding import is_rounding_mode
 from onnx_passes.ops.bodies.thresholds import channel_axis
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
 from onnx_passes.passes._support.tensors import constant_of
@@ -87,7 +87,7 @@ def _table(v: Values) -> Array | None:
     rank = None if x.shape is None else len(x.shape)
     if rank is None or len(layout) not in (0, rank):
         return None
-    call = Call(node.domain, node.op_type, 2, {"data_layout": layout}, 0)
+    call = BodyCall(node.domain, node.op_type, 2, {"data_layout": layout}, 0)
     axis = channel_axis(call, rank)
     if axis is None or axis >= rank:
         return None
