@@ -33,6 +33,7 @@ STEPS = (
 
 FORMS: dict[str, Step] = {
     "pair": planted(movable.pair, sealed=True),
+    "pruned": planted(movable.pruned, sealed=True),
     "smoothed": planted(movable.smoothed, sealed=True),
     "transposed": planted(movable.transposed, sealed=False),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,25 @@ from onnx_passes.verify.models.values import BOOL, KnownValue
 _ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Floor", "LeakyRelu", "Not")
 _PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal", "Where")
 
+Weights = Callable[[Plant, Sequence[int], int], KnownValue]
+"""Draws weights of a shape, for the channels along an axis."""
+
 
 def pair(p: Plant) -> KnownValue:
     """Two layers; channels of the first one have weights of very different size."""
+    return _pair(p, _uneven, _even)
+
+
+def pruned(p: Plant) -> KnownValue:
+    """Two layers; the first writes channels of zeros, or the second multiplies some by 0."""
+    return _pair(p, *p.choose((_sparse, _even), (_even, _sparse), (_sparse, _sparse)))
+
+
+def _pair(p: Plant, first: Weights, second: Weights) -> KnownValue:
     if p.chance():
-        return _pair_of_rows(p)
+        return _pair_of_rows(p, first, second)
     x = p.x(FLOAT, (p.batch(), 2, 6, 6))
-    y = p.op("Conv", x, _uneven(p, (4, 2, 3, 3), 0), *_bias(p, 4), pads=[1, 1, 1, 1])
+    y = p.op("Conv", x, first(p, (4, 2, 3, 3), 0), *_bias(p, 4), pads=[1, 1, 1, 1])
     y = _activation(p, y)
     style = p.choose("", "MaxPool", "AveragePool", "Flatten", "GlobalAveragePool")
     if style.endswith("Pool") and not style.startswith("Global"):
@@ -28,29 +40,29 @@ def pair(p: Plant) -> KnownValue:
     elif style:
         y = p.op(style, y)
     if style == "Flatten":
-        return _layer_of_rows(p, y, 4 * 36)
+        return _layer_of_rows(p, y, 4 * 36, second)
     group = p.other(1, 2)
-    return p.op("Conv", y, p.weights(2, 4 // group, 1, 1), *_bias(p, 2), group=group)
+    return p.op("Conv", y, second(p, (2, 4 // group, 1, 1), 1), *_bias(p, 2), group=group)
 
 
-def _pair_of_rows(p: Plant) -> KnownValue:
+def _pair_of_rows(p: Plant, first: Weights, second: Weights) -> KnownValue:
     x = p.x(FLOAT, (p.batch(), 5))
     if p.chance():
         flip = p.chance()
-        w = _uneven(p, (4, 5) if flip else (5, 4), 0 if flip else 1)
+        w = first(p, (4, 5) if flip else (5, 4), 0 if flip else 1)
         y = p.op("Gemm", x, w, *_bias(p, 4), transB=int(flip))
     else:
-        y = p.op("MatMul", x, _uneven(p, (5, 4), 1))
+        y = p.op("MatMul", x, first(p, (5, 4), 1))
         if p.chance():
             y = p.op("Add", y, p.weights(*p.other((4,), (1,), ())))
-    return _layer_of_rows(p, _activation(p, y), 4)
+    return _layer_of_rows(p, _activation(p, y), 4, second)
 
 
-def _layer_of_rows(p: Plant, x: KnownValue, depth: int) -> KnownValue:
+def _layer_of_rows(p: Plant, x: KnownValue, depth: int, weights: Weights) -> KnownValue:
     if x.rank != 2 or p.chance():
-        return p.op("MatMul", x, p.weights(depth, 3))
+        return p.op("MatMul", x, weights(p, (depth, 3), 0))
     flip = p.chance()
-    w = p.weights(*((3, depth) if flip else (depth, 3)))
+    w = weights(p, (3, depth) if flip else (depth, 3), 1 if flip else 0)
     return p.op("Gemm", x, w, *_bias(p, 3), transB=int(flip))
 
 
@@ -61,6 +73,18 @@ def _activation(p: Plant, x: KnownValue) -> KnownValue:
 
 def _bias(p: Plant, count: int) -> list[KnownValue]:
     return [p.weights(count)] if p.chance() else []
+
+
+def _even(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+    """Return weights that are drawn alike for all channels."""
+    return p.weights(*shape)
+
+
+def _sparse(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+    """Return weights that are 0 for some channels along an axis."""
+    array = p.rng.standard_normal(shape).astype(np.float32)
+    np.moveaxis(array, axis, 0)[p.rng.random(shape[axis]) < 0.4] = 0
+    return p.constant(array)
 
 
 def _uneven(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
