@@ -20,7 +20,7 @@ from onnx_passes.verify.informative import dependent_on_data
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import Obligation, find_obligations, split_parts
-from onnx_passes.verify.obligations import Part as Piece
+from onnx_passes.verify.obligations import ObligationPart as Piece
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import Region, boundary_of, changed_region
 

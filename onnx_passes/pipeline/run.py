@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class PipelineRun:
     """What a run left.
 
     Attributes:
@@ -76,7 +76,7 @@ def run_pipeline(
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
-) -> Run:
+) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
     Args:
@@ -131,7 +131,7 @@ def _run(
     watchers: Sequence[Instrument],
     reference: ReferenceData | None,
     resume: Resume | None,
-) -> Run:
+) -> PipelineRun:
     original = Snapshot(model)
     report.before = summarize(original)
     gate = None
@@ -207,7 +207,7 @@ def _run(
         error = VerificationError("a check failed, and the policy is to go on")
     if error is not None and resume is not None:
         resume.save()
-    return Run(manager.model, report, error, usable)
+    return PipelineRun(manager.model, report, error, usable)
 
 
 def _paying(
@@ -347,7 +347,7 @@ def _say(checks: Sequence[Check]) -> str:
     )
 
 
-def _exit_code(run: Run, *, strict: bool) -> int:
+def _exit_code(run: PipelineRun, *, strict: bool) -> int:
     if run.error is not None:
         return run.error.exit_code
     report = run.report
