@@ -90,7 +90,7 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``Run.error``.
+        The result. A failed check or pass does not raise: see ``PipelineRun.error``.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.

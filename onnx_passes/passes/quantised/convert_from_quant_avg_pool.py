@@ -11,7 +11,7 @@ from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.ops.bodies.pooling import dropped_bits
 from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import constant
@@ -33,7 +33,7 @@ class ConvertFromQuantAvgPool(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -61,6 +61,6 @@ def _truncated(op: Op, v: Values, pool: BodyCall) -> Value:
 
 
 _RULES = [
-    Rule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _truncated)
+    TermRule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _truncated)
     for domain in QONNX_ALIASES
 ]
