@@ -14,7 +14,7 @@ from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.attempt import Attempt, Attempts
-from onnx_passes.pipeline.culprit import Search, find_culprits, pairs_around
+from onnx_passes.pipeline.culprit import CulpritSearch, find_culprits, pairs_around
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce import leave_reproducer
@@ -79,18 +79,18 @@ class FailedCheck:
     def _judged(self, checks: Sequence[Check]) -> Judgement | None:
         return Judgement.of(self.gate, checks, self.pass_.contracts(), self.step.tolerance)
 
-    def explain(self, change: Change) -> Search:
+    def explain(self, change: Change) -> CulpritSearch:
         """Name the wrong rewrites where there are any, and leave a reproducer."""
         if self.judgement.check.kind == ENGINE:
             self._leave_whole()
-            return Search()
+            return CulpritSearch()
         overall = self.judgement.check.kind in ("drift", "metric")
         failed = self._attempts.known(self.after, self.applied, change, self.checked)
         search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
         if overall and search.rest is None:
             # Held against the original: no rewrite of this pass need be at fault.
             self._trace()
-            return Search()
+            return CulpritSearch()
         report = self.report
         report.culprits = [c.application.number for c in search.culprits]
         report.notes += search.notes
@@ -155,7 +155,7 @@ class FailedCheck:
         found = [b.number for b in traced.blame if b.number is not None]
         self.report.culprits = [number for number in found if number in numbers]
 
-    def undo(self, search: Search) -> Attempt | None:
+    def undo(self, search: CulpritSearch) -> Attempt | None:
         """Leave out the wrong rewrites, where they are known and the policy says so."""
         policy = self.step.on_failure or self.state.config.on_failure
         rest = search.rest
@@ -173,7 +173,7 @@ class FailedCheck:
         rewrites.skip |= {culprit.application.key for culprit in search.culprits}
         return rest
 
-    def tell(self, rest: Attempt, search: Search, message: str) -> None:
+    def tell(self, rest: Attempt, search: CulpritSearch, message: str) -> None:
         """Report the pass as what is left of it.
 
         Args:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class PipelineRun:
     """What a run left.
 
     Attributes:
@@ -77,7 +77,7 @@ def run_pipeline(
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
-) -> Run:
+) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
     Args:
@@ -91,7 +91,7 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``Run.error``.
+        The result. A failed check or pass does not raise: see ``PipelineRun.error``.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.
@@ -132,7 +132,7 @@ def _run(
     watchers: Sequence[Instrument],
     reference: ReferenceData | None,
     resume: Resume | None,
-) -> Run:
+) -> PipelineRun:
     original = Snapshot(model)
     report.before = summarize(original)
     gate = None
@@ -208,7 +208,7 @@ def _run(
         error = VerificationError("a check failed, and the policy is to go on")
     if error is not None and resume is not None:
         resume.save()
-    return Run(manager.model, report, error, usable)
+    return PipelineRun(manager.model, report, error, usable)
 
 
 def _paying(
@@ -348,7 +348,7 @@ def _say(checks: Sequence[Check]) -> str:
     )
 
 
-def _exit_code(run: Run, *, strict: bool) -> int:
+def _exit_code(run: PipelineRun, *, strict: bool) -> int:
     if run.error is not None:
         return run.error.exit_code
     report = run.report
