@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.imports import search_path
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
@@ -220,6 +219,7 @@ def _paying(
     """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
     if config.objective is None:
         return None
+    from onnx_passes.configs.engines import resolve_engines
     from onnx_passes.pipeline.checking import make_baseline
     from onnx_passes.pipeline.objective import Meter, fast_form
     from onnx_passes.pipeline.paying import Paying
