@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Metric
 from onnx_passes.errors import EngineError
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.context_noise import ContextNoise, settled
