@@ -17,7 +17,7 @@ class IdlePass(Transformation, RewriteRuleSetPass):
         operators: The operators, of the main domain.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     operators: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod

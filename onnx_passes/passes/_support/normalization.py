@@ -34,7 +34,7 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         centred: Whether the mean is subtracted, and a bias may be added.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     operator: ClassVar[str] = ""
     since: ClassVar[int] = 0

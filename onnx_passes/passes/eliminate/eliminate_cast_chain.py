@@ -1,6 +1,6 @@
 """Remove a Cast to a type that holds every value, where another Cast follows."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -38,7 +38,7 @@ class EliminateCastChain(Transformation, RewriteRulePass):
     strings, complex numbers, and types of under 8 bits.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Cast(op.Cast(x, _outputs=["between"]), _outputs=["y"])

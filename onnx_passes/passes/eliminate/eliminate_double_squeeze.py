@@ -1,6 +1,6 @@
 """Merge two Squeeze, or two Unsqueeze, in a row."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -27,7 +27,7 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self) -> list[Any]:

@@ -1,6 +1,6 @@
 """Merge two Transpose in a row, or remove both."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import dims_of
@@ -21,7 +21,7 @@ class EliminateDoubleTranspose(Transformation, RewriteRulePass):
     Leaves alone: a Transpose without a permutation of a tensor of unknown rank.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Transpose(op.Transpose(x, _outputs=["inner"]), _outputs=["outer"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -26,7 +26,7 @@ class EliminateNestedConcat(Transformation, RewriteRulePass):
     an inner Concat that something else reads, since its parts would be copied twice.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Concat(x, _allow_other_inputs=True, _outputs=["y"])

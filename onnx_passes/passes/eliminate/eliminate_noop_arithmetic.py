@@ -1,6 +1,6 @@
 """Remove arithmetic with a neutral constant."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from onnxscript.rewriter import MatchResult
@@ -43,7 +43,7 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     whose shape makes the result bigger than the operand.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         return [_Pattern(name, index) for name, index, _ in NEUTRAL]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -31,7 +31,7 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
     indices of depth 0, which mean the whole tensor each.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         return [_Call(name) for _ in range(2) for name in SCATTERS]

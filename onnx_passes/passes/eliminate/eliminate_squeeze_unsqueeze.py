@@ -1,6 +1,6 @@
 """Remove a Squeeze and an Unsqueeze that undo each other."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.axes import counted, rank_of
@@ -24,7 +24,7 @@ class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
     the same axes in other numbers (1 and -1) where the rank is not known.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         def closes(op: Op, x: Var, a: Var, b: Var) -> Var:

@@ -1,6 +1,6 @@
 """Remove a Transpose that moves no element, behind a Reshape."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -29,7 +29,7 @@ class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
     one unknown dimension, or with an empty one; a tensor between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self, op: Op, x: Var) -> Var:

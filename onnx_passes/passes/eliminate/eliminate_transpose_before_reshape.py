@@ -1,6 +1,6 @@
 """Remove a Transpose that moves no element, before a Reshape."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
@@ -25,7 +25,7 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     computed, or that copies a dimension (0) of an axis that changes places.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var, target: Var) -> Var:
         return op.Reshape(op.Transpose(x, _outputs=["t"]), target, _outputs=["y"])

@@ -1,6 +1,6 @@
 """Replace two operators that only change a shape by one Reshape."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -36,7 +36,7 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
     eliminate-double-reshape takes.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self) -> list[Any]:

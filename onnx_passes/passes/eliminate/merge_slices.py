@@ -1,7 +1,7 @@
 """Merge two Slice in a row."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -30,7 +30,7 @@ class MergeSlices(Transformation, RewriteRulePass):
     reads with which it cannot be merged, for it would stay.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         t = op.Slice(x, _allow_other_inputs=True, _outputs=["t"])

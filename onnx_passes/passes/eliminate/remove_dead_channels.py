@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -70,7 +70,7 @@ class RemoveDeadChannels(Transformation):
     between the layers than those that work element by element on one operand.
     """
 
-    needed_operators: ClassVar[Any] = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
+    needed_operators = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
     finite_only = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

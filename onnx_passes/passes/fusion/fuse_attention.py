@@ -1,6 +1,6 @@
 """Replace the formula of Attention by the operator."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -50,9 +50,9 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     keep more or fewer digits of the scores. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    always_pays = False
     exclusive = True
     finite_only = True
 

@@ -1,6 +1,6 @@
 """Convert the operands of an Attention to heads side by side, in tensors of rank 3."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -38,9 +38,9 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    always_pays = False
     exclusive = True
     finite_only = True
 

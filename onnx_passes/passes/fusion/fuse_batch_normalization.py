@@ -1,6 +1,6 @@
 """Fold a BatchNormalization into the weights of the layer before it."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -31,7 +31,7 @@ class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
     a bias that is not a row; results that are not finite.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         return [_Normalised(name) for name in LAYERS]

@@ -1,6 +1,6 @@
 """Fold arithmetic with constants into the weights of a linear layer."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -41,7 +41,7 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     that pads; Div by the layer's output; weights that overflow or lose digits by it.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         return list(_RULES)

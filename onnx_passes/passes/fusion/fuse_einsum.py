@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
@@ -34,7 +34,7 @@ class FuseEinsum(Transformation, RewriteRuleSetPass):
     that are not known to be equal, as Einsum broadcasts those of size 1.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         return [_moved, _product]

@@ -1,7 +1,7 @@
 """Replace the formula of Gelu by the operator."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -41,7 +41,7 @@ class FuseGelu(Transformation, RewriteRuleSetPass):
     constants that callers may override, or that widen ``x``.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self) -> list[Any]:

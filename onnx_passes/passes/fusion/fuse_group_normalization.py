@@ -1,6 +1,6 @@
 """Replace what exporters write for GroupNormalization by the operator."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -37,7 +37,7 @@ class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
     values that are read elsewhere. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self) -> list[Any]:

@@ -1,6 +1,6 @@
 """Replace a line and a Clip by one HardSigmoid."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
     that are not known; values between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 

@@ -1,6 +1,6 @@
 """Replace the formula of HardSwish by the operator."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import about, holds, operand, single_or_half
@@ -26,7 +26,7 @@ class FuseHardSwish(Transformation, RewriteRuleSetPass):
     engines have no HardSwish, or that are not known; values between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 

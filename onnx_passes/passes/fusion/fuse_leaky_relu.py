@@ -1,6 +1,6 @@
 """Replace a product and a maximum by one LeakyRelu."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import attribute_of, single_or_half
@@ -26,7 +26,7 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
     engines have no LeakyRelu, or that are not known; a product that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 

@@ -1,6 +1,6 @@
 """Fuse a MatMul and the sum behind it into one Gemm."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import FLOATS, opset_at
@@ -26,8 +26,8 @@ class FuseMatmulAdd(Transformation, RewriteRulePass):
     Gemm; a product that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    always_pays = False
     exclusive = True
     commute = True
 

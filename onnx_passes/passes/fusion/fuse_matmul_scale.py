@@ -1,6 +1,6 @@
 """Fold a factor into the constant weights of a MatMul."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -30,8 +30,8 @@ class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     weights that overflow or lose digits by it; a product that something else reads.
     """
 
-    exclusive: ClassVar[bool] = True
-    commute: ClassVar[bool] = True
+    exclusive = True
+    commute = True
 
     def pattern(self) -> list[Any]:
         return [kind(name) for kind in (_Product, _Sum) for name in ("Mul", "Div")]

@@ -1,7 +1,7 @@
 """Replace two operators that bound a tensor by one."""
 
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -43,8 +43,8 @@ class FuseMinMax(Transformation, RewriteRuleSetPass):
     Relu, which `merge-clips` merges.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def pattern(self) -> list[Any]:
         return [*_CHAINS]

@@ -1,6 +1,6 @@
 """Fuse a Pad into the convolution or the pooling behind it."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -35,7 +35,7 @@ class FusePad(Transformation, RewriteRuleSetPass):
     Pad that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self) -> list[Any]:

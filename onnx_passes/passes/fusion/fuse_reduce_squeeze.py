@@ -1,6 +1,6 @@
 """Fuse a reduction and the Squeeze or Unsqueeze of its axes."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -33,7 +33,7 @@ class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
     tensor whose rank is not known; a reduction that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self) -> list[Any]:

@@ -1,6 +1,6 @@
 """Replace a Gemm between two Reshapes by a MatMul of the whole tensor."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -34,8 +34,8 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
     tensors; opsets before 7. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    always_pays = False
 
     def pattern(self) -> list[Any]:
         return [_Between(name) for name in SHAPERS]

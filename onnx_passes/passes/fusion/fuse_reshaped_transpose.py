@@ -1,6 +1,6 @@
 """Replace a Transpose of rank 3 between two Reshapes by one of rank 4."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import Dim, dims_of
@@ -25,7 +25,7 @@ class FuseReshapedTranspose(Transformation, RewriteRulePass):
     read elsewhere. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self, op: Op, x: Var, merged: Var, parted: Var) -> Var:

@@ -1,6 +1,6 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -38,9 +38,9 @@ class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
     pairs of neighbours. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("eliminate-common-subexpressions", "shape-inference")
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("eliminate-common-subexpressions", "shape-inference")
+    always_pays = False
     exclusive = True
 
     def pattern(self) -> list[Any]:

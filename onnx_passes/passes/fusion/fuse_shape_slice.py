@@ -1,6 +1,6 @@
 """Fuse a Shape and what picks some of its dimensions."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -37,7 +37,7 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
     parts counted from the end.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
         def one(op: Op, x: Var, i: Var) -> Var:

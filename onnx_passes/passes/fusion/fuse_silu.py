@@ -1,6 +1,6 @@
 """Replace a Sigmoid and its product by one Swish."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
@@ -31,7 +31,7 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
         custom: Make Silu and Swish of the domain ``onnx_passes.ops`` instead, at any opset.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 

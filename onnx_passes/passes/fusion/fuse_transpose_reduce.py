@@ -1,6 +1,6 @@
 """Fuse a Transpose into the reduction that reads it."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -32,7 +32,7 @@ class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
     another order; a Transpose without a permutation, or that something else reads.
     """
 
-    exclusive: ClassVar[bool] = True
+    exclusive = True
 
     def pattern(self) -> list[Any]:
         return [_Turned(name) for name in REDUCTIONS]

@@ -1,6 +1,6 @@
 """Merge two products with constants into one, and two sums."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -33,8 +33,8 @@ class MergeConstantArithmetic(Transformation, RewriteRuleSetPass):
     are bigger together; a value between that something else reads.
     """
 
-    exclusive: ClassVar[bool] = True
-    commute: ClassVar[bool] = True
+    exclusive = True
+    commute = True
 
     def pattern(self) -> list[Any]:
         return [_Pair(*pair) for pair in _PAIRS]

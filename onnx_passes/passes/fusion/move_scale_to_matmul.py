@@ -1,6 +1,6 @@
 """Move a factor before what only moves elements, to the MatMul that can take it over."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import PRECISE
@@ -40,7 +40,7 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     other readers; inner values that are read elsewhere.
     """
 
-    always_pays: ClassVar[bool] = False
+    always_pays = False
 
     exclusive = True
     commute = True

@@ -1,6 +1,6 @@
 """Replace Add by Sum, which ONNX Runtime does not join with a normalization."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -36,8 +36,8 @@ class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
     opsets before 8, whose Sum does not broadcast.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    always_pays = False
 
     def pattern(self) -> list[Any]:
         return [_Sum(reader) for reader in READERS]

@@ -107,7 +107,7 @@ class LoweringPass(Transformation, RewriteRulePass):
         dtypes: The types of the first input that can be lowered.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     since: ClassVar[int] = 7
     dtypes: ClassVar[frozenset[ir.DataType]] = FLOATS
 

@@ -26,8 +26,8 @@ _WHERE = ("nodes", "operators", "after", "before")
 class ConvertsToHalf(OnSomeNodes):
     """A pass that moves float32 nodes to a type of 16 bits."""
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
+    needs = ("shape-inference",)
+    interface_changes = frozenset({"types"})
     half: ClassVar[ir.DataType]
 
     io: Literal["keep", "convert"] = "keep"

@@ -6,7 +6,7 @@ The laws of the library itself are data: ``onnx_passes.passes.streamline._laws``
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from onnx_passes.passes.util import get_const_or_none
 class _Commutative(Transformation, RewriteRulePass):
     """Operands may stand in any order."""
 
-    commute: ClassVar[bool] = True
+    commute = True
 
 
 class _DistributiveLhs(Transformation, RewriteRulePass):
@@ -57,7 +57,7 @@ class _DistributiveRhs(Transformation, RewriteRulePass):
 class _Distributive(_DistributiveLhs):
     """The same where operands may stand in any order."""
 
-    commute: ClassVar[bool] = True
+    commute = True
 
 
 class _Associative(Transformation, RewriteRulePass):
