@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
-from onnxscript.rewriter import MatchResult, RewriteRule
+from onnxscript.rewriter import MatchContext, MatchResult, RewriteRule
 
 from onnx_passes.passes.kinds import Pass
 
@@ -126,7 +126,7 @@ class RewriteRulePass(_Rewriting):
     def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Any:
         """Build the subgraph to put in its place."""
 
-    def check(self, context: Any, *args: Any, **kwargs: Any) -> MatchResult | bool:
+    def check(self, context: MatchContext, *args: Any, **kwargs: Any) -> MatchResult | bool:
         """Accept a match, or fail with the reason."""
         return MatchResult()
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import onnx_ir as ir
 
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Var
+from onnx_passes.passes.base import MatchContext, Op, RewriteRuleSetPass, Transformation, Var
 
 
 class IdlePass(Transformation, RewriteRuleSetPass):
@@ -36,7 +36,7 @@ class IdlePass(Transformation, RewriteRuleSetPass):
         return [_first for _ in self.operators]
 
     def check(self) -> list[Any]:
-        def idle(context: Any, x: ir.Value, **_: Any) -> bool:
+        def idle(context: MatchContext, x: ir.Value, **_: object) -> bool:
             others = context.root.outputs[1:]
             read = any(value.uses() or value.is_graph_output() for value in others)
             return not read and self.is_idle(context.root, x)
@@ -54,5 +54,5 @@ class _Call:
         return getattr(op, self.operator)(x, _allow_other_inputs=True)
 
 
-def _first(op: Op, x: ir.Value, **_: Any) -> ir.Value:
+def _first(op: Op, x: ir.Value, **_: object) -> ir.Value:
     return x

@@ -17,7 +17,14 @@ from onnx_passes.passes._support.forms import (
 )
 from onnx_passes.passes._support.shapes import dims_of, ints_of, sizes_of, widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 NUMBERS = (1.0, 2.0, 0.5, -0.5)
 
@@ -74,7 +81,12 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         return op.Sub(x, op.ReduceMean(x, _allow_other_inputs=True, _outputs=["mean"]))
 
     def _is_normalized(
-        self, context: Any, x: Value, epsilon: Value, mean: Any = None, **values: Value
+        self,
+        context: MatchContext,
+        x: Value,
+        epsilon: Value,
+        mean: Any = None,
+        **values: Value,
     ) -> bool:
         means = [_node(v) for v in (values["variance"], mean) if v is not None]
         axes = {_first_axis(node, x) for node in means}
@@ -99,7 +111,9 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         ones = op.Constant(value=ir.tensor(np.ones(sizes, x.dtype.numpy())))
         return _call(op, self.operator, x, ones, **attributes)
 
-    def _may_follow(self, context: Any, x: Value, s: Value, w: Value, n: Value) -> bool:
+    def _may_follow(
+        self, context: MatchContext, x: Value, s: Value, w: Value, n: Value
+    ) -> bool:
         node = _node(n)
         sizes = sizes_of_last(x, node.attributes.get_int("axis", -1))
         if sizes is None or len(node.outputs) > 1 or widens(x, w) or w is n:
@@ -123,7 +137,7 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         wide = op.Cast(x, to=ir.DataType.FLOAT)
         return op.Cast(getattr(op, self.operator)(wide, s, _outputs=["n"]))
 
-    def _is_cast(self, context: Any, x: Value, s: Value, n: Value) -> bool:
+    def _is_cast(self, context: MatchContext, x: Value, s: Value, n: Value) -> bool:
         node = _node(n)
         return (
             x.dtype is ir.DataType.FLOAT16

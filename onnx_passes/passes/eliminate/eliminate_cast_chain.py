@@ -1,7 +1,5 @@
 """Remove a Cast to a type that holds every value, where another Cast follows."""
 
-from typing import Any
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -43,7 +41,7 @@ class EliminateCastChain(Transformation, RewriteRulePass):
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Cast(op.Cast(x, _outputs=["between"]), _outputs=["y"])
 
-    def check(self, context: Any, x: Value, between: Value, y: Value) -> bool:
+    def check(self, context: object, x: Value, between: Value, y: Value) -> bool:
         to = _target(y)
         return x.dtype is not None and holds(_target(between), x.dtype) and to in _NUMBERS
 

@@ -34,10 +34,10 @@ class EliminateConstantWhere(Transformation, RewriteRuleSetPass):
         return [lambda op, x, **_: x, lambda op, y, **_: y]
 
     def check(self) -> list[Any]:
-        def first(context: Any, c: Value, x: Value, y: Value) -> bool:
+        def first(context: object, c: Value, x: Value, y: Value) -> bool:
             return (x is y or _always(c, True)) and not widens(x, c) and not widens(x, y)
 
-        def second(context: Any, c: Value, x: Value, y: Value) -> bool:
+        def second(context: object, c: Value, x: Value, y: Value) -> bool:
             return _always(c, False) and not widens(y, c) and not widens(y, x)
 
         return [first, second]

@@ -46,7 +46,7 @@ class _Twice:
         return op.Reshape(between, target, _outputs=["y"])
 
 
-def _describes_all(context: Any, x: Value, target: Value, y: Value) -> bool:
+def _describes_all(context: object, x: Value, target: Value, y: Value) -> bool:
     sizes = ints_of(target)
     return sizes is not None and (0 not in sizes or bool(_allowzero(y)))
 

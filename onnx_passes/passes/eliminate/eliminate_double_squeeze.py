@@ -7,7 +7,14 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import dims_of, ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.equality
@@ -34,7 +41,9 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
         return [_Twice(name) for name in ("Unsqueeze", "Squeeze")]
 
     def check(self) -> list[Any]:
-        def mergeable(context: Any, x: Value, a: Value, b: Value, **_: Any) -> bool:
+        def mergeable(
+            context: MatchContext, x: Value, a: Value, b: Value, **_: object
+        ) -> bool:
             return _merged(context.root.op_type, x, a, b) is not None
 
         return [mergeable, mergeable]

@@ -69,7 +69,7 @@ class _Check:
     def __init__(self, element: Element) -> None:
         self.element = element
 
-    def __call__(self, context: Any, x: Value, c: Value) -> MatchResult:
+    def __call__(self, context: object, x: Value, c: Value) -> MatchResult:
         tensor, element, result = constant_of(c), self.element, MatchResult()
         if tensor is None or not tensor.size:
             return result.fail("the operand is not a constant", c)

@@ -10,7 +10,14 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import dims_of, sizes_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
 
@@ -51,7 +58,7 @@ class _Call:
         return getattr(op, self.operator)(x, i, u)
 
 
-def _is_idle(context: Any, x: Value, i: Value, u: Value) -> bool:
+def _is_idle(context: MatchContext, x: Value, i: Value, u: Value) -> bool:
     indices = constant_of(i)
     if indices is None or indices.size != 0 or dims_of(x) is None:
         return False
@@ -60,7 +67,7 @@ def _is_idle(context: Any, x: Value, i: Value, u: Value) -> bool:
     return 0 in (places[:-1] if context.root.op_type == "ScatterND" else places)
 
 
-def _overwrites(context: Any, x: Value, i: Value, u: Value) -> bool:
+def _overwrites(context: MatchContext, x: Value, i: Value, u: Value) -> bool:
     node: ir.Node = context.root
     indices, sizes = constant_of(i), sizes_of(x)
     if indices is None or sizes is None or not sizes or sizes_of(u) != sizes:

@@ -36,10 +36,10 @@ class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
         return [closes, opens]
 
     def check(self) -> list[Any]:
-        def closes(context: Any, x: Value, a: Value, b: Value) -> bool:
+        def closes(context: object, x: Value, a: Value, b: Value) -> bool:
             return _same(a, b, rank_of(x))
 
-        def opens(context: Any, x: Value, a: Value, b: Value) -> bool:
+        def opens(context: object, x: Value, a: Value, b: Value) -> bool:
             rank, taken = rank_of(x), ints_of(a)
             return _same(a, b, None if rank is None or taken is None else rank + len(taken))
 

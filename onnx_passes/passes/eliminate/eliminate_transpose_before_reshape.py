@@ -1,7 +1,5 @@
 """Remove a Transpose that moves no element, before a Reshape."""
 
-from typing import Any
-
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of, ints_of
@@ -30,7 +28,7 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     def pattern(self, op: Op, x: Var, target: Var) -> Var:
         return op.Reshape(op.Transpose(x, _outputs=["t"]), target, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, target: Value, t: Value, y: Value) -> bool:
+    def check(self, context: object, x: Value, target: Value, t: Value, y: Value) -> bool:
         dims, sizes = dims_of(x), ints_of(target)
         if dims is None or sizes is None:
             return False

@@ -7,7 +7,14 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 PAIRS = tuple(
@@ -43,7 +50,7 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
         return [_Twice(*pair) for pair in PAIRS]
 
     def check(self) -> list[Any]:
-        def expressible(context: Any, x: Value, y: Value) -> bool:
+        def expressible(context: MatchContext, x: Value, y: Value) -> bool:
             if _stands_alone(context.root) or _has_no_axes(context.root):
                 return False
             return _target(x, y) is not None

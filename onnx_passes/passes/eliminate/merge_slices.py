@@ -1,7 +1,6 @@
 """Merge two Slice in a row."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -36,7 +35,7 @@ class MergeSlices(Transformation, RewriteRulePass):
         t = op.Slice(x, _allow_other_inputs=True, _outputs=["t"])
         return op.Slice(t, _allow_other_inputs=True, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+    def check(self, context: object, x: Value, t: Value, y: Value, **_: object) -> bool:
         readers = t.consumers()
         return not t.is_graph_output() and all(
             (node.domain, node.op_type) == ("", "Slice")
@@ -47,7 +46,7 @@ class MergeSlices(Transformation, RewriteRulePass):
             for node in readers
         )
 
-    def rewrite(self, op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    def rewrite(self, op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
         cuts = _merged(x, t, y)
         assert cuts is not None, "check has seen to it"
         columns = [

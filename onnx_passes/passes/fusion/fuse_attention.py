@@ -10,7 +10,14 @@ from onnx_passes.passes._support.bounds import LIMIT, UNBOUNDED, bounds_of
 from onnx_passes.passes._support.forms import commuted, has_opset
 from onnx_passes.passes._support.normalization import holds
 from onnx_passes.passes._support.shapes import Dim, dims_of, widens
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 from onnx_passes.passes.fusion._attention import (
     RANK,
     TAKEN_OVER,
@@ -83,7 +90,7 @@ def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var, zero: Va
     return op.MatMul(pattern.OrValue([softmax, guarded]), v)
 
 
-def _is_attention(context: Any, q: Value, k: Value, v: Value, **rest: Any) -> bool:
+def _is_attention(context: MatchContext, q: Value, k: Value, v: Value, **rest: Any) -> bool:
     softmax, turned = node_of(rest["weights"]), node_of(rest["turned"])
     found = _dims(q, _turned_back(turned), v)
     if (

@@ -8,7 +8,14 @@ from onnx_passes import passes
 from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 from onnx_passes.passes.fusion._attention import RANK, attention
 
 HEADS_FIRST = [0, 2, 1, 3]
@@ -77,7 +84,7 @@ def _rotated(op: Op, q: Var, k: Var, v: Var) -> Var:
 
 
 def _has_heads(
-    context: Any, q: Value, k: Value, v: Value, found: Value, **rotated: Value
+    context: MatchContext, q: Value, k: Value, v: Value, found: Value, **rotated: Value
 ) -> bool:
     node = node_of(found)
     if not has_opset(context, 23) or q.dtype is not ir.DataType.FLOAT:

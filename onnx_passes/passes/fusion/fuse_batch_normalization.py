@@ -52,7 +52,7 @@ class _Normalised:
         return op.BatchNormalization(layer, s, b, m, v, _outputs=["y"])
 
 
-def _can_be_fused(context: Any, w: Value, t: Value, y: Value, **_: Any) -> bool:
+def _can_be_fused(context: object, w: Value, t: Value, y: Value, **_: object) -> bool:
     layer, norm = _node(t), _node(y)
     bias = layer.inputs[2] if len(layer.inputs) > 2 else None
     constants = [*norm.inputs[1:5], w, *([] if bias is None else [bias])]
@@ -79,7 +79,7 @@ def _is_plain(layer: ir.Node) -> bool:
     return not layer.attributes.get_int("transA", 0) and set(factors) == {1.0}
 
 
-def _fused(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _fused(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     layer = _node(t)
     found = _weights(layer, _node(y))
     assert found is not None, "check has seen to it"

@@ -63,11 +63,11 @@ class _Behind:
         t = getattr(op, self.layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
         return getattr(op, self.operator)(*_ordered(t, c, self.order), _outputs=["y"])
 
-    def can_be_fused(self, context: Any, c: Value, t: Value, y: Value, **_: Any) -> bool:
+    def can_be_fused(self, context: object, c: Value, t: Value, y: Value, **_: object) -> bool:
         new = _behind(node_of(t), node_of(y), c) if read_once(t) else None
         return new is not None and new.tensors() is not None
 
-    def fused(self, op: Op, x: Value, c: Value, t: Value, y: Value, **_: Any) -> Value:
+    def fused(self, op: Op, x: Value, c: Value, t: Value, y: Value, **_: object) -> Value:
         new = _behind(node_of(t), node_of(y), c)
         assert new is not None, "check has seen to it"
         return new.build(op, x)
@@ -83,11 +83,11 @@ class _Before:
         t = getattr(op, self.operator)(a, b, _outputs=["t"])
         return getattr(op, self.layer)(t, w, _allow_other_inputs=True, _outputs=["y"])
 
-    def can_be_fused(self, context: Any, t: Value, y: Value, **_: Any) -> bool:
+    def can_be_fused(self, context: object, t: Value, y: Value, **_: object) -> bool:
         found = _before(node_of(y), t)
         return found is not None and found[1].tensors() is not None
 
-    def fused(self, op: Op, t: Value, y: Value, **_: Any) -> Value:
+    def fused(self, op: Op, t: Value, y: Value, **_: object) -> Value:
         found = _before(node_of(y), t)
         assert found is not None, "check has seen to it"
         x, new = found

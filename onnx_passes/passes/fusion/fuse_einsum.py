@@ -54,7 +54,7 @@ def _product(op: Op, x: Var, w: Var) -> Var:
     return op.Einsum(x, w, _outputs=["y"])
 
 
-def _moves(context: Any, x: Value, y: Value) -> bool:
+def _moves(context: object, x: Value, y: Value) -> bool:
     labels = _labels(y)
     if labels is None or dims_of(x) is None:
         return False
@@ -70,7 +70,7 @@ def _transposed(op: Op, x: Value, y: Value) -> Value:
     return made
 
 
-def _multiplies(context: Any, x: Value, w: Value, y: Value) -> bool:
+def _multiplies(context: object, x: Value, w: Value, y: Value) -> bool:
     return _order(x, w, y) is not None
 
 

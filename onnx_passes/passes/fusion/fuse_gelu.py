@@ -9,7 +9,14 @@ from onnxscript.rewriter import pattern
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import commuted, has_opset, number, spells
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 ROOT, CUBIC, SLOPE = math.sqrt(2), 0.044715, math.sqrt(2 / math.pi)
 NUMBERS = {
@@ -109,7 +116,7 @@ class _Check:
     def __init__(self, approximate: str) -> None:
         self.approximate = approximate
 
-    def __call__(self, context: Any, x: Value) -> bool:
+    def __call__(self, context: MatchContext, x: Value) -> bool:
         numbers = NUMBERS[self.approximate]
         return (
             has_opset(context, 20)
@@ -118,7 +125,7 @@ class _Check:
         )
 
 
-def _types(context: Any) -> set[ir.DataType | None]:
+def _types(context: MatchContext) -> set[ir.DataType | None]:
     """Return the types of operands; in a function only the constants show them."""
     values = {value for node in context.nodes for value in node.inputs if value is not None}
     return {(constant_of(value) or value).dtype for value in values}

@@ -10,7 +10,14 @@ from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.normalization import holds
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance(rtol=1e-2)
@@ -57,7 +64,7 @@ def _formula(op: Op, x: Var, s: Var, b: Var) -> Var:
 
 
 def _is_by_group(
-    context: Any, x: Value, s: Value, b: Value, groups: Value, y: Value, **_: Any
+    context: MatchContext, x: Value, s: Value, b: Value, groups: Value, y: Value, **_: object
 ) -> bool:
     dims, parts, channels = dims_of(x), dims_of(groups), _channels(x)
     if not has_opset(context, 21) or x.dtype is not ir.DataType.FLOAT or channels is None:
@@ -68,7 +75,7 @@ def _is_by_group(
     return grouped and dims_of(y) == dims and holds(s, 1.0) and holds(b, 0.0)
 
 
-def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: Any) -> Value:
+def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: object) -> Value:
     channels, parts = _channels(x), dims_of(groups)
     assert channels is not None, "check has seen to it"
     assert parts is not None, "check has seen to it"
@@ -94,14 +101,16 @@ class _Followed:
 _FOLLOWERS = [_Followed(name, place) for name in ("Mul", "Add") for place in (0, 1)]
 
 
-def _may_follow(context: Any, x: Value, s: Value, b: Value, w: Value, **_: Any) -> bool:
+def _may_follow(
+    context: MatchContext, x: Value, s: Value, b: Value, w: Value, **_: object
+) -> bool:
     if not has_opset(context, 21) or _by_channel(w, x) is None or not holds(b, 0.0):
         return False
     return context.root.op_type == "Add" or holds(s, 1.0)
 
 
 def _with_parameter(
-    op: Op, x: Value, s: Value, b: Value, w: Value, n: Value, **_: Any
+    op: Op, x: Value, s: Value, b: Value, w: Value, n: Value, **_: object
 ) -> Value:
     array = _by_channel(w, x)
     assert array is not None, "check has seen to it"

@@ -52,20 +52,20 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
 
 
 def _is_divided(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: object, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     return _meets(x, b, s) and holds(low, 0) and holds(high, 6) and holds(s, 6)
 
 
 def _is_scaled(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: object, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     # 1/6 as the source spells it: certificates read the numbers of a guard there.
     return _meets(x, b, s) and holds(low, 0) and holds(high, 6) and holds(s, 0.16666667)
 
 
 def _is_line(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: object, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     return _meets(x, b, s) and holds(low, 0) and holds(high, 1)
 
@@ -76,9 +76,9 @@ def _meets(x: Value, b: Value, s: Value) -> bool:
     return finite and single_or_half(b, x)
 
 
-def _sixth(op: Op, x: Value, b: Value, **_: Any) -> Any:
+def _sixth(op: Op, x: Value, b: Value, **_: object) -> Value:
     return op.HardSigmoid(x, alpha=1 / 6, beta=(scalar_of(b) or 0) / 6)
 
 
-def _line(op: Op, x: Value, b: Value, s: Value, **_: Any) -> Any:
+def _line(op: Op, x: Value, b: Value, s: Value, **_: object) -> Value:
     return op.HardSigmoid(x, alpha=scalar_of(s), beta=scalar_of(b))

@@ -5,7 +5,14 @@ from typing import Any
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import about, holds, operand, single_or_half
 from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance
@@ -49,21 +56,21 @@ class FuseHardSwish(Transformation, RewriteRuleSetPass):
         return [_hard_swish] * 3
 
 
-def _is_product(context: Any, x: Value, t: Value, **_: Any) -> bool:
+def _is_product(context: MatchContext, x: Value, t: Value, **_: object) -> bool:
     get = node_of(t).attributes.get_float
     line = about(get("alpha", 0.2), 1 / 6) and about(get("beta", 0.5), 0.5)
     return opset_at(context) >= 14 and line and single_or_half(x)
 
 
 def _is_divided(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: MatchContext, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     numbers = holds(b, 3) and holds(low, 0) and holds(high, 6) and holds(s, 6)
     return numbers and opset_at(context) >= 14 and _meets(x, b, s)
 
 
 def _is_scaled(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: MatchContext, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     # 1/6 as the source spells it: certificates read the numbers of a guard there.
     numbers = holds(b, 3) and holds(low, 0) and holds(high, 6) and holds(s, 0.16666667)
@@ -74,5 +81,5 @@ def _meets(x: Value, b: Value, s: Value) -> bool:
     return None not in (operand(x, b), operand(x, s)) and single_or_half(b, x)
 
 
-def _hard_swish(op: Op, x: Value, **_: Any) -> Any:
+def _hard_swish(op: Op, x: Value, **_: object) -> Value:
     return op.HardSwish(x)

@@ -12,7 +12,7 @@ from onnx_passes.passes._support.matches import node_of, scalar_of
 from onnx_passes.passes._support.normalization import NUMBERS, NormalizationPass
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.base import MatchContext, Op, Value, Var
 
 
 @passes.verify.tolerance
@@ -66,7 +66,13 @@ class _Scaled:
 
 
 def _is_instance(
-    context: Any, x: Value, epsilon: Value, w: Value, b: Value, variance: Value, mean: Value
+    context: MatchContext,
+    x: Value,
+    epsilon: Value,
+    w: Value,
+    b: Value,
+    variance: Value,
+    mean: Value,
 ) -> bool:
     dims, means = dims_of(x), [node_of(variance), node_of(mean)]
     if dims is None or len(dims) < 3 or 0 in dims or x.dtype is not ir.DataType.FLOAT:
@@ -81,7 +87,7 @@ def _is_instance(
     )
 
 
-def _instance(op: Op, x: Value, epsilon: Value, w: Value, b: Value, **_: Any) -> Value:
+def _instance(op: Op, x: Value, epsilon: Value, w: Value, b: Value, **_: object) -> Value:
     rows = [
         op.Constant(value=ir.tensor(np.array(_by_channel(value, x), np.float32)))
         for value in (w, b)

@@ -5,7 +5,14 @@ from typing import Any
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import attribute_of, single_or_half
 from onnx_passes.passes._support.matches import opset_at, scalar_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance
@@ -40,7 +47,7 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
         return [first, second]
 
     def check(self) -> list[Any]:
-        def leaks(context: Any, x: Value, a: Value) -> bool:
+        def leaks(context: MatchContext, x: Value, a: Value) -> bool:
             if attribute_of(x, a) is None or not _lies_between(a, 0, 1):
                 return False
             return opset_at(context) >= 8 and single_or_half(a, x)
@@ -48,7 +55,7 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
         return [leaks, leaks]
 
     def rewrite(self) -> list[Any]:
-        def leaky(op: Op, x: Value, a: Value) -> Any:
+        def leaky(op: Op, x: Value, a: Value) -> Value:
             return op.LeakyRelu(x, alpha=attribute_of(x, a))
 
         return [leaky, leaky]

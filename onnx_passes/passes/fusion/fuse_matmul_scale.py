@@ -61,7 +61,7 @@ class _Sum:
 
 
 def _can_be_fused(
-    context: Any, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
+    context: object, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
 ) -> bool:
     return all(_scaled(value, w, s, y) is not None for value in (w, b) if value is not None)
 

@@ -11,7 +11,14 @@ from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 TYPES = (
     *(ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE),
@@ -80,11 +87,11 @@ _CHAINS = [
 ]
 
 
-def _can_be_fused(context: Any, t: Value, y: Value, **_: Any) -> bool:
+def _can_be_fused(context: MatchContext, t: Value, y: Value, **_: object) -> bool:
     return opset_at(context) >= 12 and _parts(t, y) is not None
 
 
-def _bounded(op: Op, t: Value, y: Value, **_: Any) -> Value:
+def _bounded(op: Op, t: Value, y: Value, **_: object) -> Value:
     parts = _parts(t, y)
     assert parts is not None, "check has seen to it"
     x, bounds = parts

@@ -9,7 +9,14 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 WINDOWS = ("Conv", "AveragePool", "MaxPool")
 
@@ -57,7 +64,7 @@ class _Padded:
         return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _can_pad(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+def _can_pad(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -> bool:
     pad, window = node_of(t), node_of(y)
     if pad.attributes.get_string("mode", "constant") != "constant" or opset_at(context) < 7:
         return False
@@ -70,7 +77,7 @@ def _can_pad(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
     return pads is not None and (window.op_type == "Conv" or _pools_the_same(window, pads))
 
 
-def _padding(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _padding(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     window = node_of(y)
     attributes: dict[str, Any] = dict(window.attributes)
     attributes.pop("auto_pad", None)

@@ -58,7 +58,7 @@ class _Reduced:
         return getattr(op, self.then)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _same_axes(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+def _same_axes(context: object, x: Value, t: Value, y: Value, **_: object) -> bool:
     reduction, last = node_of(t), node_of(y)
     keeps = bool(reduction.attributes.get_int("keepdims", True))
     if keeps != (last.op_type == "Squeeze"):
@@ -81,7 +81,7 @@ def _axes(node: ir.Node) -> list[int] | None:
     return axes_of(node) or ([0] if node.op_type.startswith("Arg") else None)
 
 
-def _reduced(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     node = node_of(t)
     keeps = 0 if node_of(y).op_type == "Squeeze" else 1
     attributes = {**node.attributes, "keepdims": keeps}

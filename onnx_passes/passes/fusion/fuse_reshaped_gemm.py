@@ -8,7 +8,14 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes._support.shapes import Dim, dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 SHAPERS = ("Reshape", "Flatten")
 
@@ -58,7 +65,7 @@ class _Between:
 
 
 def _is_linear(
-    context: Any, x: Value, w: Value, rows: Value, t: Value, y: Value, **_: Any
+    context: MatchContext, x: Value, w: Value, rows: Value, t: Value, y: Value, **_: object
 ) -> bool:
     gemm, source, wanted = node_of(t), dims_of(x), dims_of(y)
     flat, weight = dims_of(rows), dims_of(w)
@@ -99,7 +106,7 @@ def _is_row(gemm: ir.Node, size: int) -> bool:
     return dims is not None and dims[-1:] in ([], [1], [size]) and {*dims[:-1]} <= {1}
 
 
-def _whole(op: Op, x: Value, w: Value, t: Value, **_: Any) -> Value:
+def _whole(op: Op, x: Value, w: Value, t: Value, **_: object) -> Value:
     gemm = node_of(t)
     if _turned(gemm):
         w = op.Transpose(w, perm=[1, 0])

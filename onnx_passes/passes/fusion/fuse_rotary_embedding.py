@@ -9,7 +9,14 @@ from onnx_passes import passes
 from onnx_passes.passes._support.forms import commuted, has_opset
 from onnx_passes.passes._support.halves import is_doubled, takes_half
 from onnx_passes.passes._support.shapes import Dim, dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 RANK = 4
 TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -74,7 +81,7 @@ def _turned(op: Op, x: Var, sin: Var) -> Var:
     return commuted(op, "Mul", joined, sin)
 
 
-def _is_rotation(context: Any, x: Value, cos: Value, sin: Value, **rest: Any) -> bool:
+def _is_rotation(context: MatchContext, x: Value, cos: Value, sin: Value, **rest: Any) -> bool:
     dims = dims_of(x)
     if not has_opset(context, 23) or x.dtype not in TYPES or dims is None:
         return False
@@ -124,7 +131,7 @@ def _batch(x: Value) -> tuple[Value, int] | int | None:
     return next(((value, dims.index(batch)) for value, dims in known if batch in dims), None)
 
 
-def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: Any) -> Value:
+def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: object) -> Value:
     made: Value = op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
     return made
 

@@ -9,7 +9,14 @@ from onnx_passes.passes._support.axes import axes_of, rank_of
 from onnx_passes.passes._support.matches import node_of, opset_at, read_once
 from onnx_passes.passes._support.shapes import INT_MAX, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 Range = tuple[int, int | None]
 """First dimension and the one to stop at; None for the last one and all before it."""
@@ -57,11 +64,11 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
         return [one, some, part, joined]
 
     def check(self) -> list[Any]:
-        def reads(context: Any, x: Value, s: Value, y: Value, **_: Any) -> bool:
+        def reads(context: MatchContext, x: Value, s: Value, y: Value, **_: object) -> bool:
             whole = not node_of(s).attributes
             return whole and opset_at(context) >= 15 and _range(y) is not None
 
-        def meet(context: Any, y: Value, **_: Any) -> bool:
+        def meet(context: MatchContext, y: Value, **_: object) -> bool:
             return opset_at(context) >= 15 and _pair(node_of(y)) is not None
 
         return [reads, reads, reads, meet]
@@ -70,7 +77,7 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
         return [_shape, _shape, _shape, _joined]
 
 
-def _shape(op: Op, x: Value, y: Value, **_: Any) -> Value:
+def _shape(op: Op, x: Value, y: Value, **_: object) -> Value:
     found = _range(y)
     assert found is not None, "check has seen to it"
     return _piece(op, x, found)
@@ -157,7 +164,7 @@ def _part(value: ir.Value | None, concat: ir.Node) -> tuple[ir.Value, int, int] 
     return source, start, end
 
 
-def _joined(op: Op, y: Value, **_: Any) -> Value:
+def _joined(op: Op, y: Value, **_: object) -> Value:
     concat = node_of(y)
     found = _pair(concat)
     assert found is not None, "check has seen to it"

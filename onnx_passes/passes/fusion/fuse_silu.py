@@ -6,7 +6,14 @@ from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.activations import attribute_of
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance
@@ -47,19 +54,19 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
         return [plain, scaled]
 
     def check(self) -> list[Any]:
-        def known(context: Any, x: Value) -> bool:
+        def known(context: MatchContext, x: Value) -> bool:
             return self.custom or opset_at(context) >= 24
 
-        def with_factor(context: Any, x: Value, a: Value) -> bool:
+        def with_factor(context: MatchContext, x: Value, a: Value) -> bool:
             return known(context, x) and attribute_of(x, a) is not None
 
         return [known, with_factor]
 
     def rewrite(self) -> list[Any]:
-        def plain(op: Op, x: Value) -> Any:
+        def plain(op: Op, x: Value) -> Value:
             return op.Silu(x, _domain=CUSTOM) if self.custom else op.Swish(x)
 
-        def scaled(op: Op, x: Value, a: Value) -> Any:
+        def scaled(op: Op, x: Value, a: Value) -> Value:
             domain = {"_domain": CUSTOM} if self.custom else {}
             return op.Swish(x, alpha=attribute_of(x, a), **domain)
 

@@ -44,7 +44,7 @@ class _Turned:
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
 
-    def __call__(self, op: Op, a: Value, b: Value, t: Value, y: Value, **_: Any) -> Value:
+    def __call__(self, op: Op, a: Value, b: Value, t: Value, y: Value, **_: object) -> Value:
         gemm = node_of(y)
         flag = 0 if (gemm.attributes.get_int(self.attribute) or 0) else 1
         others = {k: v for k, v in gemm.attributes.items() if k != self.attribute}
@@ -52,5 +52,5 @@ class _Turned:
         return made
 
 
-def _turns(context: Any, t: Value, **_: Any) -> bool:
+def _turns(context: object, t: Value, **_: object) -> bool:
     return tuple(node_of(t).attributes.get_ints("perm") or (1, 0)) == (1, 0)

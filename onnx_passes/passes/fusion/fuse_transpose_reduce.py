@@ -53,7 +53,7 @@ class _Turned:
         return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _keeps_order(context: Any, t: Value, y: Value, **_: Any) -> bool:
+def _keeps_order(context: object, t: Value, y: Value, **_: object) -> bool:
     return _axes(t, y) is not None
 
 
@@ -68,7 +68,7 @@ def _axes(t: Value, y: Value) -> list[int] | None:
     return sorted(perm[axis] for axis in axes)
 
 
-def _reduced(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     node, axes = node_of(y), _axes(t, y)
     attributes: dict[str, Any] = dict(node.attributes)
     inputs: list[Any] = [x]

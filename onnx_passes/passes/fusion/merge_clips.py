@@ -5,7 +5,14 @@ from typing import Any
 from onnx_passes import passes
 from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of, gives_attributes
 from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 PAIRS = (("Clip", "Clip"), ("Relu", "Clip"), ("Clip", "Relu"))
 """Inner and outer operator."""
@@ -51,12 +58,12 @@ class _Pair:
         return getattr(op, self.outer)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _have_bounds(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+def _have_bounds(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -> bool:
     # The first Clip of all had no bound where none was given.
     return opset_at(context) >= 6 and _bounds(x, t, y) is not None
 
 
-def _merged(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _merged(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     bounds, attributes = _bounds(x, t, y), gives_attributes(node_of(t), node_of(y))
     assert bounds is not None, "check has seen to it"
     assert attributes is not None, "there are no bounds otherwise"

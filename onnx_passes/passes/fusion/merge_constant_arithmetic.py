@@ -58,7 +58,7 @@ class _Pair:
         return getattr(op, self.outer)(t, b, _outputs=["y"])
 
 
-def _can_be_merged(context: Any, x: Value, a: Value, b: Value, t: Value, y: Value) -> bool:
+def _can_be_merged(context: object, x: Value, a: Value, b: Value, t: Value, y: Value) -> bool:
     return constant_of(x) is None and _constant(a, b, t, y) is not None
 
 

@@ -64,7 +64,7 @@ class _Scaled:
         return getattr(op, self.factor)(moved, c, _outputs=["y"])
 
 
-def _can_be_moved(context: Any, x: Value, c: Value, moved: Value, y: Value) -> bool:
+def _can_be_moved(context: object, x: Value, c: Value, moved: Value, y: Value) -> bool:
     tensor, number = constant_of(c), scalar_of(c)
     if tensor is None or not number or len(tensor.shape) > 1 or x.dtype not in FLOATS:
         return False

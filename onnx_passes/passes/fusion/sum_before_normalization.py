@@ -8,7 +8,14 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Transformation,
+    Value,
+    Var,
+)
 
 RANK = 3
 READERS = ("LayerNormalization", "RMSNormalization")
@@ -59,7 +66,7 @@ class _Sum:
         return total, reader(total, _allow_other_inputs=True, _outputs=["normal"])
 
 
-def _is_joined(context: Any, x: Value, y: Value, normal: Value, **_: Any) -> bool:
+def _is_joined(context: MatchContext, x: Value, y: Value, normal: Value, **_: object) -> bool:
     if opset_at(context) < 8 or x.dtype is not ir.DataType.FLOAT:
         return False
     reader = node_of(normal)
@@ -70,7 +77,7 @@ def _is_joined(context: Any, x: Value, y: Value, normal: Value, **_: Any) -> boo
     return constant_of(x) is None and constant_of(y) is None
 
 
-def _apart(op: Op, x: Value, y: Value, normal: Value, **_: Any) -> tuple[Value, Value]:
+def _apart(op: Op, x: Value, y: Value, normal: Value, **_: object) -> tuple[Value, Value]:
     reader = node_of(normal)
     total = op.Sum(x, y)
     again = getattr(op, reader.op_type)(total, *reader.inputs[1:], **reader.attributes)

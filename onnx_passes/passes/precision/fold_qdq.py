@@ -53,7 +53,7 @@ def _without_zero(op: Op, q: Var, s: Var, t: Var, u: Var) -> Var:
 
 
 def _same_grid(
-    context: Any,
+    context: object,
     q: Value,
     s: Value,
     t: Value,
@@ -89,5 +89,5 @@ def _place(value: ir.Value) -> tuple[object, ...]:
     return attributes.get_int("axis", 1), attributes.get_int("block_size", 0)
 
 
-def _integers(op: Op, q: Value, **_: Any) -> Value:
+def _integers(op: Op, q: Value, **_: object) -> Value:
     return op.Identity(q)
