@@ -69,7 +69,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class DerivedFinding:
     """Why a value differs.
 
     Attributes:
@@ -120,7 +120,7 @@ def find_cause(
     after: Side,
     recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data | None, Data | None]],
-) -> Finding:
+) -> DerivedFinding:
     """Return why a value differs.
 
     Args:
@@ -130,7 +130,7 @@ def find_cause(
         recordings: What is known of the model before, by sample: its inputs at least.
         pairs: What the engine gave before and after, by sample, run in one form.
     """
-    unknown = Finding(Cause.UNKNOWN)
+    unknown = DerivedFinding(Cause.UNKNOWN)
     if not all(_comparable(*pair) for pair in pairs):
         return unknown
     sides = [_Side.of(one.old, before, recordings)]
@@ -154,11 +154,11 @@ def find_cause(
     if any(_is_far(old, right) for (old, _), right in zip(pairs, exact, strict=True)):
         return unknown
     if apart:
-        return Finding(Cause.FUNCTION, apart)
+        return DerivedFinding(Cause.FUNCTION, apart)
     rows = zip(pairs, exact, strict=True)
     kept = all(error_growth_of(*pair, right) is not None for pair, right in rows)
     kept = kept or (_is_near(pairs, exact) and known[0].within_bounds(pairs))
-    return Finding(Cause.ROUNDING if kept else Cause.LOSS)
+    return DerivedFinding(Cause.ROUNDING if kept else Cause.LOSS)
 
 
 def near_steps(
@@ -166,7 +166,7 @@ def near_steps(
     model: ir.Model,
     feeds: Sequence[Feeds],
     pairs: Sequence[tuple[Data | None, Data | None]],
-) -> Finding:
+) -> DerivedFinding:
     """Return whether all elements of an output are as random roundings may make them.
 
     Args:
@@ -181,11 +181,11 @@ def near_steps(
     """
     side = _Side(name, model, feeds)
     if not all(_comparable(*pair) for pair in pairs) or side.elements > MOST:
-        return Finding(Cause.UNKNOWN)
+        return DerivedFinding(Cause.UNKNOWN)
     try:
         return side.near_steps(pairs)
     except OnnxPassesError:
-        return Finding(Cause.UNKNOWN)
+        return DerivedFinding(Cause.UNKNOWN)
 
 
 def _is_far(old: Data | None, exact: Array) -> bool:
@@ -218,7 +218,7 @@ def _is_near(pairs: Sequence[tuple[Data | None, Data | None]], exact: Sequence[A
     return count < _MANY or errors[1] <= _LUCK**2 * errors[0]
 
 
-def excuse_by_cause(check: Check, causes: Sequence[Finding]) -> Check:
+def excuse_by_cause(check: Check, causes: Sequence[DerivedFinding]) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
     Args:
@@ -321,19 +321,19 @@ class _Side:
                     return False
         return True
 
-    def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> Finding:
+    def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> DerivedFinding:
         """Return whether all elements are as random roundings may make them."""
         undecided, spreads = 0, self.spread(_ROUNDINGS, _TRIALS)
         for (expected, actual), exact, spread in zip(pairs, self.exact, spreads, strict=True):
             old, new = (np.asarray(side, np.float64) for side in (expected, actual))
             if not old.shape == exact.shape == spread.shape:
-                return Finding(Cause.UNKNOWN)
+                return DerivedFinding(Cause.UNKNOWN)
             with np.errstate(invalid="ignore"):
                 within = (np.abs(new - exact) <= spread) | (new == old)
             if not within.all():
-                return Finding(Cause.UNKNOWN)
+                return DerivedFinding(Cause.UNKNOWN)
             undecided += int(np.count_nonzero(new != old))
-        return Finding(Cause.ROUNDING, undecided=undecided)
+        return DerivedFinding(Cause.ROUNDING, undecided=undecided)
 
 
 def _apart(sides: Sequence[_Side], tensor: ir.TensorProtocol | None) -> float | None:

@@ -36,7 +36,7 @@ from onnx_passes.verify.result import LEVEL, Check, Verdict
 
 
 @dataclass
-class Levels:
+class CompiledLevels:
     """The engines of a pipeline that compile.
 
     Attributes:
@@ -205,7 +205,9 @@ class Levels:
         return found
 
 
-def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineStep]) -> Levels:
+def begin(
+    model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineStep]
+) -> CompiledLevels:
     """Find out how far the original gets on the engines that compile.
 
     Numbers are compared once ``comparing`` of what is returned is set.
@@ -258,7 +260,7 @@ def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineSte
             seconds = time.perf_counter() - start
             compiler.regions = RegionBuilds(engine, most, share, seconds)
         found.append(compiler)
-    return Levels(found, model if found else None)
+    return CompiledLevels(found, model if found else None)
 
 
 def _has_elements(feeds: Feeds) -> bool:

@@ -30,7 +30,7 @@ from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import Folded, constant_tensor
 from onnx_passes.verify.obligations import (
     Obligation,
-    Part,
+    ObligationPart,
     find_inner,
     find_obligations,
 )
@@ -123,7 +123,9 @@ class RegionCheck:
         checks = [Check(p.kind, Verdict.PASSED, name, "region", reason) for p in self.promises]
         numbers = tuple(application.number for application in self.applied)
         rules = dict.fromkeys(application.rule for application in self.applied)
-        what = ", ".join(rules) or Part(list(region.nodes), list(region.removed)).text
+        what = (
+            ", ".join(rules) or ObligationPart(list(region.nodes), list(region.removed)).text
+        )
         evidence = [Evidence(what, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
         same = {one.new for one in self._proved if one.old == one.new}
         made = {str(v.name) for node in region.nodes for v in node.outputs}

@@ -21,8 +21,9 @@ from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
-from onnx_passes.pipeline.manager import PassManager, Stopped
+from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.resume import Resume
+from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
 from onnx_passes.report.model import RunReport
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class PipelineRun:
     """What a run left.
 
     Attributes:
@@ -76,7 +77,7 @@ def run_pipeline(
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
-) -> Run:
+) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
     Args:
@@ -90,7 +91,7 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``Run.error``.
+        The result. A failed check or pass does not raise: see ``PipelineRun.error``.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.
@@ -131,7 +132,7 @@ def _run(
     watchers: Sequence[Instrument],
     reference: ReferenceData | None,
     resume: Resume | None,
-) -> Run:
+) -> PipelineRun:
     original = Snapshot(model)
     report.before = summarize(original)
     gate = None
@@ -207,7 +208,7 @@ def _run(
         error = VerificationError("a check failed, and the policy is to go on")
     if error is not None and resume is not None:
         resume.save()
-    return Run(manager.model, report, error, usable)
+    return PipelineRun(manager.model, report, error, usable)
 
 
 def _paying(
@@ -347,7 +348,7 @@ def _say(checks: Sequence[Check]) -> str:
     )
 
 
-def _exit_code(run: Run, *, strict: bool) -> int:
+def _exit_code(run: PipelineRun, *, strict: bool) -> int:
     if run.error is not None:
         return run.error.exit_code
     report = run.report

@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Found:
+class EngineFinding:
     """What one engine says of a pass."""
 
     checks: list[Check]

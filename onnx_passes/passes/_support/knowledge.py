@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator, operator_of
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, Known
+from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, KnownTensor
 from onnx_passes.ops.domains.sizes import EMPTY, SizeSemantics, unknown
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, scalars
 from onnx_passes.passes._support.tensors import constant_of
@@ -27,8 +27,8 @@ class Knowledge:
         """
         self._imports = imports
         self._opset = imports.get("", 1)
-        self._found: dict[ir.Value, Known] = {}
-        self._constants: dict[ir.Value, Known] = {}
+        self._found: dict[ir.Value, KnownTensor] = {}
+        self._constants: dict[ir.Value, KnownTensor] = {}
 
     def anew(self) -> Knowledge:
         """Return one that knows the constants of the same model, and nothing else."""
@@ -36,7 +36,7 @@ class Knowledge:
         other._constants = self._constants
         return other
 
-    def of(self, value: ir.Value | None) -> Known | None:
+    def of(self, value: ir.Value | None) -> KnownTensor | None:
         """Return what is known of a value; a constant is known in full."""
         if value is None:
             return None
@@ -50,7 +50,7 @@ class Knowledge:
                 self._constants[value] = found
         return found
 
-    def visit(self, node: ir.Node) -> Known | None:
+    def visit(self, node: ir.Node) -> KnownTensor | None:
         """Find out what is known of a node's only output."""
         known = self._evaluated(node)
         if known is None or len(known.elements) > MAX_ELEMENTS:
@@ -60,10 +60,10 @@ class Knowledge:
         elements = tuple(
             None if isinstance(e, int) and not low <= e <= high else e for e in known.elements
         )
-        self._found[node.outputs[0]] = known = Known(elements, known.rank, known.dtype)
+        self._found[node.outputs[0]] = known = KnownTensor(elements, known.rank, known.dtype)
         return known
 
-    def _evaluated(self, node: ir.Node) -> Known | None:
+    def _evaluated(self, node: ir.Node) -> KnownTensor | None:
         operator = operator_of(node, self._opset)
         if operator is None or not operator.evaluates or len(node.outputs) != 1:
             return None
@@ -84,7 +84,7 @@ class Knowledge:
         elements = tuple(result.data.reshape(-1))
         if elements and all(element is None for element in elements):
             return None
-        return Known(elements, result.data.ndim, result.dtype)
+        return KnownTensor(elements, result.data.ndim, result.dtype)
 
     def _operand(self, value: ir.Value | None, operator: Operator) -> Tensor | None:
         """Return what is known of an operand; None if it is left out, or not known at all."""
@@ -115,7 +115,7 @@ class Knowledge:
         return self.numbers(node.inputs[1] if len(node.inputs) > 1 else None)
 
 
-def _constant(value: ir.Value) -> Known | None:
+def _constant(value: ir.Value) -> KnownTensor | None:
     tensor = constant_of(value)
     if tensor is None or tensor.dtype not in (*INTEGERS, ir.DataType.BOOL):
         return None
@@ -123,4 +123,4 @@ def _constant(value: ir.Value) -> Known | None:
     if rank > 1 or tensor.size > MAX_ELEMENTS:
         return None
     elements = tuple(int(e) for e in tensor.numpy().reshape(-1))
-    return Known(elements, rank, tensor.dtype)
+    return KnownTensor(elements, rank, tensor.dtype)

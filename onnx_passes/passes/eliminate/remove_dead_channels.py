@@ -71,6 +71,7 @@ class RemoveDeadChannels(Transformation):
     """
 
     needed_operators = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
+    tested_on = ("pruned",)
     finite_only = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

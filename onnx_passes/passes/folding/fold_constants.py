@@ -16,7 +16,7 @@ from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.folding._candidates import constant_nodes, held_nodes
 from onnx_passes.passes.folding._evaluate import Evaluation
-from onnx_passes.passes.folding._fold import Budget, fold
+from onnx_passes.passes.folding._fold import GrowthBudget, fold
 from onnx_passes.passes.folding._install import discard_unread, install
 from onnx_passes.passes.folding._targets import constant_target
 from onnx_passes.passes.options import MIB, Size
@@ -73,7 +73,7 @@ class FoldConstants(Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold until nothing is left to fold; what was folded shows more about shapes."""
-        self._budget = Budget.of(
+        self._budget = GrowthBudget.of(
             model,
             self.size_limit,
             self.growth_limit,

@@ -85,7 +85,7 @@ def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: object) -> Value:
     return _call(op, x, scale, bias, epsilon=epsilon, num_groups=parts[1])
 
 
-class _Followed:
+class _FollowedGroup:
     """The pattern of a GroupNormalization that a parameter follows."""
 
     def __init__(self, follower: str, place: int) -> None:
@@ -98,7 +98,7 @@ class _Followed:
         return getattr(op, self.follower)(*operands)
 
 
-_FOLLOWERS = [_Followed(name, place) for name in ("Mul", "Add") for place in (0, 1)]
+_FOLLOWERS = [_FollowedGroup(name, place) for name in ("Mul", "Add") for place in (0, 1)]
 
 
 def _may_follow(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import dims_of
 
 
@@ -24,7 +24,7 @@ class EliminateNoopReduce(RulePass):
 
     needs = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.streamline._laws import NEGATIONS, numbers
 
@@ -29,7 +29,7 @@ class SimplifyBooleans(RulePass):
     needs = ("shape-inference",)
     exclusive = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 

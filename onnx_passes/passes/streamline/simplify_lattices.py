@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.streamline._laws import LATTICES, NEGATIONS, is_kind, numbers
 
@@ -33,7 +33,7 @@ class SimplifyLattices(RulePass):
     needs = ("shape-inference",)
     exclusive = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 
