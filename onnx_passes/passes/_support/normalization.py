@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +23,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -47,21 +50,14 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
     since: ClassVar[int] = 0
     centred: ClassVar[bool] = False
 
-    def pattern(self) -> list[Any]:
-        return [self._quotient, self._product, self._swapped, *self._followed(), self._cast]
-
-    def check(self) -> list[Any]:
-        return self._for_each(self._is_normalized, self._may_follow, self._is_cast)
-
-    def rewrite(self) -> list[Any]:
-        return self._for_each(self._normalized, self._with_parameter, self._without_cast)
-
-    def _for_each(self, formula: Any, follower: Any, cast: Any) -> list[Any]:
-        return [*[formula] * 3, *[follower] * len(self._followed()), cast]
-
-    def _followed(self) -> list[Any]:
-        followers = ("Mul", "Add") if self.centred else ("Mul",)
-        return [_Followed(self.operator, name, k) for name in followers for k in (0, 1)]
+    def rules(self) -> Iterator[Rule]:
+        for form in (self._quotient, self._product, self._swapped):
+            yield Rule(form, self._normalized, self._is_normalized)
+        for name in ("Mul", "Add") if self.centred else ("Mul",):
+            for place in (0, 1):
+                followed = partial(_followed, self.operator, name, place)
+                yield Rule(followed, self._with_parameter, self._may_follow)
+        yield Rule(self._cast, self._without_cast, self._is_cast)
 
     def _quotient(self, op: Op, x: Var, epsilon: Var) -> Var:
         deviation = self._deviation(op, x)
@@ -154,18 +150,11 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         return _call(op, self.operator, x, scale, **_node(n).attributes)
 
 
-class _Followed:
+def _followed(operator: str, follower: str, place: int, op: Op, x: Var, s: Var, w: Var) -> Var:
     """The pattern of a normalisation without bias that a parameter follows."""
-
-    def __init__(self, operator: str, follower: str, place: int) -> None:
-        self.operator = operator
-        self.follower = follower
-        self.place = place
-
-    def __call__(self, op: Op, x: Var, s: Var, w: Var) -> Var:
-        operands = [getattr(op, self.operator)(x, s, _outputs=["n"])]
-        operands.insert(self.place, w)
-        return getattr(op, self.follower)(*operands)
+    operands = [getattr(op, operator)(x, s, _outputs=["n"])]
+    operands.insert(place, w)
+    return getattr(op, follower)(*operands)
 
 
 def _shifted(op: Op, deviation: Var, epsilon: Var) -> Var:

@@ -9,7 +9,14 @@ from inspect import Parameter, Signature
 from typing import Any, TypeAlias
 
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import MatchContext, Op, RewriteRuleSetPass, Transformation, Value
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+)
 
 Term: TypeAlias = "str | TermCall"
 """A value by name, or an operator over terms."""
@@ -131,14 +138,9 @@ class RulePass(Transformation, RewriteRuleSetPass):
         """Return the rules, in the order in which they are tried."""
         raise NotImplementedError
 
-    def pattern(self) -> list[Any]:
-        return [rule.pattern for rule in self.table()]
-
-    def check(self) -> list[Any]:
-        return [partial(self._holds, rule) for rule in self.table()]
-
-    def rewrite(self) -> list[Any]:
-        return [partial(self._replaced, rule) for rule in self.table()]
+    def rules(self) -> Iterator[Rule]:
+        for rule in self.table():
+            yield Rule(rule.pattern, partial(self._replaced, rule), partial(self._holds, rule))
 
     def _holds(self, rule: TermRule, context: MatchContext, **values: Value) -> bool:
         self._values = Values(context, values)

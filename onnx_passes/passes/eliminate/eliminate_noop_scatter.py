@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -40,22 +43,14 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_ScatterCall(name) for _ in range(2) for name in SCATTERS]
-
-    def check(self) -> list[Any]:
-        return [_overwrites for _ in SCATTERS] + [_is_idle for _ in SCATTERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_updates for _ in SCATTERS] + [_data for _ in SCATTERS]
+    def rules(self) -> Iterator[Rule]:
+        for check, rewrite in ((_overwrites, _updates), (_is_idle, _data)):
+            for name in SCATTERS:
+                yield Rule(partial(_call, name), rewrite, check)
 
 
-class _ScatterCall:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var, i: Var, u: Var) -> Var:
-        return getattr(op, self.operator)(x, i, u)
+def _call(operator: str, op: Op, x: Var, i: Var, u: Var) -> Var:
+    return getattr(op, operator)(x, i, u)
 
 
 def _is_idle(context: MatchContext, x: Value, i: Value, u: Value) -> bool:

@@ -1,6 +1,5 @@
 """What an Attention takes over from the nodes before it: factors, and repeated heads."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
@@ -9,18 +8,9 @@ from onnxscript.rewriter import pattern
 from onnx_passes.passes._support.forms import commuted
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import MatchContext, Op, Value, Var
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 
 RANK = 4
-
-
-@dataclass(frozen=True)
-class AttentionRules:
-    """Patterns with their guards and replacements."""
-
-    patterns: tuple[Any, ...]
-    checks: tuple[Any, ...]
-    rewrites: tuple[Any, ...]
 
 
 def positive(value: Value | None) -> float | None:
@@ -125,8 +115,8 @@ def _grouped(op: Op, q: Value, k: Value, v: Value, y: Value, **_: object) -> Val
     return attention(op, q, k, v, *node.inputs[3:], **node.attributes)
 
 
-TAKEN_OVER = AttentionRules(
-    (_factor_on_query, _factor_on_key, _repeated_heads),
-    (_is_scaled, _is_scaled, _is_repeated),
-    (_scaled, _scaled, _grouped),
+TAKEN_OVER = (
+    Rule(_factor_on_query, _scaled, _is_scaled),
+    Rule(_factor_on_key, _scaled, _is_scaled),
+    Rule(_repeated_heads, _grouped, _is_repeated),
 )

@@ -1,5 +1,6 @@
 """Replace the formula of Attention by the operator."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import onnx_ir as ir
@@ -14,6 +15,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -63,14 +65,9 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     exclusive = True
     finite_only = True
 
-    def pattern(self) -> list[Any]:
-        return [_formula, *TAKEN_OVER.patterns]
-
-    def check(self) -> list[Any]:
-        return [_is_attention, *TAKEN_OVER.checks]
-
-    def rewrite(self) -> list[Any]:
-        return [_attention, *TAKEN_OVER.rewrites]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_formula, _attention, _is_attention)
+        yield from TAKEN_OVER
 
 
 def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var, zero: Var) -> Var:

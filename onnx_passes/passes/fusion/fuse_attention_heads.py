@@ -1,6 +1,6 @@
 """Convert the operands of an Attention to heads side by side, in tensors of rank 3."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -12,6 +12,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -51,14 +52,9 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     exclusive = True
     finite_only = True
 
-    def pattern(self) -> list[Any]:
-        return [_plain, _rotated]
-
-    def check(self) -> list[Any]:
-        return [_has_heads] * 2
-
-    def rewrite(self) -> list[Any]:
-        return [_flat] * 2
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_plain, _flat, _has_heads)
+        yield Rule(_rotated, _flat, _has_heads)
 
 
 def _turned(op: Op, x: Var) -> Var:

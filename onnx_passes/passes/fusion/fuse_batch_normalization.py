@@ -1,5 +1,7 @@
 """Fold a BatchNormalization into the weights of the layer before it."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from onnx_passes import passes
 from onnx_passes.passes._support.linear import LAYERS, Linear
 from onnx_passes.passes._support.matches import Array
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.tolerance
@@ -33,23 +35,14 @@ class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Normalised(name) for name in LAYERS]
-
-    def check(self) -> list[Any]:
-        return [_can_be_fused for _ in LAYERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_fused for _ in LAYERS]
+    def rules(self) -> Iterator[Rule]:
+        for name in LAYERS:
+            yield Rule(partial(_normalised, name), _fused, _can_be_fused)
 
 
-class _Normalised:
-    def __init__(self, layer: str) -> None:
-        self.layer = layer
-
-    def __call__(self, op: Op, x: Var, w: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
-        layer = getattr(op, self.layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
-        return op.BatchNormalization(layer, s, b, m, v, _outputs=["y"])
+def _normalised(layer: str, op: Op, x: Var, w: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
+    t = getattr(op, layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
+    return op.BatchNormalization(t, s, b, m, v, _outputs=["y"])
 
 
 def _can_be_fused(context: object, w: Value, t: Value, y: Value, **_: object) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 from onnx_passes.passes.constants import is_constant
 
 Order = tuple[int, int]
@@ -36,14 +35,9 @@ class FuseEinsum(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_moved, _product]
-
-    def check(self) -> list[Any]:
-        return [_moves, _multiplies]
-
-    def rewrite(self) -> list[Any]:
-        return [_transposed, _multiplied]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_moved, _transposed, _moves)
+        yield Rule(_product, _multiplied, _multiplies)
 
 
 def _moved(op: Op, x: Var) -> Var:

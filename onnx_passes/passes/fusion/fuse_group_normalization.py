@@ -1,5 +1,7 @@
 """Replace what exporters write for GroupNormalization by the operator."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -47,14 +50,11 @@ class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_formula, *_FOLLOWERS]
-
-    def check(self) -> list[Any]:
-        return [_is_by_group, *[_may_follow] * len(_FOLLOWERS)]
-
-    def rewrite(self) -> list[Any]:
-        return [_by_group, *[_with_parameter] * len(_FOLLOWERS)]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_formula, _by_group, _is_by_group)
+        for name in ("Mul", "Add"):
+            for place in (0, 1):
+                yield Rule(partial(_followed, name, place), _with_parameter, _may_follow)
 
 
 def _formula(op: Op, x: Var, s: Var, b: Var) -> Var:
@@ -85,20 +85,11 @@ def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: object) -> Value:
     return _call(op, x, scale, bias, epsilon=epsilon, num_groups=parts[1])
 
 
-class _FollowedGroup:
+def _followed(follower: str, place: int, op: Op, x: Var, s: Var, b: Var, w: Var) -> Var:
     """The pattern of a GroupNormalization that a parameter follows."""
-
-    def __init__(self, follower: str, place: int) -> None:
-        self.follower = follower
-        self.place = place
-
-    def __call__(self, op: Op, x: Var, s: Var, b: Var, w: Var) -> Var:
-        operands = [op.GroupNormalization(x, s, b, _outputs=["n"])]
-        operands.insert(self.place, w)
-        return getattr(op, self.follower)(*operands)
-
-
-_FOLLOWERS = [_FollowedGroup(name, place) for name in ("Mul", "Add") for place in (0, 1)]
+    operands = [op.GroupNormalization(x, s, b, _outputs=["n"])]
+    operands.insert(place, w)
+    return getattr(op, follower)(*operands)
 
 
 def _may_follow(

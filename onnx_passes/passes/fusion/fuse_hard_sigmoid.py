@@ -1,13 +1,13 @@
 """Replace a line and a Clip by one HardSigmoid."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import holds, operand, single_or_half
 from onnx_passes.passes._support.matches import scalar_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.tolerance
@@ -32,7 +32,7 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def divided(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Div(op.Clip(op.Add(x, b), low, high), s)
 
@@ -42,13 +42,9 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
         def line(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Clip(op.Add(op.Mul(x, s), b), low, high)
 
-        return [divided, scaled, line]
-
-    def check(self) -> list[Any]:
-        return [_is_divided, _is_scaled, _is_line]
-
-    def rewrite(self) -> list[Any]:
-        return [_sixth, _sixth, _line]
+        yield Rule(divided, _sixth, _is_divided)
+        yield Rule(scaled, _sixth, _is_scaled)
+        yield Rule(line, _line, _is_line)
 
 
 def _is_divided(

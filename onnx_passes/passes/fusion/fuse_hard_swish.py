@@ -1,6 +1,6 @@
 """Replace the formula of HardSwish by the operator."""
 
-from typing import Any
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import about, holds, operand, single_or_half
@@ -9,6 +9,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -37,23 +38,20 @@ class FuseHardSwish(Transformation, RewriteRuleSetPass):
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
-        def product(op: Op, x: Var) -> Var:
-            return op.Mul(x, op.HardSigmoid(x, _outputs=["t"]))
-
+    def rules(self) -> Iterator[Rule]:
         def divided(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Div(op.Mul(x, op.Clip(op.Add(x, b), low, high)), s)
 
         def scaled(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Mul(op.Mul(x, op.Clip(op.Add(x, b), low, high)), s)
 
-        return [product, divided, scaled]
-
-    def check(self) -> list[Any]:
-        return [_is_product, _is_divided, _is_scaled]
-
-    def rewrite(self) -> list[Any]:
-        return [_hard_swish] * 3
+        yield Rule(
+            lambda op, x: op.Mul(x, op.HardSigmoid(x, _outputs=["t"])),
+            _hard_swish,
+            _is_product,
+        )
+        yield Rule(divided, _hard_swish, _is_divided)
+        yield Rule(scaled, _hard_swish, _is_scaled)
 
 
 def _is_product(context: MatchContext, x: Value, t: Value, **_: object) -> bool:

@@ -1,6 +1,6 @@
 """Replace a product and a maximum by one LeakyRelu."""
 
-from typing import Any
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import attribute_of, single_or_half
@@ -9,9 +9,9 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
-    Var,
 )
 
 
@@ -37,28 +37,17 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
-        def first(op: Op, x: Var, a: Var) -> Var:
-            return op.Max(x, op.Mul(x, a))
-
-        def second(op: Op, x: Var, a: Var) -> Var:
-            return op.Max(op.Mul(x, a), x)
-
-        return [first, second]
-
-    def check(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def leaks(context: MatchContext, x: Value, a: Value) -> bool:
             if attribute_of(x, a) is None or not _lies_between(a, 0, 1):
                 return False
             return opset_at(context) >= 8 and single_or_half(a, x)
 
-        return [leaks, leaks]
-
-    def rewrite(self) -> list[Any]:
         def leaky(op: Op, x: Value, a: Value) -> Value:
             return op.LeakyRelu(x, alpha=attribute_of(x, a))
 
-        return [leaky, leaky]
+        yield Rule(lambda op, x, a: op.Max(x, op.Mul(x, a)), leaky, leaks)
+        yield Rule(lambda op, x, a: op.Max(op.Mul(x, a), x), leaky, leaks)
 
 
 def _lies_between(a: Value, low: float, high: float) -> bool:

@@ -1,5 +1,7 @@
 """Fuse a Pad into the convolution or the pooling behind it."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -45,23 +48,14 @@ class FusePad(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_Padded(name) for name in WINDOWS]
-
-    def check(self) -> list[Any]:
-        return [_can_pad for _ in WINDOWS]
-
-    def rewrite(self) -> list[Any]:
-        return [_padding for _ in WINDOWS]
+    def rules(self) -> Iterator[Rule]:
+        for name in WINDOWS:
+            yield Rule(partial(_padded, name), _padding, _can_pad)
 
 
-class _Padded:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        t = op.Pad(x, _allow_other_inputs=True, _outputs=["t"])
-        return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
+def _padded(operator: str, op: Op, x: Var) -> Var:
+    t = op.Pad(x, _allow_other_inputs=True, _outputs=["t"])
+    return getattr(op, operator)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
 def _can_pad(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -> bool:

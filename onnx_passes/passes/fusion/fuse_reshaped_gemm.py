@@ -1,6 +1,7 @@
 """Replace a Gemm between two Reshapes by a MatMul of the whole tensor."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -44,24 +46,15 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     always_pays = False
 
-    def pattern(self) -> list[Any]:
-        return [_Between(name) for name in SHAPERS]
-
-    def check(self) -> list[Any]:
-        return [_is_linear for _ in SHAPERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_whole for _ in SHAPERS]
+    def rules(self) -> Iterator[Rule]:
+        for name in SHAPERS:
+            yield Rule(partial(_between, name), _whole, _is_linear)
 
 
-class _Between:
-    def __init__(self, shaper: str) -> None:
-        self.shaper = shaper
-
-    def __call__(self, op: Op, x: Var, w: Var) -> Var:
-        rows = getattr(op, self.shaper)(x, _allow_other_inputs=True, _outputs=["rows"])
-        t = op.Gemm(rows, w, _allow_other_inputs=True, _outputs=["t"])
-        return op.Reshape(t, _allow_other_inputs=True, _outputs=["y"])
+def _between(shaper: str, op: Op, x: Var, w: Var) -> Var:
+    rows = getattr(op, shaper)(x, _allow_other_inputs=True, _outputs=["rows"])
+    t = op.Gemm(rows, w, _allow_other_inputs=True, _outputs=["t"])
+    return op.Reshape(t, _allow_other_inputs=True, _outputs=["y"])
 
 
 def _is_linear(

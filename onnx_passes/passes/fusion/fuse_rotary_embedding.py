@@ -1,5 +1,6 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +14,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -50,14 +52,9 @@ class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
     always_pays = False
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_plain, _table_first, _turned_first]
-
-    def check(self) -> list[Any]:
-        return [_is_rotation] * 3
-
-    def rewrite(self) -> list[Any]:
-        return [_rotation] * 3
+    def rules(self) -> Iterator[Rule]:
+        for form in (_plain, _table_first, _turned_first):
+            yield Rule(form, _rotation, _is_rotation)
 
 
 def _plain(op: Op, x: Var, cos: Var, sin: Var) -> Var:

@@ -1,6 +1,6 @@
 """Fuse a Shape and what picks some of its dimensions."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -13,6 +13,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -46,7 +47,7 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def one(op: Op, x: Var, i: Var) -> Var:
             t = op.Gather(op.Shape(x, _outputs=["s"]), i, _outputs=["t"])
             return op.Unsqueeze(t, _allow_other_inputs=True, _outputs=["y"])
@@ -61,9 +62,6 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
         def joined(op: Op) -> Var:
             return op.Concat(_allow_other_inputs=True, _outputs=["y"])
 
-        return [one, some, part, joined]
-
-    def check(self) -> list[Any]:
         def reads(context: MatchContext, x: Value, s: Value, y: Value, **_: object) -> bool:
             whole = not node_of(s).attributes
             return whole and opset_at(context) >= 15 and _range(y) is not None
@@ -71,10 +69,9 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
         def meet(context: MatchContext, y: Value, **_: object) -> bool:
             return opset_at(context) >= 15 and _pair(node_of(y)) is not None
 
-        return [reads, reads, reads, meet]
-
-    def rewrite(self) -> list[Any]:
-        return [_shape, _shape, _shape, _joined]
+        for pattern in (one, some, part):
+            yield Rule(pattern, _shape, reads)
+        yield Rule(joined, _joined, meet)
 
 
 def _shape(op: Op, x: Value, y: Value, **_: object) -> Value:

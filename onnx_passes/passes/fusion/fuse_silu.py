@@ -1,6 +1,6 @@
 """Replace a Sigmoid and its product by one Swish."""
 
-from typing import Any
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
@@ -10,9 +10,9 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
-    Var,
 )
 
 
@@ -44,25 +44,13 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
 
     custom: bool = False
 
-    def pattern(self) -> list[Any]:
-        def plain(op: Op, x: Var) -> Var:
-            return op.Mul(x, op.Sigmoid(x))
-
-        def scaled(op: Op, x: Var, a: Var) -> Var:
-            return op.Mul(x, op.Sigmoid(op.Mul(x, a)))
-
-        return [plain, scaled]
-
-    def check(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def known(context: MatchContext, x: Value) -> bool:
             return self.custom or opset_at(context) >= 24
 
         def with_factor(context: MatchContext, x: Value, a: Value) -> bool:
             return known(context, x) and attribute_of(x, a) is not None
 
-        return [known, with_factor]
-
-    def rewrite(self) -> list[Any]:
         def plain(op: Op, x: Value) -> Value:
             return op.Silu(x, _domain=CUSTOM) if self.custom else op.Swish(x)
 
@@ -70,4 +58,5 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
             domain = {"_domain": CUSTOM} if self.custom else {}
             return op.Swish(x, alpha=attribute_of(x, a), **domain)
 
-        return [plain, scaled]
+        yield Rule(lambda op, x: op.Mul(x, op.Sigmoid(x)), plain, known)
+        yield Rule(lambda op, x, a: op.Mul(x, op.Sigmoid(op.Mul(x, a))), scaled, with_factor)

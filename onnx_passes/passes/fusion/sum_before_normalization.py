@@ -1,6 +1,7 @@
 """Replace Add by Sum, which ONNX Runtime does not join with a normalization."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
@@ -12,6 +13,7 @@ from onnx_passes.passes.base import (
     MatchContext,
     Op,
     RewriteRuleSetPass,
+    Rule,
     Transformation,
     Value,
     Var,
@@ -46,24 +48,14 @@ class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     always_pays = False
 
-    def pattern(self) -> list[Any]:
-        return [_Sum(reader) for reader in READERS]
-
-    def check(self) -> list[Any]:
-        return [_is_joined] * len(READERS)
-
-    def rewrite(self) -> list[Any]:
-        return [_apart] * len(READERS)
+    def rules(self) -> Iterator[Rule]:
+        for reader in READERS:
+            yield Rule(partial(_sum, reader), _apart, _is_joined)
 
 
-class _Sum:
-    def __init__(self, reader: str) -> None:
-        self.reader = reader
-
-    def __call__(self, op: Op, x: Var, y: Var) -> tuple[Var, Var]:
-        total = op.Add(x, y, _outputs=["total"])
-        reader = getattr(op, self.reader)
-        return total, reader(total, _allow_other_inputs=True, _outputs=["normal"])
+def _sum(reader: str, op: Op, x: Var, y: Var) -> tuple[Var, Var]:
+    total = op.Add(x, y, _outputs=["total"])
+    return total, getattr(op, reader)(total, _allow_other_inputs=True, _outputs=["normal"])
 
 
 def _is_joined(context: MatchContext, x: Value, y: Value, normal: Value, **_: object) -> bool:
