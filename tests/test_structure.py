@@ -17,7 +17,7 @@ TWICE = 0
 """Names of classes that two modules define."""
 ANY = 1110
 """Uses of ``typing.Any``."""
-MUTABLE = 10
+MUTABLE = 0
 """Defaults of options that are shared by all passes: ``Field(default_factory=...)`` is not."""
 CYCLES = 0
 """Groups of modules that import each other, in annotations included."""

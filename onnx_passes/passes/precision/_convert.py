@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.tensors import constant_of
@@ -32,7 +33,7 @@ class ConvertsToHalf(OnSomeNodes):
 
     io: Literal["keep", "convert"] = "keep"
     missing: Literal["keep", "round", "convert"] = "keep"
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Convert the nodes.

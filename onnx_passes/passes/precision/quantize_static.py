@@ -70,7 +70,7 @@ class QuantizeStatic(OnSomeNodes):
 
     needs = ("shape-inference",)
 
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
     calibration: Method = "minmax"
     percentile: Annotated[float, Field(gt=50, le=100)] = 99.99
     activations: Kind = "uint8"
