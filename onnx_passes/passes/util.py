@@ -165,7 +165,7 @@ def get_range(value: Value) -> tuple[Array | None, Array | None]:
 
 
 def evaluate_model(
-    model: ir.Model, inputs: Sequence[Array], full_context_dump: bool = False, **_: Any
+    model: ir.Model, inputs: Sequence[Array], full_context_dump: bool = False, **_: object
 ) -> tuple[list[Array], dict[str, Array]]:
     """Run a model on ONNX Runtime as it is written, on one thread of the processor.
 

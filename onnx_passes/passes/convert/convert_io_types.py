@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -77,8 +77,8 @@ class ConvertIoTypes(Transformation):
         all: New types of all inputs and outputs, by their old type, where not given by name.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"all": {"float32": "float64"}})
+    interface_changes = frozenset({"types"})
+    example = MappingProxyType({"all": {"float32": "float64"}})
 
     inputs: dict[str, Type] = Field(default_factory=dict)
     outputs: dict[str, Type] = Field(default_factory=dict)

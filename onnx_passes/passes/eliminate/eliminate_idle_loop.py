@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -34,7 +34,7 @@ class EliminateIdleLoop(Transformation):
     attribute of a function.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs and functions too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -70,8 +70,8 @@ class RemoveDeadChannels(Transformation):
     between the layers than those that work element by element on one operand.
     """
 
-    needed_operators: ClassVar[Any] = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
-    tested_on: ClassVar[tuple[str, ...]] = ("pruned",)
+    needed_operators = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
+    tested_on = ("pruned",)
     finite_only = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

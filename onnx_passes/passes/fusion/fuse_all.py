@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -46,7 +44,7 @@ class FuseAll(Transformation):
         exclude: Names of fusions to do without.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+    needs = ("topological-sort", "shape-inference")
 
     exclude: tuple[str, ...] = ()
 

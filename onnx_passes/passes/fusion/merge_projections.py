@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -54,9 +54,9 @@ class MergeProjections(Transformation):
     projections that would become as many nodes; functions.
     """
 
-    always_pays: ClassVar[bool] = False
-    tested_on: ClassVar[tuple[str, ...]] = ("smoothed",)
-    needed_operators: ClassVar[Any] = frozenset({("", "MatMul")})
+    always_pays = False
+    tested_on = ("smoothed",)
+    needed_operators = frozenset({("", "MatMul")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""

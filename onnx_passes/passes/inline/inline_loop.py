@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -43,10 +43,10 @@ class InlineLoop(Transformation):
 
     nodes: int = 16
 
-    requires: ClassVar[Any] = ("topological-sort",)
-    followed_by: ClassVar[Any] = ("topological-sort",)
-    needed_operators: ClassVar[Any] = frozenset({("", "Loop")})
-    always_pays: ClassVar[bool] = False  # several iterations take more nodes
+    needs = ("topological-sort",)
+    followed_by = ("topological-sort",)
+    needed_operators = frozenset({("", "Loop")})
+    always_pays = False  # several iterations take more nodes
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Inline from the outside in."""

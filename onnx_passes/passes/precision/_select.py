@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes.errors import PassError
 from onnx_passes.model.contents import graphs_within
@@ -56,12 +57,12 @@ class OnSomeNodes(Transformation):
         before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
-    nodes: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    skip: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    skip_operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    after: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    before: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    nodes: list[str] = Field(default_factory=list)
+    operators: list[str] = Field(default_factory=list)
+    skip: list[str] = Field(default_factory=list)
+    skip_operators: list[str] = Field(default_factory=list)
+    after: list[str] = Field(default_factory=list)
+    before: list[str] = Field(default_factory=list)
 
     def open_functions(self, model: ir.Model, holding: Collection[str] = ()) -> bool:
         """Replace calls of functions by their bodies, whose nodes may then be selected.
@@ -182,7 +183,7 @@ class OnData(OnSomeNodes):
             recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
 
     def values(
         self, model: ir.Model, names: Collection[str], what: str, *, bodies: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -53,9 +53,9 @@ class ConvertFloat8(OnData):
             its largest element the largest number of the type. Needs data.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     format: Literal["e4m3fn", "e5m2"] = "e4m3fn"
     scaled: bool = False

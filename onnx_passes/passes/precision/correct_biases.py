@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -52,9 +50,9 @@ class CorrectBiases(OnData):
             recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Correct the biases.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
@@ -58,8 +58,8 @@ class EqualizeLayers(OnSomeNodes):
         powers: Whether scales are powers of two, which change no rounding.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    tested_on: ClassVar[Any] = ("pair",)
+    needs = ("shape-inference",)
+    tested_on = ("pair",)
 
     sweeps: Annotated[int, Field(ge=1)] = 8
     powers: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import onnx_ir as ir
@@ -66,11 +66,11 @@ class QuantizeStatic(OnSomeNodes):
         outputs: Whether results are rounded, which engines need to stay in integers.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
     calibration: Method = "minmax"
     percentile: Annotated[float, Field(gt=50, le=100)] = 99.99
     activations: Kind = "uint8"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -69,9 +69,9 @@ class QuantizeWeights(OnSomeNodes):
             which the squared error is least (mse).
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     weights: Kind = "int8"
     block: Annotated[int, Field(ge=0)] = 0

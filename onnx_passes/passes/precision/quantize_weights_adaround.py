@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import onnx_ir as ir
 from pydantic import Field
@@ -60,7 +60,7 @@ class QuantizeWeightsAdaround(RoundsByMoments):
         steps: Steps of learning for each layer.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
     steps: Annotated[int, Field(ge=1)] = 300
 

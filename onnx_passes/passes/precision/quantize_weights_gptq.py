@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -59,7 +57,7 @@ class QuantizeWeightsGptq(RoundsByMoments):
             which the squared error is least (mse).
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
         """Round by compensation; see ``RoundsByMoments.choose``.

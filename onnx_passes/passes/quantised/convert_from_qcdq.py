@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -41,9 +41,9 @@ class ConvertFromQcdq(RulePass):
     else reads; bounds that no number of bits has; other integer types.
     """
 
-    exclusive: ClassVar[bool] = True
+    exclusive = True
     finite_only = True
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -47,7 +46,7 @@ class ConvertToQcdq(RulePass):
     """
 
     finite_only = True
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     narrow_types: bool = False
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -36,7 +34,7 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
     2; more than 2 ** 23 rows.
     """
 
-    exclusive: ClassVar[bool] = True
+    exclusive = True
 
     def pattern(self, op: Op, x: Var, t: Var, v: Var, a: Var, w: Var) -> Var:
         return op.MatMul(op.Add(op.MultiThreshold(x, t, v, _domain=CUSTOM), a), w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
@@ -42,7 +42,7 @@ class ImportQonnx(RulePass):
         operators: Names of the operators; empty for all three.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     operators: tuple[str, ...] = ()
 

@@ -29,7 +29,7 @@ def behind(
         dropped: Name of an operand that the operator does not read afterwards.
     """
 
-    def make(op: Op, values: Values, found: Any) -> Any:
+    def make(op: Op, values: Values, found: Any) -> Value:
         first = [t if isinstance(t, str) else str(t.operands[0]) for t in before.operands]
         told = node_of(values[before.result]).attributes if before.result else {}
         made = getattr(op, before.kind)(*(values[n] for n in first if n != dropped), **told)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -49,9 +47,9 @@ class SinkTransposes(Transformation):
         operators: Names of the operators; empty for all.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    tested_on: ClassVar[Any] = ("transposed", "transposed", "turn")
-    tested_after: ClassVar[Any] = ("raise-opset", "infer-thresholds")
+    needs = ("shape-inference",)
+    tested_on = ("transposed", "transposed", "turn")
+    tested_after = ("raise-opset", "infer-thresholds")
 
     operators: tuple[str, ...] = ()
 
