@@ -79,6 +79,13 @@ Examples:
     help="Undo rewrites that do not pay, measured by nodes, by time on the last engine, or by "
     "the size of the file.",
 )
+@click.option(
+    "--search",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Try N other orders of passes, unchecked, and run the one whose result costs least "
+    "under --objective. [default: 0]",
+)
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option(
     "--allow-invalid",
@@ -126,6 +133,7 @@ def command(
     overrides: Sequence[str],
     engines: Sequence[str],
     objective: str | None,
+    search: int | None,
     no_verify: bool,
     allow_invalid: bool,
     strict: bool,
@@ -155,6 +163,8 @@ def command(
         extra.append(f"engines={engines_text(engines)}")
     if objective is not None:
         extra.append(f"objective={objective}")
+    if search is not None:
+        extra.append(f"search={search}")
     if no_verify:
         extra.append("verify=false")
     elif allow_invalid:
