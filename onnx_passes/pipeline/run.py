@@ -89,7 +89,8 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``Run.error``.
+        The result. A failed check or pass does not raise: see ``Run.error``. If nothing was
+        checked, call ``report.settle()`` before the model changes.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.
@@ -132,7 +133,7 @@ def _run(
     resume: Resume | None,
 ) -> Run:
     original = Snapshot(model)
-    report.before = summarize(original)
+    report.before = summarize(original, hashed=config.verify.enabled)
     gate = None
     whole = _whole_data(config, original)
     if whole is not None and reference is None and config.reference.inputs is None:
@@ -161,7 +162,7 @@ def _run(
         report.error = failed.error if failed is not None else None
         manager.snapshot = manager.recovered(original)
         manager.model = manager.snapshot.restore()
-    report.after = summarize(manager.snapshot)
+    report.after = summarize(manager.snapshot, hashed=gate is not None)
     if gate is not None and error is None:
         from onnx_passes.pipeline.stepping import drift_along_steps
 
