@@ -18,9 +18,9 @@ from onnx_passes.configs.engines import EngineStep
 from onnx_passes.configs.sections import Verify
 from onnx_passes.model.equality import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.baseline import establish
+from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.pipeline.run import Run
+from onnx_passes.pipeline.run import PipelineRun
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.runtime.base import Engine, Feeds
@@ -137,7 +137,7 @@ def assert_verified(
     )
 
 
-def assert_each_application_executed(found: Run | RunReport | PassReport) -> None:
+def assert_each_application_executed(found: PipelineRun | RunReport | PassReport) -> None:
     """Check that each application of a rewrite was executed or proved, and none was only seen.
 
     A verified run may rest on outputs only: the outputs of the model agreed, and nothing shows
@@ -146,7 +146,7 @@ def assert_each_application_executed(found: Run | RunReport | PassReport) -> Non
     Args:
         found: A run, its report, or what it reports of one pass.
     """
-    report = found.report if isinstance(found, Run) else found
+    report = found.report if isinstance(found, PipelineRun) else found
     passes = [report] if isinstance(report, PassReport) else report.passes
     kept = [done for done in passes if done.changed and done.action != "rolled back"]
     assert any(done.evidence for done in kept), "no pass has applied anything that was checked"

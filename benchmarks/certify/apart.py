@@ -23,6 +23,7 @@ _RECORDS = {
     "report.py",
     "regression.py",
     "fuzz_child.py",
+    "job.py",
 }
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.certify import mutation, seeds
 from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.public_rules import PublicRule, public_rules
-from onnx_passes.verify.rules.fuzz_child import Job
+from onnx_passes.verify.rules.job import Job
 
 SUBJECT = "benchmarks.certify.public_rules:everything"
 SECONDS, MODELS = 600.0, 100

@@ -13,7 +13,7 @@ from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.findings import FINDINGS
 from benchmarks.certify.public_rules import public_rules
-from onnx_passes.verify.rules.fuzz_child import Job
+from onnx_passes.verify.rules.job import Job
 
 SEEDS = 10
 STOP = 600.0

@@ -9,7 +9,7 @@ from benchmarks.faults.case import EVERYWHERE, Fault, Setting
 from onnx_passes.configs.load import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
-from onnx_passes.pipeline.run import Run, run_pipeline
+from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
@@ -91,7 +91,7 @@ class Outcome:
         return [f"{s}: {v}" for s, v in self.clean.items() if v not in _FINE]
 
 
-def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> Run:
+def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> PipelineRun:
     """Run the pass of a fault, verified, on its model.
 
     Args:
@@ -111,7 +111,7 @@ def run(fault: Fault, at: str, *, full: bool, setting: Setting = "default") -> R
         return run_pipeline(model, config_from_data(data), reference=given)
 
 
-def chosen(fault: Fault, clean: Run) -> str:
+def chosen(fault: Fault, clean: PipelineRun) -> str:
     """Return the value that the fault computes wrongly, given a run without it."""
     if isinstance(fault.place, str):
         return fault.place
@@ -144,13 +144,13 @@ def available(setting: Setting) -> bool:
     return all(key in Verify.model_fields for key in SETTINGS[setting].get("verify", {}))
 
 
-def _said(clean: Run) -> str:
+def _said(clean: PipelineRun) -> str:
     if clean.error is not None:
         return f"failed: {clean.error}"
     return str(clean.report.passes[0].verdict)
 
 
-def judge(result: Run, fault: Fault, at: str) -> Seen:
+def judge(result: PipelineRun, fault: Fault, at: str) -> Seen:
     """Read from a run whether the fault was caught, by what, and whom it named."""
     report = result.report
     done = report.passes[0]

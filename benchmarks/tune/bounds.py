@@ -15,9 +15,9 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.bounds import product_bound
 from onnx_passes.tuning.budget import Flips
-from onnx_passes.tuning.formats import BUILTIN, Known, convert
+from onnx_passes.tuning.formats import BUILTIN, Observed, convert
 from onnx_passes.tuning.recorded import record
-from onnx_passes.tuning.regions import Regions
+from onnx_passes.tuning.regions import ModelRegions
 from onnx_passes.verify.region import Region
 
 FORMATS = ("int8-static", "int8-dynamic", "int8-weights", "int4-weights")
@@ -57,14 +57,14 @@ def sound(task: Task, name: str, samples: int) -> None:
     assert isinstance(width, int)
     rng = np.random.default_rng(1)
     rows = [{data: np.zeros((2, width), np.float32)}]
-    before = Regions(task.model).build(
+    before = ModelRegions(task.model).build(
         Region((node,), (data,), (str(node.outputs[0].name),)), rows
     )
     for item in FORMATS:
         kind = BUILTIN[item]
         if item == "int8-static":
             kind = type(kind)(item, kind.pass_name, {"outputs": False}, 8, 8)
-        after = convert(before, {item: [name]}, {item: kind}, Known(ranges))
+        after = convert(before, {item: [name]}, {item: kind}, Observed(ranges))
         bound = product_bound(after, node, ranges)
         assert bound is not None, "these are products in integers"
         engine, worst = OnnxRuntimeEngine(), 0.0

@@ -28,11 +28,11 @@ from onnx_passes.contracts.scores import snr
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.formats import BUILTIN
 from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.journal import Record
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "digits"
@@ -125,7 +125,7 @@ def ask(
         {name: BUILTIN[name] for name in ("float32", *formats)},
         OnnxRuntimeEngine(optimization="all"),
         "size",
-        Budget(dict([budget])),
+        LossBudget(dict([budget])),
         [{"image": images}],
         [{"image": images[:samples]}],
         evaluations=6,
@@ -135,7 +135,7 @@ def ask(
 def ours(task: Task) -> tuple[Row, Any]:
     """Search."""
     clock = Clock()
-    result = Search(task, Record(None, "")).run()
+    result = TuningSearch(task, Record(None, "")).run()
     work = result.work
     whole = work["whole model"] - 1 + work["whole model, few samples"]
     return Row(result.best.cost, whole, *clock.read(), work["parts"]), result
@@ -159,7 +159,7 @@ class Runs:
         """Run a choice."""
         return self.outputs(self.task.build(names))
 
-    def holds(self, outputs: list[Any], budget: Budget) -> bool:
+    def holds(self, outputs: list[Any], budget: LossBudget) -> bool:
         """Whether outputs keep a budget."""
         return budget.measure(outputs, self.original).holds
 

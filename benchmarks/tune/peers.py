@@ -29,12 +29,12 @@ from onnx_passes.contracts.classification import kl_divergence
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.formats import BUILTIN, Format
 from onnx_passes.tuning.groups import partition, prepare, weight_of
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.objective import operations
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 
 NETWORKS = {
     "CNN": EXAMPLE / "model.onnx",
@@ -118,12 +118,12 @@ def ours(case: Case, limit: float, optimization: Any = "all") -> Found:
         formats,
         OnnxRuntimeEngine(optimization=optimization),
         "bops",
-        Budget({"kl_divergence": (0.0, limit)}),
+        LossBudget({"kl_divergence": (0.0, limit)}),
         [dict(case.data)],
         [{"image": case.data["image"][:80]}],
     )
     start = time.perf_counter()
-    result = Search(task, Record(None, "")).run()
+    result = TuningSearch(task, Record(None, "")).run()
     seconds = time.perf_counter() - start
     owners = {n: result.best.names[g.name] for g in task.groups for n in g.nodes}
 

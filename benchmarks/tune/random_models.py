@@ -22,12 +22,12 @@ from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.formats import BUILTIN
 from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import save
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 from onnx_passes.verify.models import recipes
 
 FORMATS = [name for name in BUILTIN if name != "float32"]
@@ -51,7 +51,7 @@ def task(model: ir.Model, rng: np.random.Generator) -> Task:
         {name: BUILTIN[name] for name in ("float32", *names)},
         OnnxRuntimeEngine(optimization=str(rng.choice(["none", "all"]))),  # type: ignore[arg-type]
         str(rng.choice(["size", "bops"])),  # type: ignore[arg-type]
-        Budget({str(name): limits[str(name)] for name in kept}),
+        LossBudget({str(name): limits[str(name)] for name in kept}),
         feeds,
         feeds[:1],
         evaluations=int(rng.integers(1, 5)),
@@ -60,7 +60,7 @@ def task(model: ir.Model, rng: np.random.Generator) -> Task:
 
 def check(asked: Task, folder: Path, original: Path) -> str:
     """Run one search; return how it ended, or what is wrong."""
-    result = Search(asked, Record(None, "")).run()
+    result = TuningSearch(asked, Record(None, "")).run()
     path = folder / "out.onnx"
     save(result, path, load_model(original))
     onnx.checker.check_model(path)

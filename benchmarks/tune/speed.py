@@ -30,7 +30,7 @@ from benchmarks.models import llama_decoder, transformer, vision_transformer
 from benchmarks.tune.quality import peers
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.budget import Flips, LossBudget
 from onnx_passes.tuning.objective import time_runs
 
 Feeds = dict[str, Any]
@@ -128,7 +128,7 @@ def losses(
     for model in models:
         with engine.prepare(model) as session:
             found.append([session.run(feed) for feed in feeds])
-    budget = Budget({"kl_divergence": (0.0, math.inf), "snr": (-math.inf, math.inf)})
+    budget = LossBudget({"kl_divergence": (0.0, math.inf), "snr": (-math.inf, math.inf)})
     cells = []
     for outputs in found:
         values = budget.measure(outputs, found[0]).values

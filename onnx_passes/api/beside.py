@@ -195,7 +195,8 @@ def certify(
     """
     from onnx_passes.passes.registry import collect
     from onnx_passes.verify.rules.applying import rules_of
-    from onnx_passes.verify.rules.fuzz_child import Job, certify_apart, resolve
+    from onnx_passes.verify.rules.fuzz_child import certify_apart
+    from onnx_passes.verify.rules.job import Job, resolve
 
     subjects: list[tuple[str, str, Any]] = []
     for name in names:

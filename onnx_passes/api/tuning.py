@@ -22,7 +22,7 @@ from onnx_passes.runtime.base import Feeds
 from onnx_passes.tuning.asked import Result
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import inspector, lines, to_json
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 from onnx_passes.tuning.streams import source_of
 from onnx_passes.tuning.task import task_of
 from onnx_passes.verify.feeds import check_feeds
@@ -140,5 +140,5 @@ def tune(
         reference = ReferenceData(samples, expected, "samples of the caller")
     task = task_of(taken, config, source, reference)
     folder = None if record is None else Path(record)
-    search = Search(task, Record(folder, task.key), progress or (lambda text: None))
+    search = TuningSearch(task, Record(folder, task.key), progress or (lambda text: None))
     return TuneResult(search.run(), name)

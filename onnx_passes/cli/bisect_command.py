@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.pipeline.bisect import Finding
+    from onnx_passes.pipeline.bisect import BisectionResult
 
 HELP = """\
 Find the first bad pass and rewrite of a pipeline over MODEL, then any others.
@@ -116,7 +116,7 @@ def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
     return holds
 
 
-def _told(finding: Finding, *, by_score: bool) -> list[str]:
+def _told(finding: BisectionResult, *, by_score: bool) -> list[str]:
     from onnx_passes.report.text import plural
 
     work = f"{plural(finding.passes, 'pass')} changed the model"

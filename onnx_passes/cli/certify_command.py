@@ -182,7 +182,7 @@ def command(
 
 
 def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Any:
-    from onnx_passes.verify.rules.fuzz_child import Job
+    from onnx_passes.verify.rules.job import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
     folder = str((to / (name if index is None else f"{name}-{index}")).absolute())

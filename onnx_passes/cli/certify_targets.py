@@ -90,7 +90,7 @@ def outside_target(subject: str) -> Target:
     """
     from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.verify.rules.applying import rules_of
-    from onnx_passes.verify.rules.fuzz_child import resolve
+    from onnx_passes.verify.rules.job import resolve
 
     try:
         found = resolve(subject)

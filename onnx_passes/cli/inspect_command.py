@@ -18,7 +18,7 @@ from onnx_passes.plain import PlainDict
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.runtime.tensorrt.bindings import Package
-    from onnx_passes.verify.partition import Part
+    from onnx_passes.verify.partition import ModelPart
 
 _HELP = """\
 Print what a model or saved data hold, and which nodes an engine accepts.
@@ -176,7 +176,7 @@ def capability(
     raise click.exceptions.Exit(0 if found.supported else 1)
 
 
-def _save(parts: list[Part], folder: Path, source: LoadedModel) -> list[PlainDict]:
+def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[PlainDict]:
     from onnx_passes.model.save import save_model
 
     told = []

@@ -46,11 +46,11 @@ def make_check(
     Raises:
         UsageError: An option does not parse, or names what is not there.
     """
-    from onnx_passes.verify.reduce.command import CommandCheck, Rules
+    from onnx_passes.verify.reduce.command import CommandCheck, FailureCriteria
 
     if given["check"] is not None:
         patterns = tuple(_pattern(text) for text in given["fail_regex"])
-        rules = Rules(
+        rules = FailureCriteria(
             frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
         )
         return CommandCheck(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.resume import Resume
-    from onnx_passes.pipeline.run import Run
+    from onnx_passes.pipeline.run import PipelineRun
 
 
 # click keeps the lines of a paragraph that begins with a backspace.
@@ -206,7 +206,7 @@ def execute(
     reports: Mapping[str, Path | None],
     verbosity: int,
     states: Resume | None = None,
-) -> Run:
+) -> PipelineRun:
     """Run a pipeline over a model, and write what is asked for.
 
     Args:
@@ -261,7 +261,7 @@ def execute(
     return run
 
 
-def _save(run: Run, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -> None:
+def _save(run: PipelineRun, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -> None:
     """Write the result; of a verified run, the file is read back before it is in its place.
 
     Raises:

@@ -197,12 +197,12 @@ def _search(
     from onnx_passes.report.tune_page import tune_page
     from onnx_passes.tuning.journal import Record
     from onnx_passes.tuning.result import lines, save, to_json
-    from onnx_passes.tuning.search import Search
+    from onnx_passes.tuning.search import TuningSearch
 
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
 
-    result: Result = Search(task, Record(record, task.key), tell, progress).run()
+    result: Result = TuningSearch(task, Record(record, task.key), tell, progress).run()
     with received.unhurried():
         save(result, output, loaded)
         data = to_json(result)

@@ -34,7 +34,7 @@ from onnx_passes.configs.section import Section, wrong
 from onnx_passes.passes.options import Size
 
 
-class Tolerance(Section):
+class ToleranceSection(Section):
     """How far floats may be off: ``|new - old| <= atol + rtol * |old|``."""
 
     rtol: Limit | None = Field(
@@ -45,10 +45,10 @@ class Tolerance(Section):
     )
 
 
-class OutputTolerance(Tolerance):
+class OutputTolerance(ToleranceSection):
     """A tolerance with exceptions for some outputs."""
 
-    outputs: dict[str, Tolerance] = Field(
+    outputs: dict[str, ToleranceSection] = Field(
         default={}, description="Tolerances of single outputs, by name."
     )
 
@@ -117,8 +117,8 @@ class Verify(Section):
         description="The share of the time of a run that may go into drawn values, which show "
         "what the samples may lack; 0 asks for none. Two seconds are always free.",
     )
-    drift: Tolerance = Field(
-        default_factory=Tolerance,
+    drift: ToleranceSection = Field(
+        default_factory=ToleranceSection,
         description="Tolerance against the original model: the error budget that passes under "
         "tolerance share, and the limit of the result. By default 'tolerance'.",
     )

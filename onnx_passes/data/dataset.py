@@ -15,7 +15,7 @@ from onnx_passes.data.plan import ShardPlan
 from onnx_passes.data.shard import Shard
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.function import as_sample
-from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.verify.runs.functions import named_function
@@ -28,9 +28,9 @@ class OpenParts:
     """The parts that were read last, kept open within a number and a size."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[str, tuple[Part, int]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[SourcePart, int]] = OrderedDict()
 
-    def get(self, spec: PartSpec) -> Part:
+    def get(self, spec: PartSpec) -> SourcePart:
         """Return a part.
 
         Raises:
@@ -185,7 +185,7 @@ class DataSet:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self._part(number).name(row - int(self._starts[number]))
 
-    def _part(self, number: int) -> Part:
+    def _part(self, number: int) -> SourcePart:
         return self._parts.get(self.plan.parts[number])
 
 

@@ -18,7 +18,7 @@ from onnx_passes.data.binding import Binding, bind, check_column
 from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
-from onnx_passes.data.sources.part import FORMS, Columns, Part, PartSpec
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
 from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.plain import PlainDict, PlainMapping
@@ -171,7 +171,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
     )
 
 
-def _counted(spec: PartSpec, part: Part) -> PartSpec:
+def _counted(spec: PartSpec, part: SourcePart) -> PartSpec:
     if isinstance(part, SequencePart):
         return replace(spec, count=part.count, digest=part.digest())
     paths = {column: files.local(path) for column, path in spec.files.items()}

@@ -17,7 +17,7 @@ from onnx_passes.ops import elementwise, transcendental  # noqa: F401 (makes ope
 from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar
 
 _RISING = Algebra(monotone={0: 1})
@@ -40,7 +40,7 @@ class LeakyRelu(Elementwise):
     def monotone_in(self, node: ir.Node) -> Mapping[int, int]:
         return {0: 1} if node.attributes.get_float("alpha", 0.01) >= 0 else {}
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float) -> Scalar:
         return a.select(a.less(x, 0.0), a.mul(alpha, x), x)
 
 
@@ -49,7 +49,7 @@ class PRelu(Elementwise):
 
     kinks = _KINK
 
-    def formula(self, a: Primitives, x: Scalar, slope: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, slope: Scalar) -> Scalar:
         return a.select(a.less(x, 0.0), a.mul(slope, x), x)
 
 
@@ -58,19 +58,19 @@ class ThresholdedRelu(Elementwise):
 
     attributes = (("alpha", 1.0),)
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float) -> Scalar:
         return a.select(a.less(alpha, x), x, 0.0)
 
 
-def _sigmoid(a: Primitives, x: Scalar) -> Scalar:
+def _sigmoid(a: TypedPrimitives, x: Scalar) -> Scalar:
     return a.div(1.0, a.add(1.0, a.exp(a.neg(x))))
 
 
-def _elu(a: Primitives, x: Scalar, alpha: float) -> Scalar:
+def _elu(a: TypedPrimitives, x: Scalar, alpha: float) -> Scalar:
     return a.select(a.less(x, 0.0), a.mul(alpha, a.sub(a.exp(x), 1.0)), x)
 
 
-def _softplus(a: Primitives, x: Scalar) -> Scalar:
+def _softplus(a: TypedPrimitives, x: Scalar) -> Scalar:
     # ONNX Runtime lets the power overflow in half precision.
     if not a.overflows or a.dtype == ir.DataType.FLOAT16:
         return a.log(a.add(a.exp(x), 1.0))
@@ -82,7 +82,7 @@ class Sigmoid(Elementwise):
 
     opaque, size, algebra = True, 1.0, _RISING
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         return _sigmoid(a, x)
 
 
@@ -92,7 +92,7 @@ class HardSigmoid(Elementwise):
     opaque, size, attributes = True, 1.0, (("alpha", 0.2), ("beta", 0.5))
     kinks = (-2.5, 2.5)
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float, beta: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float, beta: float) -> Scalar:
         line = a.add(a.mul(alpha, x), beta)
         return a.clip(line, 0.0, 1.0)
 
@@ -102,7 +102,7 @@ class HardSwish(Elementwise):
 
     opaque, size, scaled, kinks = True, 1.0, True, (-3.0, 3.0)
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         line = a.add(a.mul(float(np.float32(1 / 6)), x), 0.5)
         return a.mul(x, a.clip(line, 0.0, 1.0))
 
@@ -112,7 +112,7 @@ class Elu(Elementwise):
 
     opaque, size, attributes, kinks = True, 1.0, (("alpha", 1.0),), _KINK
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float) -> Scalar:
         return _elu(a, x, alpha)
 
 
@@ -125,7 +125,7 @@ class Selu(Elementwise):
         ("gamma", 1.05070102214813232421875),
     )
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float, gamma: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float, gamma: float) -> Scalar:
         return a.mul(gamma, _elu(a, x, alpha))
 
 
@@ -134,7 +134,7 @@ class Celu(Elementwise):
 
     opaque, size, attributes, kinks = True, 1.0, (("alpha", 1.0),), _KINK
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float) -> Scalar:
         inner = a.mul(alpha, a.sub(a.exp(a.div(x, alpha)), 1.0))
         return a.add(a.max(0.0, x), a.min(0.0, inner))
 
@@ -144,7 +144,7 @@ class Softplus(Elementwise):
 
     opaque, size, algebra = True, 1.0, _RISING
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         return _softplus(a, x)
 
 
@@ -153,7 +153,7 @@ class Softsign(Elementwise):
 
     opaque, algebra = True, _RISING
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         return a.div(x, a.add(1.0, a.abs(x)))
 
 
@@ -179,7 +179,7 @@ class Shrink(Elementwise):
 
         return shrunk, dtype
 
-    def formula(self, a: Primitives, x: Scalar, lambd: float, bias: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, lambd: float, bias: float) -> Scalar:
         raised = a.select(a.less(lambd, x), a.sub(x, bias), 0.0)
         return a.select(a.less(x, -lambd), a.add(x, bias), raised)
 
@@ -189,7 +189,7 @@ class Mish(Elementwise):
 
     opaque, size, scaled = True, 1.0, True
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         return a.mul(x, a.tanh(_softplus(a, x)))
 
 
@@ -199,7 +199,7 @@ class Swish(Elementwise):
     computed_in, scaled = ir.DataType.FLOAT, True
     opaque, size, attributes = True, 1.0, (("alpha", 1.0),)
 
-    def formula(self, a: Primitives, x: Scalar, alpha: float) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, alpha: float) -> Scalar:
         return a.mul(x, _sigmoid(a, a.mul(alpha, x)))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.ops.base import operator_of
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.use import Use, rule_for
 
 
-def admitted(use: Use) -> Hint | None:
+def admitted(use: Use) -> ValueHint | None:
     """Return what a value must be at one use for the node to mean something."""
     operator = operator_of(use.node)
     found = None if operator is None else operator.admits(use)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.softmax import softmax
@@ -49,7 +49,7 @@ class RotaryEmbedding(Operator):
         parts = [call.semantics.map(turn, *sides) for turn in (first, second)]
         return Tensor(np.concatenate(parts, -1), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return below(use.dimension(1, 0)) if use.index == 3 else None
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
@@ -110,7 +110,7 @@ class Attention(Operator):
         found = call.semantics.along(call.primitives(v.dtype).dot, weights, columns)
         return Tensor(found, v.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(1, use.dimension(1, -2) or 1) if use.index == 6 else None
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:

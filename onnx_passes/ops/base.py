@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import Interval
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand
@@ -167,7 +167,7 @@ class Operator:
         """
         return ()
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         """Return what an operand must be for the node to mean something; None for anything."""
         return None
 

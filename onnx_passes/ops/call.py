@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.hints import Array
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Semantics, Unsupported, scalars
 
 
@@ -179,9 +179,9 @@ class Call:
         """
         return normalize_axis(self.integer("axis", default), rank)
 
-    def primitives(self, dtype: ir.DataType) -> Primitives:
+    def primitives(self, dtype: ir.DataType) -> TypedPrimitives:
         """Return the primitives of the arithmetic on a type."""
-        return Primitives(self.semantics, dtype)
+        return TypedPrimitives(self.semantics, dtype)
 
     def map(
         self, function: Callable[..., Scalar], dtype: ir.DataType, *tensors: Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.ops.sources import FEW
 from onnx_passes.ops.use import Use
 
@@ -13,7 +13,7 @@ class If(Operator):
 
     free = True
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(0, 1)
 
     def breakpoints(self, use: Use) -> tuple[float, ...]:
@@ -25,7 +25,7 @@ class Loop(Operator):
 
     free, steers = True, (0, 1)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         if use.index == 1:
             return exactly(True)
         if use.index > 1:
@@ -56,7 +56,7 @@ class _Sequence(Operator, abstract=True):
 class _Position(_Sequence, abstract=True):
     steers = (1,)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(0, 0) if use.index in self.steers else None
 
 
@@ -103,7 +103,7 @@ class SplitToSequence(_Sequence):
 
     steers, moves = (1,), (0,)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, length = use.input_shape(0), use.length()
         if use.index != 1:
             return None
@@ -128,5 +128,5 @@ class OptionalGetElement(_Sequence):
 
     moves = (0,)
 
-    def admits(self, use: Use) -> Hint | None:
-        return Hint(filled=True) if use.index == 0 else None
+    def admits(self, use: Use) -> ValueHint | None:
+        return ValueHint(filled=True) if use.index == 0 else None

@@ -12,7 +12,7 @@ from onnx_passes.ops.domains.interval_ends import Interval, hull, pair
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Elements, Unsupported, columns
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
-from onnx_passes.ops.window_places import Spread, Window
+from onnx_passes.ops.window_places import SlidingWindow, Spread
 
 
 def conv_cost(operands: Operands, weight: int = 1, bias: int = 2) -> int:
@@ -42,7 +42,7 @@ class Conv(Operator):
     def evaluate(self, call: Call) -> Tensor:
         x, weight, bias = call.required(0), call.required(1), call.given(2)
         group = call.integer("group", 1)
-        window = Window.of(call, x.shape[2:], weight.shape[2:])
+        window = SlidingWindow.of(call, x.shape[2:], weight.shape[2:])
         channels, features = weight.shape[1], weight.shape[0]
         if x.shape[1] != channels * group or features % group:
             raise Unsupported(

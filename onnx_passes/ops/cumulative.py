@@ -6,9 +6,9 @@ import numpy as np
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Scalar
 from onnx_passes.ops.use import Use
 
@@ -21,7 +21,7 @@ class _Cumulative(Operator, abstract=True):
     def cost(self, operands: Operands) -> int | None:
         return operands.elements(0)
 
-    def row(self, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, a: TypedPrimitives, terms: Elements) -> Scalar:
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Tensor:
@@ -38,7 +38,7 @@ class _Cumulative(Operator, abstract=True):
         found = np.stack(parts, -1) if parts else moved
         return Tensor(np.moveaxis(found[..., ::step], -1, axis), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         shape = use.input_shape(0)
         rank = 1 if shape is None else len(shape)
         return between(0, max(0, rank - 1)) if use.index == 1 else None
@@ -49,14 +49,14 @@ class CumSum(_Cumulative):
 
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
-    def row(self, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.total(terms)
 
 
 class CumProd(_Cumulative):
     """Products of the elements up to each place."""
 
-    def row(self, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, a: TypedPrimitives, terms: Elements) -> Scalar:
         shape = terms.shape[:-1]
         if not terms.shape[-1]:
             return np.broadcast_to(a.scalar(1), shape) if shape else a.scalar(1)

@@ -13,8 +13,8 @@ from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.elementwise_base import Elementwise as Elementwise
 from onnx_passes.ops.elementwise_base import Primitive, ScalarRule
 from onnx_passes.ops.elementwise_base import Variadic as Variadic
-from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions
 from onnx_passes.ops.unary import NONZERO, POSITIVE
@@ -157,7 +157,7 @@ class Where(Elementwise):
     moves = (1, 2)
     algebra = Algebra(monotone={1: 1, 2: 1}, affine=(1, 2))
 
-    def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, *operands: Scalar) -> Scalar:
         return a.select(*operands)
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
@@ -180,12 +180,12 @@ class Cast(Elementwise):
         target = ir.DataType(call.integer("to", 0))
         return _converted(call, target), target
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         value = use.input(0)
         if use.integer("to") == ir.DataType.BOOL.value:
             return between(0, 1)
         if value is not None and value.dtype == ir.DataType.STRING:
-            return Hint(words=("0", "1", "2", "10", "7"))
+            return ValueHint(words=("0", "1", "2", "10", "7"))
         return None
 
 
@@ -224,7 +224,7 @@ class Clip(Elementwise):
 
         return clip_given, dtype
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         value = use.input(0)
         unsigned = (
             value is not None and value.dtype is not None and not value.dtype.is_signed()

@@ -16,9 +16,9 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported
 from onnx_passes.ops.use import Use
 
@@ -49,7 +49,7 @@ class Elementwise(Operator, abstract=True):
     size: ClassVar[float] = 0.0
     scaled: ClassVar[bool] = False
     attributes: ClassVar[tuple[tuple[str, float], ...]] = ()
-    domain_of: ClassVar[tuple[tuple[int, Hint], ...]] = ()
+    domain_of: ClassVar[tuple[tuple[int, ValueHint], ...]] = ()
     kinks: ClassVar[tuple[float, ...]] = ()
     ties: ClassVar[bool] = False
 
@@ -95,7 +95,7 @@ class Elementwise(Operator, abstract=True):
             self.representatives(operands), self.evaluate
         )
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return dict(self.domain_of).get(use.index)
 
     def breakpoints(self, use: Use) -> tuple[float, ...]:
@@ -116,12 +116,12 @@ class Primitive(Elementwise, abstract=True):
 
     primitive: ClassVar[str]
 
-    def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, *operands: Scalar) -> Scalar:
         return getattr(a, self.primitive)(*operands)
 
 
 class Variadic(Primitive, abstract=True):
     """A primitive of two operands, applied to any number of them from left to right."""
 
-    def formula(self, a: Primitives, *operands: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, *operands: Scalar) -> Scalar:
         return reduce(getattr(a, self.primitive), operands)

@@ -11,7 +11,7 @@ from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import gathered
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns, is_float
 
@@ -39,7 +39,7 @@ class _Arg(Operator, abstract=True):
             found = np.expand_dims(found, axis)
         return Tensor(found, ir.DataType.INT64)
 
-    def _place(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def _place(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         if not terms.shape[-1]:
             raise Unsupported("the place of the extreme of nothing")
         last, index = call.flag("select_last_index"), call.primitives(ir.DataType.INT64)
@@ -50,7 +50,12 @@ class _Arg(Operator, abstract=True):
 
 
 def first_extreme(
-    a: Primitives, index: Primitives, row: Elements, *, least: bool = False, last: bool = False
+    a: TypedPrimitives,
+    index: TypedPrimitives,
+    row: Elements,
+    *,
+    least: bool = False,
+    last: bool = False,
 ) -> Scalar:
     """Return the place of the greatest element along the last axis.
 

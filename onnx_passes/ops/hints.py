@@ -13,7 +13,7 @@ Bound = float | Array | None
 
 
 @dataclass(frozen=True)
-class Hint:
+class ValueHint:
     """Constraints on one value; the empty hint allows anything.
 
     Attributes:
@@ -34,13 +34,13 @@ class Hint:
     words: tuple[str, ...] = ()
     filled: bool = False
 
-    def __and__(self, other: Hint) -> Hint:
+    def __and__(self, other: ValueHint) -> ValueHint:
         """Return what satisfies both, or the first where they contradict each other."""
         low = _tighter(np.maximum, self.low, other.low)
         high = _tighter(np.minimum, self.high, other.high)
         if low is not None and high is not None and np.any(np.greater(low, high)):
             low, high = (self.low, self.high) if self.bounded else (other.low, other.high)
-        return Hint(
+        return ValueHint(
             low=low,
             high=high,
             exact=other.exact if self.exact is None else self.exact,
@@ -78,12 +78,12 @@ class Hint:
             and (high is None or number <= np.min(high))
         )
 
-    def without_layout(self) -> Hint:
+    def without_layout(self) -> ValueHint:
         """Return what still holds for elements that were rearranged or picked."""
         low, high = self.low, self.high
         if self.exact is not None and self.exact.size and self.exact.dtype.kind in "iuf":
             low, high = self.exact.min(), self.exact.max()
-        return Hint(
+        return ValueHint(
             low=None if low is None else float(np.max(low)),
             high=None if high is None else float(np.min(high)),
             nonzero=self.nonzero,
@@ -101,16 +101,16 @@ def _tighter(choose: np.ufunc, a: Bound, b: Bound) -> Bound:
         return a
 
 
-def between(low: Bound, high: Bound) -> Hint:
+def between(low: Bound, high: Bound) -> ValueHint:
     """Return the hint for elements in a closed interval.
 
     Args:
         low: The least element; None for no bound.
         high: The greatest element; None for no bound.
     """
-    return Hint(low=low, high=high)
+    return ValueHint(low=low, high=high)
 
 
-def exactly(values: Any) -> Hint:
+def exactly(values: Any) -> ValueHint:
     """Return the hint for one value, given as anything numpy makes an array of."""
-    return Hint(exact=np.asarray(values))
+    return ValueHint(exact=np.asarray(values))

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import Array, Hint, between, exactly
+from onnx_passes.ops.hints import Array, ValueHint, between, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Misfit, Unsupported
@@ -52,7 +52,7 @@ class Gather(Move):
         shape = (*x.shape[:axis], *wrapped.shape, *x.shape[axis + 1 :])
         return Tensor(taken.reshape(shape), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return below(use.dimension(0, use.integer("axis"))) if use.index == 1 else None
 
     def breakpoints(self, use: Use) -> tuple[float, ...]:
@@ -97,7 +97,7 @@ class GatherND(Move):
             raise Unsupported("GatherND with batch_dims")
         return Tensor(x.data[_columns(call, x)], x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, indices = use.input_shape(0), use.shape
         if use.index != 1 or data is None or indices is None:
             return below(None) if use.index == 1 else None
@@ -130,7 +130,7 @@ class ScatterND(_Scatter):
     def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         return _columns(call, x)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, indices = use.input_shape(0), use.shape
         if use.index != 1 or data is None or indices is None:
             return below(None) if use.index == 1 else None
@@ -166,10 +166,10 @@ class ScatterElements(_Scatter):
             raise Unsupported(f"{self.op_type} that writes to a place twice")
         return found
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         # Two updates of one element come in no defined order.
         axis = use.integer("axis")
-        distinct = Hint(distinct=axis)
+        distinct = ValueHint(distinct=axis)
         return below(use.dimension(0, axis)) & distinct if use.index == 1 else None
 
 
@@ -192,7 +192,7 @@ class OneHot(Operator):
         )
         return Tensor(values.data[hot.astype(np.int64)], values.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         output, axis = use.output_shape(), use.integer("axis", -1)
         size = 5 if output is None else output[axis]
         depth = use.constant(1)
@@ -217,7 +217,7 @@ class TopK(Operator):
         length = shape[operands.node.attributes.get_int("axis", -1)] if shape else 1
         return operands.elements(0) * max(1, (length - 1).bit_length())  # a comparison sort
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output, axis = use.input_shape(0), use.output_shape(), use.integer("axis", -1)
         if use.index != 1:
             return None
@@ -254,7 +254,7 @@ class TensorScatter(Operator):
 
     free, steers = True, (2,)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         axis = use.integer("axis", -2)
         cache, update = use.dimension(0, axis), use.dimension(1, axis)
         size = None if cache is None or update is None else cache - update + 1

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.convolution import Conv, conv_cost
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.linear import matmul, matmul_cost
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.quantization import SCALE, ZERO
@@ -33,7 +33,7 @@ class _Integers(Operator, abstract=True):
     scales: ClassVar[tuple[int, ...]] = ()
     zeros: ClassVar[tuple[int, ...]] = (3,)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return SCALE if use.index in self.scales else ZERO if use.index in self.zeros else None
 
 

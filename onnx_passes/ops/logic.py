@@ -7,8 +7,8 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Element
 from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
-from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions
 from onnx_passes.ops.use import Use
@@ -41,7 +41,7 @@ class Greater(Elementwise):
     boolean, ties = True, True
     algebra = Algebra(monotone={0: 1, 1: -1})
 
-    def formula(self, a: Primitives, x: Scalar, y: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, y: Scalar) -> Scalar:
         return a.less(y, x)
 
 
@@ -51,7 +51,7 @@ class GreaterOrEqual(Elementwise):
     boolean, ties = True, True
     algebra = Algebra(monotone={0: 1, 1: -1})
 
-    def formula(self, a: Primitives, x: Scalar, y: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar, y: Scalar) -> Scalar:
         return a.less_equal(y, x)
 
 
@@ -170,7 +170,7 @@ class BitShift(Elementwise):
         name = f"shift_{call.text('direction', '').lower()}"
         return getattr(call.primitives(dtype), name), dtype
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         value = use.input(0)
         bits = 8 if value is None or value.dtype is None else int(value.dtype.itemsize * 8)
         return between(0, bits - 1) if use.index == 1 else None

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.ops.semantics import Misfit
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Shape, Use
@@ -44,7 +44,7 @@ class Expand(Move):
             raise Misfit(f"Expand: {error}") from None
         return Tensor(np.broadcast_to(x.data, shape), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output, length = use.input_shape(0), use.output_shape(), use.length()
         if data is None or use.index != 1:
             return None
@@ -77,7 +77,7 @@ class Tile(Move):
         call.small([d * r for d, r in zip(x.shape, repeats, strict=True)])
         return Tensor(np.tile(x.data, repeats), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output = use.input_shape(0), use.output_shape()
         if data is None or use.index != 1:
             return None
@@ -125,7 +125,7 @@ class Split(Move):
         bounds = np.cumsum(sizes)[:-1].tolist()
         return tuple(Tensor(part, x.dtype) for part in np.split(x.data, bounds, axis))
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, parts = use.input_shape(0), len(use.node.outputs)
         axis = use.integer("axis")
         shapes = [use.output_shape(index) for index in range(parts)]
@@ -180,7 +180,7 @@ class Trilu(Operator):
     def fill_of(self, node: ir.Node) -> float | None:
         return 0.0
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(-1, 1) if use.index == 1 else None
 
 
@@ -232,7 +232,7 @@ class ReverseSequence(Move):
             row[:length] = row[:length][::-1].copy()
         return Tensor(np.moveaxis(data, (0, 1), (batch, time)), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         most = use.dimension(0, use.integer("time_axis")) or 1
         return between(1, most) if use.index == 1 else None
 

@@ -11,9 +11,9 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import opaque_rows, summed
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
@@ -37,7 +37,7 @@ class Dropout(Operator):
         mask = constant(np.ones(x.shape, np.bool_), ir.DataType.BOOL, call.semantics)
         return x, mask
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         # Training mode draws random numbers, which no two runs repeat.
         return {1: between(0, 0.5), 2: exactly(False)}.get(use.index)
 
@@ -90,7 +90,7 @@ class BatchNormalization(Operator):
 
         return Tensor(call.semantics.kernel(found.data, x.dtype, size), x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(0.1, None) if use.index == 4 else None
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
@@ -105,7 +105,7 @@ class BatchNormalization(Operator):
 
 
 def _normalized(
-    call: Call, a: Primitives, rows: Elements, *, centred: bool = True
+    call: Call, a: TypedPrimitives, rows: Elements, *, centred: bool = True
 ) -> Elements:
     """Return rows less their means, by their deviations."""
     if not call.semantics.expands:
@@ -116,12 +116,12 @@ def _normalized(
     return call.semantics.map(a.div, rows, _roots(call, a, rows))
 
 
-def _means(call: Call, a: Primitives, rows: Elements) -> Elements:
+def _means(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
     count = float(rows.shape[-1])
     return call.semantics.map(lambda total: a.div(total, count), summed(call, a.total, rows))
 
 
-def _roots(call: Call, a: Primitives, rows: Elements) -> Elements:
+def _roots(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
     """Return the roots of the means of squares."""
     epsilon, count = call.number("epsilon", 1e-5), float(rows.shape[-1])
     squares = summed(call, lambda row: a.dot(row, row), rows)

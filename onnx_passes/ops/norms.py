@@ -9,13 +9,13 @@ import numpy as np
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import along_axes, summed
 from onnx_passes.ops.semantics import PADDING, Elements, Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand
 
 
-def norm(call: Call, a: Primitives, row: Elements, default: int) -> Scalar:
+def norm(call: Call, a: TypedPrimitives, row: Elements, default: int) -> Scalar:
     """Return the norm of a row whose order the attribute ``p`` gives.
 
     Args:
@@ -47,7 +47,7 @@ class LpNormalization(Operator):
         label = f"{self.op_type}[{call.integer('p', 2)}]"
         return along_axes(call, x, [call.axis(-1, len(x.shape))], label, self._rows)
 
-    def _rows(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+    def _rows(self, call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
         norms = summed(call, lambda row: norm(call, a, row, 2), rows)
         return call.semantics.map(
             lambda v, n: a.select(a.equal(n, 0.0), 0.0, a.div(v, n)), rows, norms
@@ -66,7 +66,7 @@ class MeanVarianceNormalization(Operator):
         axes = sorted({normalize_axis(i, len(x.shape)) for i in given or (0, 2, 3)})
         return along_axes(call, x, axes, self.op_type, self._rows)
 
-    def _rows(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+    def _rows(self, call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
         count = float(rows.shape[-1])
         means, squares = (
             call.semantics.map(lambda total: a.div(total, count), summed(call, function, rows))

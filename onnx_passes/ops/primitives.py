@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes.ops.semantics import Elements, Scalar, Semantics
 
 
-class Primitives:
+class TypedPrimitives:
     """Primitives of an arithmetic on one type, so that a formula reads as one."""
 
     def __init__(self, semantics: Semantics, dtype: ir.DataType) -> None:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.hints import ValueHint, between
 from onnx_passes.ops.semantics import Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use
@@ -50,7 +50,7 @@ class _Quantizer(Operator, abstract=True):
         each = x[axis : axis + 1 or None]
         return Operand(c.pick(((), (), each)), wide, positive=True)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         if use.index == 1:
             return SCALE
         # Only integers up to 16 bits have a zero point other than zero.

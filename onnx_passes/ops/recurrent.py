@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import Hint, between
+from onnx_passes.ops.hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.use import Use
@@ -54,7 +54,7 @@ class _Recurrent(Operator, abstract=True):
         }
         return found.get(name, ())
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         length = use.dimension(0, 1 if use.integer("layout") else 0) or 1
         return between(1, length) if use.index == 4 else None
 

@@ -13,9 +13,9 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import finite_top, gathered
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, axes
@@ -34,7 +34,7 @@ class Reduce(Operator, abstract=True):
     # ONNX Runtime adds integers in double precision, and cuts what is too large.
     exact_bits: ClassVar[int | None] = 20
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         """Return what the elements along the last axis become.
 
         Args:
@@ -74,18 +74,18 @@ class Reduce(Operator, abstract=True):
         row = np.broadcast_to(blank(()), (math.prod(sizes) // max(rows, 1),))
         semantics = CountingSemantics()
         dtype = operands.node.inputs[0].dtype if operands.node.inputs[0] else None
-        a = Primitives(semantics, dtype or ir.DataType.FLOAT)
+        a = TypedPrimitives(semantics, dtype or ir.DataType.FLOAT)
         self.row(operands.call(semantics=semantics), a, row)
         return rows * semantics.count
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return _axes(use) if use.index == 1 else None
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         return axes(c, index, none=True)
 
 
-def _axes(use: Use) -> Hint:
+def _axes(use: Use) -> ValueHint:
     data, output, length = use.input_shape(0), use.output_shape(), use.length()
     if data is None:
         return exactly([0])
@@ -117,7 +117,7 @@ class ReduceSum(Reduce):
 
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.total(terms)
 
 
@@ -126,7 +126,7 @@ class ReduceMean(Reduce):
 
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         if not terms.shape[-1]:
             raise Unsupported("the mean of nothing")
         # ONNX Runtime divides the sum it has for ReduceSum, bit for bit.
@@ -138,7 +138,7 @@ class _Extreme(Reduce, abstract=True):
     algebra = _RISING
     exact_bits = None
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         if not terms.shape[-1]:
             raise Unsupported("the extreme of nothing")
         inexact = is_float(a.dtype) and not call.semantics.expands
@@ -165,7 +165,7 @@ class ReduceProd(Reduce):
 
     exact_bits = 4
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         if is_float(a.dtype) and not call.semantics.expands and terms.shape[-1] > 2:
             return a.function("Product", *terms)
         return a.fold("mul", terms) if terms.shape[-1] else a.scalar(1)
@@ -177,7 +177,7 @@ class ReduceSumSquare(Reduce):
     exact_bits = 10
     algebra = Algebra(even=True)
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.dot(terms, terms)
 
 
@@ -186,7 +186,7 @@ class ReduceL1(Reduce):
 
     algebra = Algebra(even=True)
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.total(call.semantics.map(a.abs, terms))
 
 
@@ -196,7 +196,7 @@ class ReduceL2(Reduce):
     exact_bits = 10
     algebra = Algebra(even=True)
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.sqrt(a.dot(terms, terms))
 
 
@@ -205,10 +205,10 @@ class ReduceLogSum(Reduce):
 
     algebra = _RISING
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.log(a.total(terms))
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(0.1, None) if use.index == 0 else super().admits(use)
 
 
@@ -217,7 +217,7 @@ class ReduceLogSumExp(Reduce):
 
     algebra = _RISING
 
-    def row(self, call: Call, a: Primitives, terms: Elements) -> Scalar:
+    def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         semantics = call.semantics
         if is_float(a.dtype) and not semantics.expands:
             return a.function("LogSumExp", *terms)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, axes, first
@@ -37,7 +37,7 @@ class Reshape(Move):
             ]
         return _reshaped(x, wanted)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         if use.index != 1:
             return None
         data, output = use.input_shape(0), use.output_shape()
@@ -110,7 +110,7 @@ class Squeeze(Move):
             raise Misfit("Squeeze of an axis whose size is not 1")
         return _reshaped(x, [d for i, d in enumerate(x.shape) if i not in drop])
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data = use.input_shape(0)
         if data is None or use.index != 1:
             return None
@@ -137,7 +137,7 @@ class Unsqueeze(Move):
         sizes = iter(x.shape)
         return _reshaped(x, [1 if i in new else next(sizes) for i in range(rank)])
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         if use.index != 1:
             return None
         data, output, length = use.input_shape(0), use.output_shape(), use.length()

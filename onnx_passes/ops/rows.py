@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements
 
 
@@ -26,7 +26,7 @@ def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
     return moved.reshape((*outer, size)), outer
 
 
-def finite_top(a: Primitives, terms: Elements) -> Elements:
+def finite_top(a: TypedPrimitives, terms: Elements) -> Elements:
     """Return the greatest element along the last axis, within the finite numbers.
 
     Args:
@@ -41,7 +41,7 @@ def along_axes(
     x: Tensor,
     axes: list[int],
     label: str,
-    function: Callable[[Call, Primitives, Elements], Elements],
+    function: Callable[[Call, TypedPrimitives, Elements], Elements],
 ) -> Tensor:
     """Return a tensor whose elements depend on all elements along some axes.
 
@@ -63,7 +63,7 @@ def along_axes(
     return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
 
 
-def opaque_rows(call: Call, a: Primitives, rows: Elements, label: str) -> Elements:
+def opaque_rows(call: Call, a: TypedPrimitives, rows: Elements, label: str) -> Elements:
     """Take each element of a row as a function of the whole row.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.use import Use, below
 
@@ -54,7 +54,7 @@ class GridSample(_Sampling):
         "padding_mode": (None, "zeros", "border", "reflection"),
     }
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return between(-1, 1) if use.index == 1 else None
 
 
@@ -64,7 +64,7 @@ class AffineGrid(_Sampling):
     steers, images = (1,), False
     shapes, numbers = ((2, 2, 3), (4,)), {1: (2, 3, 4, 5)}
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         theta, output = use.input_shape(0), use.output_shape()
         if use.index != 1 or theta is None:
             return None
@@ -85,7 +85,7 @@ class RoiAlign(_Sampling):
         "spatial_scale": (None, 1.0, 0.5),
     }
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         if use.index == 2:  # which image of the batch
             return below(use.dimension(0, 0))
         return boxes(use) if use.index == 1 else None
@@ -109,7 +109,7 @@ class MaxUnpool(_Sampling):
         "pads": (None,),
     }
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         if use.index == 1 and use.shape is not None:
             # Flat places in the output, which has at least as many elements as the input.
             return exactly(use.rng.permutation(math.prod(use.shape)).reshape(use.shape))
@@ -148,7 +148,7 @@ class Col2Im(_Sampling):
 
     values: ClassVar = dict.fromkeys(("strides", "pads", "dilations"), (None,))
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output, length = use.input_shape(0), use.output_shape(), use.length()
         if use.index == 1 and output is not None:
             return exactly(output[2:])
@@ -182,7 +182,7 @@ def _block_of(use: Use, size: int, blocks: int, output: Shape | None) -> list[in
     return [1, size]
 
 
-def boxes(use: Use) -> Hint | None:
+def boxes(use: Use) -> ValueHint | None:
     """Return corners of boxes, the lower one first, within 5 of the origin."""
     shape = use.shape
     if shape is None:

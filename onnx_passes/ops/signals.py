@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.hints import ValueHint, exactly
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below
 
@@ -23,7 +23,7 @@ class STFT(Operator):
             return Operand((), ir.DataType.INT64, (2 if index == 1 else 4,), constant=True)
         return c.data((1, 8, 1) if index == 0 else (4,))
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         frame = _frame_size(use)
         if use.index == 3:
             return None if frame is None else exactly(frame)
@@ -50,7 +50,7 @@ class MelWeightMatrix(Operator):
     def options(self, name: str, known: Known) -> Sequence[Any]:
         return (1, 11) if name == "output_datatype" else ()
 
-    def admits(self, use: Use) -> Hint:
+    def admits(self, use: Use) -> ValueHint:
         output = use.output_shape()
         if output is not None and use.index < 2:
             return exactly(output[1] if use.index == 0 else 2 * (output[0] - 1))
@@ -71,7 +71,7 @@ class NegativeLogLikelihoodLoss(Operator):
     def options(self, name: str, known: Known) -> Sequence[Any]:
         return (None, "none", "sum", "mean") if name == "reduction" else ()
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         return below(use.dimension(0, 1)) if use.index == 1 else None
 
 

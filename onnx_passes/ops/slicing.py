@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
@@ -29,7 +29,7 @@ class Slice(Move):
         axes, steps = call.ints_of(3, "axes"), call.ints_of(4, "steps")
         return Tensor(x.data[slices(x.shape, starts, ends, axes, steps)], x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output, length = use.input_shape(0), use.output_shape(), use.length() or 1
         match use.index:
             case 1:
@@ -60,7 +60,7 @@ class Slice(Move):
         return c.integers(c.pick(options[min(index - 1, 3)]))
 
 
-def _ends(use: Use, data: Shape | None, output: Shape | None, length: int) -> Hint:
+def _ends(use: Use, data: Shape | None, output: Shape | None, length: int) -> ValueHint:
     if data is None:
         return exactly([1] * length)
     starts, axes = use.constant(1), use.constant(3)
@@ -153,7 +153,7 @@ class Pad(Operator):
         constant = node.attributes.get_string("mode", "constant") == "constant"
         return node.attributes.get_float("value", 0.0) if constant and not given else None
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output, length = use.input_shape(0), use.output_shape(), use.length()
         if data is None or use.index not in (1, 3):
             return None
@@ -211,7 +211,7 @@ class CenterCropPad(Operator):
             data = np.concatenate([before, data, after], axis)
         return Tensor(data, x.dtype)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         data, output, axes = use.input_shape(0), use.output_shape(), use.integers("axes")
         target = data if output is None else output
         if target is None or use.index != 1:

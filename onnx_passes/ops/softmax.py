@@ -10,7 +10,7 @@ from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import ULPS, Interval, resolution
 from onnx_passes.ops.extremes import first_extreme
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import along_axes, finite_top, summed
 from onnx_passes.ops.semantics import Elements
 
@@ -18,7 +18,7 @@ from onnx_passes.ops.semantics import Elements
 class _Normal(Operator, abstract=True):
     """A function of each element and all along an axis, or before opset 13 behind it."""
 
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+    def rows(self, call: Call, a: TypedPrimitives, x: Elements) -> Elements:
         raise NotImplementedError
 
     def cost(self, operands: Operands) -> int | None:
@@ -32,14 +32,14 @@ class _Normal(Operator, abstract=True):
         return along_axes(call, x, axes, self.op_type, self.rows)
 
 
-def _lowered(call: Call, a: Primitives, rows: Elements) -> Elements:
+def _lowered(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
     """Return rows less their greatest element, where powers of them would overflow."""
     if not call.semantics.overflows or not rows.shape[-1]:
         return rows
     return call.semantics.map(a.sub, rows, finite_top(a, rows)[..., None])
 
 
-def softmax(call: Call, a: Primitives, rows: Elements) -> Elements:
+def softmax(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
     """Return exponentials over their sum along the last axis.
 
     Args:
@@ -58,14 +58,14 @@ class Softmax(_Normal):
         dtype = operands.node.outputs[0].dtype or ir.DataType.FLOAT
         return 0.0, 1.0 + ULPS * resolution(dtype)
 
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+    def rows(self, call: Call, a: TypedPrimitives, x: Elements) -> Elements:
         return softmax(call, a, x)
 
 
 class LogSoftmax(_Normal):
     """The logarithm of the softmax."""
 
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+    def rows(self, call: Call, a: TypedPrimitives, x: Elements) -> Elements:
         lowered = _lowered(call, a, x)
         powers = call.semantics.map(a.exp, lowered)
         logs = call.semantics.map(a.log, summed(call, a.total, powers))
@@ -78,7 +78,7 @@ class Hardmax(_Normal):
     def bounds(self, operands: Operands) -> Interval | None:
         return 0.0, 1.0
 
-    def rows(self, call: Call, a: Primitives, x: Elements) -> Elements:
+    def rows(self, call: Call, a: TypedPrimitives, x: Elements) -> Elements:
         if not x.shape[-1]:
             return x
         index = call.primitives(ir.DataType.INT64)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import Interval
-from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.hints import ValueHint, exactly
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand
@@ -53,7 +53,7 @@ class ConstantOfShape(Operator):
         array = np.full(call.small(call.static_ints(0)), fill.reshape(-1)[0], fill.dtype)
         return constant(array, dtype, call.semantics)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         output = use.output_shape()
         return exactly([FEW] * (use.length() or 1) if output is None else output)
 
@@ -107,7 +107,7 @@ class Range(Operator):
         numbers = (start + step * np.arange(count)).astype(dtype.numpy())
         return constant(numbers, dtype, call.semantics)
 
-    def admits(self, use: Use) -> Hint | None:
+    def admits(self, use: Use) -> ValueHint | None:
         output, start = use.output_shape(), use.constant(0)
         first = 0 if start is None else start.reshape(-1)[0]
         limit = first + (FEW if output is None else output[0])

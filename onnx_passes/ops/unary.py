@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive
-from onnx_passes.ops.hints import Hint, between
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar
 
-POSITIVE, NONZERO = between(0.1, None), Hint(nonzero=True)
+POSITIVE, NONZERO = between(0.1, None), ValueHint(nonzero=True)
 
 
 class Identity(Elementwise):
@@ -17,7 +17,7 @@ class Identity(Elementwise):
     moves, view = (0,), True
     algebra = Algebra(idempotent=True, involution=True, monotone={0: 1}, linear=(0,))
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         return x
 
 
@@ -102,5 +102,5 @@ class Reciprocal(Elementwise):
 
     domain_of = ((0, NONZERO),)
 
-    def formula(self, a: Primitives, x: Scalar) -> Scalar:
+    def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
         return a.div(1, x)

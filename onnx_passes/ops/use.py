@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Array, Hint, between
+from onnx_passes.ops.hints import Array, ValueHint, between
 
 Shape = tuple[int, ...]
 
@@ -119,13 +119,13 @@ def constant_of(value: ir.Value | None) -> Array | None:
     return array
 
 
-def below(size: int | None) -> Hint:
+def below(size: int | None) -> ValueHint:
     """Return the hint for indices into so many elements."""
     # Where the size is not known, the first element is the only one sure to be there.
     return between(0, max(0, (size or 1) - 1))
 
 
-Rule = Callable[[Use], Hint | None]
+Rule = Callable[[Use], ValueHint | None]
 
 _RULES: dict[tuple[str, str, int], Rule] = {}
 

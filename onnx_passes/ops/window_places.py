@@ -59,7 +59,7 @@ def _flat(axes: Sequence[Array], sizes: Sequence[int]) -> Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Window(Geometry):
+class SlidingWindow(Geometry):
     """A kernel that slides over an image, in any number of spatial dimensions.
 
     Attributes:
@@ -81,7 +81,7 @@ class Window(Geometry):
     output: tuple[int, ...]
 
     @staticmethod
-    def of(call: Call, image: Sequence[int], kernel: Sequence[int]) -> Window:
+    def of(call: Call, image: Sequence[int], kernel: Sequence[int]) -> SlidingWindow:
         """Read strides, dilations and padding from a node's attributes.
 
         Args:
@@ -117,7 +117,7 @@ class Window(Geometry):
         if any(o <= 0 for o in output):
             raise Misfit(f"a kernel of {list(kernel)} over {list(image)}")
         parts = (image, kernel, strides, dilations, before, after, output)
-        return Window(*(tuple(int(v) for v in part) for part in parts))
+        return SlidingWindow(*(tuple(int(v) for v in part) for part in parts))
 
     def places(self) -> Places:
         axes = [

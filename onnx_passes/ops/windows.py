@@ -14,10 +14,10 @@ from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import ULPS, UNBOUNDED, Interval, hull, resolution
 from onnx_passes.ops.norms import norm
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Unsupported, present
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
-from onnx_passes.ops.window_places import Window
+from onnx_passes.ops.window_places import SlidingWindow
 
 
 class _Pool(Operator, abstract=True):
@@ -38,7 +38,9 @@ class _Pool(Operator, abstract=True):
         error = (ULPS + math.prod(size)) * resolution(dtype) * max(abs(low), abs(high))
         return (low - error, high + error) if math.isfinite(error) else UNBOUNDED
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
+    def pooled(
+        self, call: Call, a: TypedPrimitives, rows: Elements, counts: Elements
+    ) -> Elements:
         """Return what rows of elements become if ``counts`` of them lie in the image."""
         raise NotImplementedError
 
@@ -50,7 +52,7 @@ class _Pool(Operator, abstract=True):
         dilated = set(call.integers("dilations") or ()) - {1}
         if dilated and call.text("auto_pad", "NOTSET").startswith("SAME"):
             raise Unsupported("a dilated pool of the same size, where engines differ")
-        window = Window.of(call, x.shape[2:], kernel)
+        window = SlidingWindow.of(call, x.shape[2:], kernel)
         inside = (window.places() >= 0).sum(-1)
         if not inside.all():
             raise Unsupported("a pooling window that lies in the padding")
@@ -70,7 +72,9 @@ class MaxPool(_Pool):
     fill, chooses = -math.inf, (0,)
     algebra = Algebra(monotone={0: 1})
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
+    def pooled(
+        self, call: Call, a: TypedPrimitives, rows: Elements, counts: Elements
+    ) -> Elements:
         exact = call.semantics.expands or a.dtype.is_integer()
         return _largest(call, a, rows, exact, "MaxPool")
 
@@ -81,7 +85,9 @@ class AveragePool(_Pool):
     fill = 0.0
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
+    def pooled(
+        self, call: Call, a: TypedPrimitives, rows: Elements, counts: Elements
+    ) -> Elements:
         if call.flag("ceil_mode"):
             raise Unsupported("AveragePool with ceil_mode")
         return _averaged(call, a, rows, counts, "AveragePool[{}]")
@@ -95,7 +101,9 @@ class LpPool(_Pool):
     def bounds(self, operands: Operands) -> Interval | None:
         return 0.0, math.inf
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements, counts: Elements) -> Elements:
+    def pooled(
+        self, call: Call, a: TypedPrimitives, rows: Elements, counts: Elements
+    ) -> Elements:
         return _norms(call, a, rows)
 
 
@@ -140,7 +148,7 @@ class _GlobalPool(Operator, abstract=True):
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         return [(1, 1, *operands.sizes(0)[2:])]
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+    def pooled(self, call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Tensor:
@@ -155,7 +163,7 @@ class GlobalMaxPool(_GlobalPool):
 
     algebra = Algebra(monotone={0: 1})
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+    def pooled(self, call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
         return _largest(call, a, rows, call.semantics.expands, "GlobalMaxPool")
 
 
@@ -164,7 +172,7 @@ class GlobalAveragePool(_GlobalPool):
 
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+    def pooled(self, call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
         counts = np.full(1, rows.shape[-1])
         return _averaged(call, a, rows, counts, "GlobalAveragePool")
 
@@ -175,18 +183,20 @@ class GlobalLpPool(_GlobalPool):
     def bounds(self, operands: Operands) -> Interval | None:
         return 0.0, math.inf
 
-    def pooled(self, call: Call, a: Primitives, rows: Elements) -> Elements:
+    def pooled(self, call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
         return _norms(call, a, rows)
 
 
-def _norms(call: Call, a: Primitives, rows: Elements) -> Elements:
+def _norms(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
     if call.semantics.expands:
         return call.semantics.along(lambda row: norm(call, a, row, 2), rows)
     label = f"Norm[{call.integer('p', 2)}]"
     return call.semantics.along(lambda row: a.function(label, *present(row)), rows)
 
 
-def _largest(call: Call, a: Primitives, rows: Elements, exact: bool, label: str) -> Elements:
+def _largest(
+    call: Call, a: TypedPrimitives, rows: Elements, exact: bool, label: str
+) -> Elements:
     def largest(row: Elements) -> Any:
         if exact or len(present(row)) == 1:
             return a.fold("max", row)
@@ -196,7 +206,7 @@ def _largest(call: Call, a: Primitives, rows: Elements, exact: bool, label: str)
 
 
 def _averaged(
-    call: Call, a: Primitives, rows: Elements, counts: Elements, label: str
+    call: Call, a: TypedPrimitives, rows: Elements, counts: Elements, label: str
 ) -> Elements:
     if call.semantics.expands or rows.shape[-1] == 1:
         totals = call.semantics.along(a.total, rows)

@@ -13,7 +13,7 @@ from onnxscript.rewriter.pattern import RewriteRule
 
 
 @dataclass(frozen=True, eq=False)
-class Operand:
+class OperandNeed:
     """What an operand of a node must be for a pattern to match there.
 
     Attributes:
@@ -28,9 +28,9 @@ class Operand:
     index: int
     operator: tuple[str, str] | None = None
     output: int = 0
-    operands: tuple[Operand, ...] = ()
+    operands: tuple[OperandNeed, ...] = ()
     shape: tuple[int, ...] | None = None
-    choices: tuple[Operand, ...] = ()
+    choices: tuple[OperandNeed, ...] = ()
 
     def fits(self, node: ir.Node) -> bool:
         """Whether the operand of ``node`` is such a one."""
@@ -79,8 +79,8 @@ class PatternInfo:
     root: tuple[str, str] | None
     depth: int
     size: int
-    operands: tuple[Operand, ...] = ()
-    all_operands: tuple[Operand, ...] = ()
+    operands: tuple[OperandNeed, ...] = ()
+    all_operands: tuple[OperandNeed, ...] = ()
 
     def may_match(self, node: ir.Node) -> bool:
         """Whether a match at ``node`` is not ruled out by the operators above it.
@@ -118,22 +118,24 @@ class PatternInfo:
         return cls(rule, _operator(roots[0]), depth, size, *operands)
 
 
-def _operands(pattern: Any) -> tuple[Operand, ...]:
+def _operands(pattern: Any) -> tuple[OperandNeed, ...]:
     """Say what a node pattern asks of its operands; alternatives and variables ask nothing."""
     found = []
     for index, value in enumerate(pattern.inputs):
         if isinstance(value, _pattern_ir.Constant):
-            found.append(Operand(index))
+            found.append(OperandNeed(index))
         elif isinstance(value, _pattern_ir.NodeOutputPattern):
             producer = value.producer()
             operator = _operator(producer)
             if operator is not None:
                 below = _operands(producer)
-                found.append(Operand(index, operator, value.output_index, below))
+                found.append(OperandNeed(index, operator, value.output_index, below))
     return tuple(found)
 
 
-def _all_operands(pattern: Any, known: dict[int, tuple[Operand, ...]]) -> tuple[Operand, ...]:
+def _all_operands(
+    pattern: Any, known: dict[int, tuple[OperandNeed, ...]]
+) -> tuple[OperandNeed, ...]:
     """Say what a node pattern asks of its operands; variables ask nothing.
 
     Args:
@@ -147,10 +149,12 @@ def _all_operands(pattern: Any, known: dict[int, tuple[Operand, ...]]) -> tuple[
     return known[id(pattern)]
 
 
-def _operand(index: int, value: Any, known: dict[int, tuple[Operand, ...]]) -> Operand | None:
+def _operand(
+    index: int, value: Any, known: dict[int, tuple[OperandNeed, ...]]
+) -> OperandNeed | None:
     if isinstance(value, _pattern_ir.Constant):
         number = value.value
-        return Operand(index, shape=(len(number),) if isinstance(number, list) else ())
+        return OperandNeed(index, shape=(len(number),) if isinstance(number, list) else ())
     if isinstance(value, _pattern_ir.BacktrackingOr | _pattern_ir.OpIdDispatchOr):
         alternatives = (
             value._values
@@ -160,7 +164,7 @@ def _operand(index: int, value: Any, known: dict[int, tuple[Operand, ...]]) -> O
         choices = [_operand(index, choice, known) for choice in alternatives]
         if None in choices:
             return None
-        return Operand(index, choices=tuple(c for c in choices if c is not None))
+        return OperandNeed(index, choices=tuple(c for c in choices if c is not None))
     if not isinstance(value, _pattern_ir.NodeOutputPattern):
         return None
     producer = value.producer()
@@ -168,7 +172,7 @@ def _operand(index: int, value: Any, known: dict[int, tuple[Operand, ...]]) -> O
     if operator is None:
         return None
     below = _all_operands(producer, known)
-    return Operand(index, operator, value.output_index, below)
+    return OperandNeed(index, operator, value.output_index, below)
 
 
 def _operator(pattern: Any) -> tuple[str, str] | None:

@@ -18,7 +18,7 @@ from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
-class OutOfTime(Exception):  # noqa: N818 - control flow, not an error
+class SearchTimeout(Exception):  # noqa: N818 - control flow, not an error
     """The time for looking is over."""
 
 
@@ -117,7 +117,7 @@ class Attempts:
             OutOfTime: The deadline is over.
         """
         if time.monotonic() > self.deadline:
-            raise OutOfTime
+            raise SearchTimeout
         given = self.context.rewrites
         limit = given.limit if count is None else self.first + count
         pass_ = self.make()

@@ -16,7 +16,8 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.baseline import Baseline, establish
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.judgement import error_of
 from onnx_passes.pipeline.noise import LEVELS, Noise
@@ -48,7 +49,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class Finding:
+class BisectionResult:
     """What a bisection found.
 
     Attributes:
@@ -74,7 +75,7 @@ class Finding:
     rewrite: RewriteSummary | None = None
     good: float = 0.0
     bad: float = 0.0
-    also: tuple[Finding, ...] = ()
+    also: tuple[BisectionResult, ...] = ()
 
     @property
     def culprits(self) -> list[RewriteSummary]:
@@ -161,7 +162,7 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
     )
 
 
-def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
+def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> BisectionResult:
     """Find the first pass, and in it the first rewrite, after which a model is bad.
 
     The pipeline runs unchecked, and models are judged in a logarithmic number: those after
@@ -180,7 +181,7 @@ def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> Finding:
     original, quiet = Snapshot(model), _quiet(config)
     bisection = _Bisection(original, quiet, judge)
     first = bisection.run()
-    also: list[Finding] = []
+    also: list[BisectionResult] = []
     last, skip = first, frozenset[str]()
     while last.outcome == "found" and last.rewrite is not None and len(also) < MOST:
         skip |= {_key(last.rewrite)}
@@ -197,7 +198,7 @@ def _key(rewrite: RewriteSummary) -> str:
     return f"{rewrite.rule}@{','.join(old for old, _ in rewrite.replaced)}"
 
 
-def _renumbered(finding: Finding, numbers: dict[str, int]) -> Finding:
+def _renumbered(finding: BisectionResult, numbers: dict[str, int]) -> BisectionResult:
     """Give a rewrite the number that it had before others were left out."""
     one = finding.rewrite
     if one is None or _key(one) not in numbers:
@@ -243,7 +244,7 @@ class _Bisection:
     runs: int = 0
     numbers: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> Finding:
+    def run(self) -> BisectionResult:
         states = _States(self.original, self.skip)
         model = self.original.restore()
         run_pipeline(model, self.config, instruments=[states]).raise_for_failure()
@@ -253,8 +254,8 @@ class _Bisection:
         noise = self.judge.noise
         final = self._score(models[-1]) if models else 0.0
 
-        def finding(outcome: Literal["found", "sound", "undecided"]) -> Finding:
-            return Finding(outcome, noise, final, len(models), self.runs)
+        def finding(outcome: Literal["found", "sound", "undecided"]) -> BisectionResult:
+            return BisectionResult(outcome, noise, final, len(models), self.runs)
 
         if final <= noise:
             return finding("sound")

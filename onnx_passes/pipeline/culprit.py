@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.attempt import Attempt, Attempts, OutOfTime
+from onnx_passes.pipeline.attempt import Attempt, Attempts, SearchTimeout
 from onnx_passes.report.margins import margin
 from onnx_passes.verify.bisection import first_true
 from onnx_passes.verify.case import Case
@@ -50,7 +50,7 @@ class Culprit:
 
 
 @dataclass
-class Search:
+class CulpritSearch:
     """What a search found.
 
     Attributes:
@@ -70,7 +70,7 @@ def find_culprits(
     scores: Scores,
     *,
     bisect: bool = True,
-) -> Search:
+) -> CulpritSearch:
     """Find the rewrites without which a pass keeps its contract.
 
     Args:
@@ -83,11 +83,11 @@ def find_culprits(
     Returns:
         The rewrites; none where no single one can be named, with a note that says why.
     """
-    search = Search()
+    search = CulpritSearch()
     if failed.applied:
         try:
             _Hunt(attempts, scores, search, bisect).run(failed)
-        except OutOfTime:
+        except SearchTimeout:
             search.notes.append("the time for localising was over: more may be wrong")
         except OnnxPassesError as error:
             # Localising explains a failure that is already certain: it must not replace it.
@@ -103,7 +103,11 @@ def find_culprits(
 
 
 def pairs_around(
-    attempts: Attempts, failed: Attempt, search: Search, name: str, steps: tuple[str, ...] = ()
+    attempts: Attempts,
+    failed: Attempt,
+    search: CulpritSearch,
+    name: str,
+    steps: tuple[str, ...] = (),
 ) -> list[Case]:
     """Return pairs of models around what is wrong in a pass, those that differ least first.
 
@@ -138,7 +142,7 @@ def pairs_around(
 class _Hunt:
     attempts: Attempts
     scores: Scores
-    search: Search
+    search: CulpritSearch
     bisect: bool
 
     def run(self, failed: Attempt) -> None:

@@ -16,7 +16,8 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
-from onnx_passes.pipeline.derived import Cause, find_cause
+from onnx_passes.pipeline.causes import Cause
+from onnx_passes.pipeline.derived import find_cause
 from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes
@@ -31,7 +32,7 @@ from onnx_passes.verify.informative import (
     is_informative,
 )
 from onnx_passes.verify.judge import Promise, judge
-from onnx_passes.verify.obligations import Obligation, Part
+from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.region import boundary_of
 
 _STEPS = 8
@@ -88,7 +89,7 @@ class Drawing:
     varying: AbstractSet[str]
     fuses: bool = False
 
-    def compare(self, part: Part) -> Drawn | None:
+    def compare(self, part: ObligationPart) -> Drawn | None:
         """Compare a part on drawn values.
 
         What differs on values drawn at its boundary may follow from values that never occur
@@ -102,7 +103,7 @@ class Drawing:
         found, _ = self._ask(part, (DRAWS, DRAWS_OF_SPECIALS))
         return found
 
-    def probe(self, part: Part) -> Drawn | None:
+    def probe(self, part: ObligationPart) -> Drawn | None:
         """Compare a part on values that the samples may lack.
 
         Not asked: a part that is large, that computes below float32, or that is under a
@@ -130,7 +131,7 @@ class Drawing:
         return None if contradicted else found
 
     def _ask(
-        self, part: Part, rounds: Sequence[Sequence[ValueSource]]
+        self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]]
     ) -> tuple[Drawn | None, bool]:
         """Return what is found, and whether it agrees on levels, which do not vary."""
         ahead: list[ir.Node] = []
@@ -153,7 +154,7 @@ class Drawing:
 
     def _compare(
         self,
-        part: Part,
+        part: ObligationPart,
         ahead: Sequence[ir.Node],
         rounds: Sequence[Sequence[ValueSource]],
         wanted: Feeds | None = None,
@@ -193,7 +194,10 @@ class Drawing:
         return found
 
     def _run(
-        self, part: Part, ahead: Sequence[ir.Node], draws: Sequence[Mapping[str, Array]]
+        self,
+        part: ObligationPart,
+        ahead: Sequence[ir.Node],
+        draws: Sequence[Mapping[str, Array]],
     ) -> Drawn | None:
         """Run both sides on drawn values; the row of the result is that of the draw."""
         recorded = self.recorded.samples[0]
@@ -226,7 +230,7 @@ class Drawing:
                 found.setdefault(new, found[old])
         return cast(dict[str, Array], found)
 
-    def _sources(self, part: Part, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
+    def _sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
         """Return what has to be drawn, with the names of the values that it is drawn like."""
         mine, theirs = _reads(part, part.old, part.new)
         made = {str(v.name) for node in ahead for v in node.outputs}
@@ -269,7 +273,7 @@ class Drawing:
 
     def _judge(
         self,
-        part: Part,
+        part: ObligationPart,
         nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
         rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]],
     ) -> Drawn | None:
@@ -307,7 +311,7 @@ class Drawing:
         sizes = (a.size for column in arrays for a in column if informative)
         return Drawn(agrees=True, elements=sum(sizes))
 
-    def _grow(self, part: Part, ahead: list[ir.Node]) -> bool:
+    def _grow(self, part: ObligationPart, ahead: list[ir.Node]) -> bool:
         """Add the nodes before that compute what both sides read; whether there are any."""
         makers, places = self._makers
         names = {self.renamed.get(name, name) for name in self._sources(part, ahead)}
@@ -336,7 +340,7 @@ def _row(*found: Mapping[str, Data]) -> Mapping[str, Data]:
 
 
 def _reads(
-    part: Part, old: Sequence[ir.Node], new: Sequence[ir.Node]
+    part: ObligationPart, old: Sequence[ir.Node], new: Sequence[ir.Node]
 ) -> tuple[set[str], set[str]]:
     """Return what each side does not compute, and reads or is asked for."""
     asked = [one for one in part.obligations if one.tensor is None]

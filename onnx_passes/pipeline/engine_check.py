@@ -10,14 +10,14 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.region_conclusion import Regional
 from onnx_passes.pipeline.regional import RegionCheck
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import State
-from onnx_passes.pipeline.step import Found, Step, does_not_run, with_sight
+from onnx_passes.pipeline.step import EngineFinding, Step, does_not_run, with_sight
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.verify.alike import compute_alike
@@ -40,7 +40,7 @@ class EngineCheck:
     allowance: Allowance
     recorders: dict[int, Recorder] = field(default_factory=dict)
 
-    def check(self, index: int, bench: Bench, state: State, step: Step) -> Found:
+    def check(self, index: int, bench: Bench, state: State, step: Step) -> EngineFinding:
         """Return what one engine says of a pass; of the region that changed, if it can.
 
         Args:
@@ -63,7 +63,9 @@ class EngineCheck:
             id(bench), Recorder(bench, self.settings.memory_limit)
         )
 
-    def _regional(self, index: int, bench: Bench, state: State, step: Step) -> Found | None:
+    def _regional(
+        self, index: int, bench: Bench, state: State, step: Step
+    ) -> EngineFinding | None:
         """Check the region that changed, where that is enough and asked for."""
         comparing, contracts = state.comparing, step.pass_.contracts()
         if (
@@ -97,14 +99,14 @@ class EngineCheck:
             )
             if growth:
                 return None
-            return Found(region.checks, region.evidence, known, region.certain)
+            return EngineFinding(region.checks, region.evidence, known, region.certain)
         if not region.moved and len(step.promises) == len(contracts):
-            return Found(region.checks, region.evidence, known)
+            return EngineFinding(region.checks, region.evidence, known)
         return self._follow(index, bench, state, step, region)
 
     def _follow(
         self, index: int, bench: Bench, state: State, step: Step, region: Regional
-    ) -> Found:
+    ) -> EngineFinding:
         """Find out what became of the outputs, where inner values are not what they were."""
         start = time.perf_counter()
         known = replace(state.of(index), recorded=region.recorded)
@@ -122,7 +124,7 @@ class EngineCheck:
         except EngineError as error:
             kind = "drift" if not region.differs else "equality"
             failed = does_not_run(kind, bench, error)
-            return Found([*region.checks, failed], region.evidence, known)
+            return EngineFinding([*region.checks, failed], region.evidence, known)
         known = replace(known, accepted=produced, budget=budget)
         checks, evidence = list(region.checks), region.evidence
         for contract in step.pass_.contracts():
@@ -139,7 +141,7 @@ class EngineCheck:
         at = len(region.checks)
         if len(checks) > at:
             checks[at] = replace(checks[at], seconds=time.perf_counter() - start)
-        return Found(checks, evidence, known)
+        return EngineFinding(checks, evidence, known)
 
     def _run_recorded(
         self, bench: Bench, state: State, step: Step
@@ -168,7 +170,7 @@ class EngineCheck:
             accepted = bench.run(step.before, state.baseline.samples)
         return accepted, known.budget.measured_from(accepted)
 
-    def whole(self, index: int, bench: Bench, state: State, step: Step) -> Found:
+    def whole(self, index: int, bench: Bench, state: State, step: Step) -> EngineFinding:
         """Check the whole model, against a run of the one before where that is missing.
 
         Args:
@@ -183,10 +185,10 @@ class EngineCheck:
         known = replace(state.of(index), recorded=None, accepted=None)
         name = bench.engine.name
 
-        def unknown(reason: str) -> Found:
+        def unknown(reason: str) -> EngineFinding:
             check = Check(kind, Verdict.NOT_VERIFIED, name, reason=reason)
             nothing = Evidence(step.label, Kind.NOTHING, step.numbers, reason=reason)
-            return Found([check], [nothing], known)
+            return EngineFinding([check], [nothing], known)
 
         if not samples:
             return unknown("there are no reference samples")
@@ -202,7 +204,7 @@ class EngineCheck:
             failed = replace(
                 does_not_run(kind, bench, error), seconds=time.perf_counter() - start
             )
-            return Found([failed], [], known)
+            return EngineFinding([failed], [], known)
         checks = [
             check
             for contract in contracts
@@ -215,7 +217,7 @@ class EngineCheck:
             checks = [Check("none", Verdict.NOT_VERIFIED, name, reason=reason)]
         checks[0] = replace(checks[0], seconds=time.perf_counter() - start)
         known = replace(known, accepted=produced, budget=budget)
-        found = Found(checks, [], known)
+        found = EngineFinding(checks, [], known)
         if found.failed or any(c.verdict is Verdict.NOT_VERIFIED for c in checks):
             return found
         why = "values inside could not be compared"

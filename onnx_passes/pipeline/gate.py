@@ -27,7 +27,7 @@ from onnx_passes.pipeline.interfaces import (
     translate,
     with_fixed_defaults,
 )
-from onnx_passes.pipeline.levels import Levels
+from onnx_passes.pipeline.levels import CompiledLevels
 from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.opinion import arbitrated
 from onnx_passes.pipeline.region_pairs import unkept
@@ -65,7 +65,7 @@ class Gate:
     settings: Verify
     state: State
     faults: frozenset[str] = frozenset()
-    levels: Levels = field(default_factory=Levels)
+    levels: CompiledLevels = field(default_factory=CompiledLevels)
     allowance: Allowance = field(init=False)
     engines: EngineCheck = field(init=False)
 
@@ -82,7 +82,7 @@ class Gate:
         original: Snapshot,
         labels: Sequence[Outputs] | None = None,
         faults: frozenset[str] = frozenset(),
-        levels: Levels | None = None,
+        levels: CompiledLevels | None = None,
     ) -> Gate:
         """Return the gate of a run whose original has not been touched yet.
 
@@ -96,7 +96,7 @@ class Gate:
         """
         comparing = Comparing(settings, baseline, original, labels)
         baseline.ahead &= original.weight_bytes <= settings.memory_limit
-        levels = levels or Levels()
+        levels = levels or CompiledLevels()
         levels.comparing = comparing
         state = State(comparing, tuple(Known() for _ in baseline.benches))
         return cls(settings, state, faults, levels)

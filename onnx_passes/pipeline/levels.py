@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.configs.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.compilers import Compiler, finding_of
 from onnx_passes.pipeline.region_builds import RegionBuilds
@@ -36,7 +36,7 @@ from onnx_passes.verify.result import LEVEL, Check, Verdict
 
 
 @dataclass
-class Levels:
+class CompiledLevels:
     """The engines of a pipeline that compile.
 
     Attributes:
@@ -205,7 +205,9 @@ class Levels:
         return found
 
 
-def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineStep]) -> Levels:
+def begin(
+    model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineStep]
+) -> CompiledLevels:
     """Find out how far the original gets on the engines that compile.
 
     Numbers are compared once ``comparing`` of what is returned is set.
@@ -258,7 +260,7 @@ def begin(model: ir.Model, samples: Sequence[Feeds], engines: Sequence[EngineSte
             seconds = time.perf_counter() - start
             compiler.regions = RegionBuilds(engine, most, share, seconds)
         found.append(compiler)
-    return Levels(found, model if found else None)
+    return CompiledLevels(found, model if found else None)
 
 
 def _has_elements(feeds: Feeds) -> bool:

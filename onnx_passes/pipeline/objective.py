@@ -41,7 +41,7 @@ _SPENT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
+class RewriteCost:
     """What rewrites cost, and what is there without them.
 
     Attributes:
@@ -82,11 +82,11 @@ class Meter:
     engine: Engine
     plain: Engine
     samples: Callable[[], Sequence[Feeds]]
-    _times: dict[Hashable, Cost] = dataclasses.field(default_factory=dict)
+    _times: dict[Hashable, RewriteCost] = dataclasses.field(default_factory=dict)
 
     def measure(
         self, without: ir.Model, with_them: ir.Model, applied: Sequence[Application]
-    ) -> list[tuple[list[Application], Cost]] | None:
+    ) -> list[tuple[list[Application], RewriteCost]] | None:
         """Measure rewrites, those of one connected part of the model together.
 
         Where the parts cannot be separated, or not be run, the whole models are measured.
@@ -113,12 +113,12 @@ class Meter:
         pairs = zip(parts, costs, strict=True)
         return [([numbers[n] for n in part.numbers], cost) for part, cost in pairs]
 
-    def _costs(self, beside: Beside, parts: Sequence[Sides]) -> list[Cost] | None:
+    def _costs(self, beside: Beside, parts: Sequence[Sides]) -> list[RewriteCost] | None:
         if self.objective == "nodes":
-            return [Cost(_count(part.old), _count(part.new)) for part in parts]
+            return [RewriteCost(_count(part.old), _count(part.new)) for part in parts]
         if self.objective == "size":
             kept = _tensors(beside.before) & _tensors(beside.after)
-            return [Cost(_bytes(p.old, kept), _bytes(p.new, kept)) for p in parts]
+            return [RewriteCost(_bytes(p.old, kept), _bytes(p.new, kept)) for p in parts]
         models = beside.models(parts, self.samples()[:1], self.plain)
         if models is None:
             return None
@@ -127,17 +127,17 @@ class Meter:
         except EngineError:
             return None
 
-    def _timed(self, old: ir.Model, new: ir.Model | None, feeds: Feeds) -> Cost:
+    def _timed(self, old: ir.Model, new: ir.Model | None, feeds: Feeds) -> RewriteCost:
         key = (_kind(old, feeds), None if new is None else _kind(new, feeds))
         if key not in self._times:
             self._times[key] = time_sides(self.engine, old, new, feeds)
         return self._times[key]
 
-    def _whole(self, without: ir.Model, with_them: ir.Model) -> Cost:
+    def _whole(self, without: ir.Model, with_them: ir.Model) -> RewriteCost:
         if self.objective == "nodes":
-            return Cost(node_count(without), node_count(with_them), whole=True)
+            return RewriteCost(node_count(without), node_count(with_them), whole=True)
         if self.objective == "size":
-            return Cost(file_bytes(without), file_bytes(with_them), whole=True)
+            return RewriteCost(file_bytes(without), file_bytes(with_them), whole=True)
         found = time_sides(self.engine, without, with_them, self.samples()[0])
         return dataclasses.replace(found, whole=True)
 
@@ -155,7 +155,7 @@ def fast_form(engine: Engine) -> Engine:
 
 def time_sides(
     engine: Engine, without: ir.Model, with_them: ir.Model | None, feeds: Feeds
-) -> Cost:
+) -> RewriteCost:
     """Time two models of the same inputs, runs of both taking turns, the first one twice.
 
     Args:
@@ -186,7 +186,7 @@ def time_sides(
                 seconds[place] += time_runs(session, feeds, 0, 1)
             count += 1
     one, other, *rest = map(statistics.median, seconds)
-    return Cost(min(one, other), rest[0] if rest else 0.0, abs(one - other))
+    return RewriteCost(min(one, other), rest[0] if rest else 0.0, abs(one - other))
 
 
 def _interface(model: ir.Model) -> Hashable:

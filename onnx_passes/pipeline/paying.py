@@ -14,7 +14,7 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.paying import may_not_pay
 from onnx_passes.pipeline.attempt import Attempt, Attempts
-from onnx_passes.pipeline.objective import UNITS, Cost, Meter
+from onnx_passes.pipeline.objective import UNITS, Meter, RewriteCost
 from onnx_passes.report.pass_report import PaysReport
 
 _MOST_ROUNDS = 4
@@ -129,7 +129,7 @@ class Paying:
         report = self._report(pass_.name, [], total)
         return Chosen(made if total.pays else None, reports=[report])
 
-    def _report(self, rules: str, keys: Sequence[str], cost: Cost) -> PaysReport:
+    def _report(self, rules: str, keys: Sequence[str], cost: RewriteCost) -> PaysReport:
         meter = self.meter
         return PaysReport(
             rules,
@@ -145,9 +145,9 @@ class Paying:
         )
 
 
-def _sum(costs: Sequence[Cost]) -> Cost:
+def _sum(costs: Sequence[RewriteCost]) -> RewriteCost:
     noises = [cost.noise for cost in costs if cost.noise is not None]
-    return Cost(
+    return RewriteCost(
         sum(cost.without for cost in costs),
         sum(cost.with_them for cost in costs),
         sum(noises) if noises else None,

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.fused import FUSED
-from onnx_passes.pipeline.region_pairs import Batch, Pair
+from onnx_passes.pipeline.region_pairs import Batch, RegionPair
 from onnx_passes.pipeline.region_parts import Part
 from onnx_passes.runtime.base import Array, Data, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -62,7 +62,7 @@ class Judged:
     sample: int = 0
 
 
-def judge_pair(pair: Pair, batch: Batch, old: Ran, new: Ran | None) -> Judged:
+def judge_pair(pair: RegionPair, batch: Batch, old: Ran, new: Ran | None) -> Judged:
     """Hold the sides of a part against each other.
 
     A value that differs is held against the running error of its operators. Where they have
@@ -102,11 +102,11 @@ def judge_pair(pair: Pair, batch: Batch, old: Ran, new: Ran | None) -> Judged:
     return Judged(_evidence(pair, batch, expected), checks)
 
 
-def _weak(pair: Pair, why: str) -> Evidence:
+def _weak(pair: RegionPair, why: str) -> Evidence:
     return Evidence(pair.what, Kind.OUTPUTS_ONLY, pair.numbers, reason=why)
 
 
-def _evidence(pair: Pair, batch: Batch, expected: Sequence[Outputs]) -> Evidence:
+def _evidence(pair: RegionPair, batch: Batch, expected: Sequence[Outputs]) -> Evidence:
     names = tuple(one.old for one in pair.ends)
     arrays = {n: [a for row in expected if isinstance(a := row[n], np.ndarray)] for n in names}
     size = sum(array.size for found in arrays.values() for array in found)
@@ -118,7 +118,7 @@ def _evidence(pair: Pair, batch: Batch, expected: Sequence[Outputs]) -> Evidence
     return Evidence(pair.what, Kind.NOTHING, pair.numbers, size, shown, reason)
 
 
-def _wrong(pair: Pair, verdict: Check, name: str) -> Judged:
+def _wrong(pair: RegionPair, verdict: Check, name: str) -> Judged:
     sample = verdict.sample or 0
     mine = [output for output in verdict.outputs if output.output == name]
     numbers = ", ".join(map(str, pair.numbers))
@@ -129,7 +129,7 @@ def _wrong(pair: Pair, verdict: Check, name: str) -> Judged:
 
 
 def _aligned(
-    pair: Pair, old: Sequence[Outputs], new: Sequence[Mapping[str, Data]]
+    pair: RegionPair, old: Sequence[Outputs], new: Sequence[Mapping[str, Data]]
 ) -> tuple[list[Outputs], list[Outputs]]:
     """Return both sides by sample, under the names of the values before."""
     expected = [{one.old: row[one.old] for one in pair.ends} for row in old]
@@ -154,7 +154,7 @@ def _excuse(check: OutputCheck, excused: set[str]) -> OutputCheck:
 
 
 def _is_rounding(
-    pair: Pair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
+    pair: RegionPair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
 ) -> bool | None:
     """Return whether rounding explains how a value differs; None where that is not known."""
     from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
@@ -183,7 +183,7 @@ def _leading_to(part: Part, name: str) -> ir.Model:
     return model
 
 
-def _confirmed(pair: Pair, batch: Batch, one: Obligation) -> bool:
+def _confirmed(pair: RegionPair, batch: Batch, one: Obligation) -> bool:
     """Whether ONNX Runtime, node by node, finds the value to break a promise as well."""
     engine = OnnxRuntimeEngine()
     sides: list[list[Outputs]] = []

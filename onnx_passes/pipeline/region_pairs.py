@@ -20,7 +20,7 @@ from onnx_passes.verify.informative import dependent_on_data
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import is_identity
 from onnx_passes.verify.obligations import Obligation, find_obligations, split_parts
-from onnx_passes.verify.obligations import Part as Piece
+from onnx_passes.verify.obligations import ObligationPart as Piece
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import Region, boundary_of, changed_region
 
@@ -28,7 +28,7 @@ _UNMATCHED = "values inside cannot be matched by name"
 
 
 @dataclass(frozen=True)
-class Pair:
+class RegionPair:
     """Both sides of one connected part of a change.
 
     Attributes:
@@ -62,7 +62,7 @@ class Batch:
 
     name: str
     promises: tuple[Promise, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RegionPair, ...]
     bodies: Mapping[int, str] = field(default_factory=dict)
     varying: frozenset[str] = frozenset()
 
@@ -142,15 +142,15 @@ def _is_proved(piece: Piece, proved: set[Obligation]) -> bool:
     return alike or all(one in proved for one in piece.obligations)
 
 
-def _proved(piece: Piece) -> Pair:
+def _proved(piece: Piece) -> RegionPair:
     numbers = tuple(sorted(piece.numbers))
     found = Evidence(piece.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
-    return Pair(piece.text, numbers, known=found)
+    return RegionPair(piece.text, numbers, known=found)
 
 
-def _not_run(what: str, numbers: tuple[int, ...], reason: str) -> Pair:
+def _not_run(what: str, numbers: tuple[int, ...], reason: str) -> RegionPair:
     found = Evidence(what, Kind.OUTPUTS_ONLY, numbers, reason=reason)
-    return Pair(what, numbers, known=found)
+    return RegionPair(what, numbers, known=found)
 
 
 def _record(
@@ -185,7 +185,7 @@ class _Cutter:
     rows: Sequence[Mapping[str, Array]]
     static: bool
 
-    def pair(self, piece: Piece) -> Pair:
+    def pair(self, piece: Piece) -> RegionPair:
         """Return both sides of a part as models; or why they are not run."""
         numbers = tuple(sorted(piece.numbers))
         made = _computed(piece.new)
@@ -200,7 +200,7 @@ class _Cutter:
         new = self._part(self.after, piece.new, fresh) if fresh else None
         if old is None or (fresh and new is None):
             return _not_run(piece.text, numbers, "a value at its border is not a tensor")
-        return Pair(piece.text, numbers, tuple(ends), old, new)
+        return RegionPair(piece.text, numbers, tuple(ends), old, new)
 
     def _part(
         self, model: ir.Model, nodes: Sequence[ir.Node], ends: Sequence[str]

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
-from onnx_passes.pipeline.baseline import Bench
-from onnx_passes.pipeline.derived import Cause, Finding, find_cause, is_doubtful
+from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.causes import Cause, DerivedFinding
+from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.downstream import Agreement, Downstream
 from onnx_passes.pipeline.drawing import new_value
 from onnx_passes.pipeline.fused import FUSED, explain
@@ -51,7 +52,7 @@ class RegionValues:
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
     rounded: list[Obligation] = field(default_factory=list)
     fused: dict[Obligation, bool | None] = field(default_factory=dict)
-    causes: dict[Obligation, Finding] = field(default_factory=dict)
+    causes: dict[Obligation, DerivedFinding] = field(default_factory=dict)
 
     def compare(
         self,

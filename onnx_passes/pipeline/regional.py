@@ -14,7 +14,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import nodes_behind
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.region_conclusion import Conclusion, Regional, outer_sample
@@ -30,7 +31,7 @@ from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import Folded, constant_tensor
 from onnx_passes.verify.obligations import (
     Obligation,
-    Part,
+    ObligationPart,
     find_inner,
     find_obligations,
 )
@@ -123,7 +124,9 @@ class RegionCheck:
         checks = [Check(p.kind, Verdict.PASSED, name, "region", reason) for p in self.promises]
         numbers = tuple(application.number for application in self.applied)
         rules = dict.fromkeys(application.rule for application in self.applied)
-        what = ", ".join(rules) or Part(list(region.nodes), list(region.removed)).text
+        what = (
+            ", ".join(rules) or ObligationPart(list(region.nodes), list(region.removed)).text
+        )
         evidence = [Evidence(what, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
         same = {one.new for one in self._proved if one.old == one.new}
         made = {str(v.name) for node in region.nodes for v in node.outputs}

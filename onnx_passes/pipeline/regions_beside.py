@@ -14,7 +14,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.region_parts import make_part
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.verify.cut import values_of
-from onnx_passes.verify.obligations import Part, find_obligations, split_parts
+from onnx_passes.verify.obligations import ObligationPart, find_obligations, split_parts
 from onnx_passes.verify.region import boundary_of, changed_region, is_constant_node
 
 Models = tuple[ir.Model, ir.Model | None, Feeds]
@@ -186,7 +186,7 @@ class Beside:
         return {str(v.name) for node in nodes for v in node.outputs if v.name}
 
 
-def _only_reads(part: Part) -> bool:
+def _only_reads(part: ObligationPart) -> bool:
     """Whether both sides of a part have the same operators: nodes that read other values."""
     old, new = ([n.op_identifier() for n in nodes] for nodes in (part.old, part.new))
     return Counter(old) == Counter(new)

@@ -19,7 +19,7 @@ from onnx_passes.errors import EngineError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce_executed import Executed
-from onnx_passes.pipeline.reproduce_level import Levels
+from onnx_passes.pipeline.reproduce_level import LevelReproduction
 from onnx_passes.pipeline.reproducer import Author, Failure
 from onnx_passes.report.model import RunReport
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
@@ -72,7 +72,7 @@ def leave_reproducer(
 def _author_of(check: Check) -> type[Author]:
     if check.kind != LEVEL:
         return _Numbers
-    return Executed if check.level == EXECUTED else Levels
+    return Executed if check.level == EXECUTED else LevelReproduction
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.pipeline.reproduce_level import Levels, built_files
+from onnx_passes.pipeline.reproduce_level import LevelReproduction, built_files
 from onnx_passes.runtime.base import Engine
 from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.levels import Finding, Level, examine
@@ -21,7 +21,7 @@ _NOT_OF_A_REPRODUCER = {"cache", "save", "load", "require", "timing_cache", "pro
 
 
 @dataclass
-class Executed(Levels):
+class Executed(LevelReproduction):
     """Shows two models that give other numbers on an engine that compiles them."""
 
     does = (

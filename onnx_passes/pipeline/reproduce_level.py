@@ -30,7 +30,7 @@ _OPTIONS = {"compute_capabilities", "tf32"}
 
 
 @dataclass
-class Levels(Author):
+class LevelReproduction(Author):
     """Shows two models, and how far each gets; nothing is executed."""
 
     does = (

@@ -20,14 +20,14 @@ from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
-from onnx_passes.pipeline.manager import PassManager, Stopped
+from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.resume import Resume
+from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.summary import summarize
-from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
+from onnx_passes.pipeline.unverified import list_preconditions, list_unverified
+from onnx_passes.pipeline.waiving import list_waivers, waive_result
 from onnx_passes.report.model import RunReport
-from onnx_passes.report.pass_report import PassReport
 from onnx_passes.runtime.environment import machine, versions
-from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class PipelineRun:
     """What a run left.
 
     Attributes:
@@ -75,7 +75,7 @@ def run_pipeline(
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
-) -> Run:
+) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
     Args:
@@ -89,8 +89,8 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``Run.error``. If nothing was
-        checked, call ``report.settle()`` before the model changes.
+        The result. A failed check or pass does not raise: see ``PipelineRun.error``. If
+        nothing was checked, call ``report.settle()`` before the model changes.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.
@@ -131,7 +131,7 @@ def _run(
     watchers: Sequence[Instrument],
     reference: ReferenceData | None,
     resume: Resume | None,
-) -> Run:
+) -> PipelineRun:
     original = Snapshot(model)
     report.before = summarize(original, hashed=config.verify.enabled)
     gate = None
@@ -195,8 +195,8 @@ def _run(
 
         gate.baseline.settle()
         report_baseline(report, gate, manager.model)
-    report.not_verified = _not_verified(report, config)
-    report.preconditions = _preconditions(report, config)
+    report.not_verified = list_unverified(report, config)
+    report.preconditions = list_preconditions(report, config)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
             f"output {name!r}: the original gives another result each time"
@@ -207,7 +207,7 @@ def _run(
         error = VerificationError("a check failed, and the policy is to go on")
     if error is not None and resume is not None:
         resume.save()
-    return Run(manager.model, report, error, usable)
+    return PipelineRun(manager.model, report, error, usable)
 
 
 def _paying(
@@ -280,75 +280,13 @@ def _own_instruments(config: PipelineConfig) -> list[Instrument]:
     return found
 
 
-def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
-    if not report.verify:
-        changed = [p.name for p in report.passes if p.changed]
-        return [f"verification is off: {', '.join(changed)} not verified"] if changed else []
-    found: list[str] = []
-    for done in report.passes:
-        if done.action == "rolled back":
-            continue
-        open_checks = [
-            check
-            for check in done.checks
-            if check.verdict is Verdict.NOT_VERIFIED
-            and (check.level is None or done.verdict is Verdict.NOT_VERIFIED)
-        ]
-        if done.action == "waived":
-            open_checks += [c for c in done.checks if c.verdict is Verdict.FAILED]
-        reasons = [
-            f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
-            for check in open_checks
-        ]
-        told = [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
-        if done.verdict is Verdict.NOT_VERIFIED:
-            weak = [one for one in done.evidence if not one.kind.verifies]
-            parts = dict.fromkeys(f"{_part_text(done, o)}: {o.kind}, {o.reason}" for o in weak)
-            told = [*told, *parts]
-        why = waive_gaps(config, report, done) if told else None
-        if why is not None:
-            told = [f"{sentence} (waived: {why})" for sentence in told]
-            report.waived += told
-        found += told
-    for check in report.final:
-        if check.verdict is Verdict.NOT_VERIFIED:
-            sentence = f"the result: {check.reason} ({check.engine})"
-            found.append(sentence)
-            if is_waived(check):
-                report.waived.append(sentence)
-    return found
-
-
-def _part_text(done: PassReport, one: Evidence) -> str:
-    """Name a part of what a pass changed, and the pass."""
-    same = one.what == done.name or one.what.startswith(f"{done.name}[")
-    return one.what if same else f"{done.name}: {one.what}"
-
-
-def _preconditions(report: RunReport, config: PipelineConfig) -> list[str]:
-    """Return what the kept passes did that holds on the values seen, and not on others."""
-    found: list[str] = []
-    for done in report.passes:
-        told = [
-            f"{_part_text(done, one)}: {one.unobserved}"
-            for one in done.evidence
-            if one.unobserved and done.action != "rolled back"
-        ]
-        why = waive_gaps(config, report, done) if told else None
-        if why is not None:
-            told = [f"{sentence} (waived: {why})" for sentence in told]
-            report.waived += told
-        found += told
-    return found
-
-
 def _say(checks: Sequence[Check]) -> str:
     return "; ".join(
         str(c.reason) if c.kind == ENGINE else f"{c.reason} on {c.engine}" for c in checks
     )
 
 
-def _exit_code(run: Run, *, strict: bool) -> int:
+def _exit_code(run: PipelineRun, *, strict: bool) -> int:
     if run.error is not None:
         return run.error.exit_code
     report = run.report

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.drawing import Drawing
 from onnx_passes.pipeline.recorder import Recorded
@@ -24,7 +24,7 @@ from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import dependent_on_data, is_informative
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.node_equality import is_identity
-from onnx_passes.verify.obligations import Obligation, Part, split_parts
+from onnx_passes.verify.obligations import Obligation, ObligationPart, split_parts
 from onnx_passes.verify.region import Region
 from onnx_passes.verify.result import OutputCheck
 
@@ -120,7 +120,7 @@ class Weighing:
 
     def _weigh_part(
         self,
-        part: Part,
+        part: ObligationPart,
         compared: Mapping[Obligation, list[OutputCheck]],
         failing: Sequence[Obligation],
     ) -> Evidence:
@@ -152,7 +152,10 @@ class Weighing:
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
 
     def _follow(
-        self, parts: Sequence[Part], found: Sequence[Evidence], agreed: Collection[Obligation]
+        self,
+        parts: Sequence[ObligationPart],
+        found: Sequence[Evidence],
+        agreed: Collection[Obligation],
     ) -> list[Evidence]:
         """Prove parts that only read other values, where those were found to be equal."""
         asked = [o for part in parts for o in part.obligations]
@@ -164,7 +167,7 @@ class Weighing:
             for part, one in zip(parts, found, strict=True)
         ]
 
-    def _draw(self, part: Part, found: Evidence) -> Evidence:
+    def _draw(self, part: ObligationPart, found: Evidence) -> Evidence:
         """Compare a part on drawn values, if the recorded ones show nothing.
 
         A value that is constant or empty on all samples shows no fault. Agreement on others
@@ -178,7 +181,7 @@ class Weighing:
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
 
-    def _asked(self, part: Part, one: Evidence) -> Evidence:
+    def _asked(self, part: ObligationPart, one: Evidence) -> Evidence:
         """Probe a part, if there is time for it."""
         if self.allowance is None:
             return self._probe(part, one)
@@ -187,7 +190,7 @@ class Weighing:
         with self.allowance.charged():
             return self._probe(part, one)
 
-    def _probe(self, part: Part, one: Evidence) -> Evidence:
+    def _probe(self, part: ObligationPart, one: Evidence) -> Evidence:
         """Ask a part that was executed about values that the samples may lack.
 
         What differs there holds only on the values that were seen: a precondition. Where

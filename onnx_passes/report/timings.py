@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from onnx_passes.report.text import number, one_line, plural
-from onnx_passes.runtime.layers import Layer
+from onnx_passes.runtime.layers import EngineLayer
 from onnx_passes.verify.runs.builds import Builds
 from onnx_passes.verify.runs.timed import Latency, Timing
 from onnx_passes.verify.runs.timing import PROFILED_RUNS
@@ -45,7 +45,7 @@ def spread(latency: Latency) -> str:
     return f"the 90th percentile is {part:.0%} of the median above the least"
 
 
-def _layers(layers: list[Layer], verbose: bool) -> Iterator[str]:
+def _layers(layers: list[EngineLayer], verbose: bool) -> Iterator[str]:
     if not layers:
         return
     measured = [layer for layer in layers if layer.seconds is not None]
@@ -61,7 +61,7 @@ def _layers(layers: list[Layer], verbose: bool) -> Iterator[str]:
         yield f"      and {len(order) - SHOWN} more; -v lists all"
 
 
-def layer_text(layer: Layer) -> str:
+def layer_text(layer: EngineLayer) -> str:
     """Write a layer on one line."""
     parts = [layer.kind, layer.name, f"by {layer.how}" if layer.how else ""]
     nodes = f"= {layer.nodes}" if layer.nodes and layer.nodes != layer.name else ""
@@ -90,6 +90,6 @@ def builds_lines(builds: Builds) -> Iterator[str]:
         yield "    layers were not compared: the engine does not list them here"
 
 
-def _listed(layers: Iterable[Layer]) -> Iterator[str]:
+def _listed(layers: Iterable[EngineLayer]) -> Iterator[str]:
     for layer in layers:
         yield f"        {one_line(layer_text(layer))}"

@@ -16,7 +16,7 @@ from onnx_passes.runtime.tensorrt.engine import compiler_of, with_options
 
 
 @dataclass(frozen=True)
-class Layer:
+class EngineLayer:
     """One layer, kernel or node of what an engine runs.
 
     Attributes:
@@ -49,13 +49,13 @@ def profiled(engine: Engine) -> Engine | None:
     return replace(engine, engine=inner, options=options)
 
 
-def layers_of(session: Session) -> list[Layer]:
+def layers_of(session: Session) -> list[EngineLayer]:
     """Return the layers of a session of a :func:`profiled` engine, after its runs."""
     tell: Any = getattr(session, "layers", None)
-    return [] if tell is None else [Layer(**dict(one)) for one in tell()]
+    return [] if tell is None else [EngineLayer(**dict(one)) for one in tell()]
 
 
-def built_layers(engine: Engine, model: ir.Model) -> list[Layer]:
+def built_layers(engine: Engine, model: ir.Model) -> list[EngineLayer]:
     """Return the layers that an engine makes of a model; none if it does not report them.
 
     Args:

@@ -89,15 +89,17 @@ def _array(tensor: ir.TensorProtocol) -> Array:
 def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
     from onnx.reference import ReferenceEvaluator
 
-    from onnx_passes.runtime.reference_loop import Loop
-    from onnx_passes.runtime.reference_softmax import LogSoftmax
+    from onnx_passes.runtime.reference_loop import ReferenceLoop
+    from onnx_passes.runtime.reference_softmax import ReferenceLogSoftmax
 
     class Evaluator(ReferenceEvaluator):
         def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:
             return weights[initializer.name]
 
     try:
-        return Evaluator(_without_overloads(proto), new_ops=[Loop, LogSoftmax])
+        return Evaluator(
+            _without_overloads(proto), new_ops=[ReferenceLoop, ReferenceLogSoftmax]
+        )
     except Exception as error:
         raise _translate(error) from error
 

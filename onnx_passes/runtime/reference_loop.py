@@ -18,7 +18,7 @@ from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Array
 
 
-class Loop(OnnxLoop):
+class ReferenceLoop(OnnxLoop):
     """Loop, as the standard says."""
 
     op_domain = ""
@@ -60,3 +60,6 @@ def _stacked(values: Sequence[Array], kind: onnx.TypeProto) -> Array:
     tensor = kind.tensor_type
     sizes = [dim.dim_value for dim in tensor.shape.dim]
     return np.empty((0, *sizes), onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+ReferenceLoop.__name__ = "Loop"  # onnx's evaluator finds an operator by the name of its class

@@ -10,7 +10,7 @@ from onnx_passes.configs.load import default_config
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
-from onnx_passes.pipeline.run import Run, run_pipeline
+from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery.arguments import near
@@ -28,7 +28,7 @@ def sanitize(
     input_shapes: Mapping[str, Sequence[int | str]] | None = None,
     outputs: Sequence[str] = (),
     upper_bounds: Mapping[str, float] | None = None,
-) -> Run:
+) -> PipelineRun:
     """Give a model the interface asked for, then run passes over it, each verified.
 
     Args:

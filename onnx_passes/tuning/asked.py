@@ -13,9 +13,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.tuning.budget import Budget, Spent
-from onnx_passes.tuning.formats import Format, Known, by_format, convert
-from onnx_passes.tuning.groups import Group
+from onnx_passes.tuning.budget import LossBudget, Spent
+from onnx_passes.tuning.formats import Format, Observed, by_format, convert
+from onnx_passes.tuning.groups import FormatGroup
 from onnx_passes.tuning.joined import join_effects, join_outputs
 from onnx_passes.tuning.objective import Objective
 from onnx_passes.tuning.score import Score
@@ -47,17 +47,17 @@ class Task:
     """
 
     model: ir.Model
-    groups: Sequence[Group]
+    groups: Sequence[FormatGroup]
     formats: Mapping[str, Format]
     engine: Engine
     objective: Objective
-    budget: Budget
+    budget: LossBudget
     feeds: Sequence[Feeds]
     sketch: Sequence[Feeds]
     evaluations: int = 8
     seconds: float = math.inf
     stream: Stream | None = None
-    known: Known = field(default_factory=Known)
+    known: Observed = field(default_factory=Observed)
     judges: Sequence[Engine] = ()
     gap: float = 0.01
     drawn: Sketch | None = None

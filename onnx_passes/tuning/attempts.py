@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.tuning.asked import Task, Tried
 from onnx_passes.tuning.budget import Spent
-from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.few import DISAGREES, Few
 from onnx_passes.tuning.journal import Record, plain
@@ -27,7 +27,7 @@ _CLEAR = 0.6
 _DESCENTS = 6
 
 
-class Attempts:
+class TuningAttempts:
     """Runs choices, and corrects what is expected of others.
 
     Args:
@@ -42,7 +42,7 @@ class Attempts:
     def __init__(
         self,
         task: Task,
-        table: Table,
+        table: ChoiceTable,
         record: Record,
         whole: Whole,
         refuses: Callable[[ir.Model, Mapping[str, str]], str | None],

@@ -19,7 +19,7 @@ from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
 from onnx_passes.ops.unary import Identity
 from onnx_passes.runtime.base import Array
 from onnx_passes.tuning.formats import COMPENSATING, FLOAT32, Format
-from onnx_passes.tuning.groups import Group, weight_of
+from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.tuning.smoothed import scaled_by
 from onnx_passes.tuning.stored import (
     EIGHTHS,
@@ -45,7 +45,7 @@ _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """Something that is not as it was chosen.
 
     Attributes:
@@ -65,11 +65,11 @@ class Finding:
 def audit(
     saved: ir.Model,
     original: ir.Model,
-    groups: Sequence[Group],
+    groups: Sequence[FormatGroup],
     names: Mapping[str, str],
     formats: Mapping[str, Format],
     ranges: Ranges,
-) -> list[Finding]:
+) -> list[AuditFinding]:
     """Hold a model against the formats that were chosen for the groups of the original.
 
     Args:
@@ -85,7 +85,7 @@ def audit(
     """
     values = {str(v.name): v for n in saved.graph.all_nodes() for v in n.outputs if v.name}
     owners = {name: group.name for group in groups for name in group.nodes}
-    found: list[Finding] = []
+    found: list[AuditFinding] = []
     for node in original.graph.all_nodes():
         weight = weight_of(node)
         if weight is None:
@@ -94,13 +94,13 @@ def audit(
         item = formats[names.get(group, FLOAT32)]
         place = values.get(str(node.outputs[0].name))
         problems = _layer(node, weight, place, item)
-        found += [Finding(str(node.name), group, problem) for problem in problems]
+        found += [AuditFinding(str(node.name), group, problem) for problem in problems]
     old = {str(v.name) for node in original.graph.all_nodes() for v in node.outputs}
     for node in saved.graph.all_nodes():
         if str(node.outputs[0].name) in old:
             continue  # a quantiser that the original has
         name = str(node.name)
-        found += [Finding(name, "quantisers", problem) for problem in _pair(node, ranges)]
+        found += [AuditFinding(name, "quantisers", problem) for problem in _pair(node, ranges)]
     return found
 
 

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 
 from onnx_passes.runtime.base import Array, Data, Engine, Outputs, Session
-from onnx_passes.tuning.recorded import Recorded
-from onnx_passes.tuning.regions import Regions
+from onnx_passes.tuning.recorded import RecordedRun
+from onnx_passes.tuning.regions import ModelRegions
 from onnx_passes.verify.region import Region
 
 
@@ -25,7 +25,11 @@ class Behind:
     """
 
     def __init__(
-        self, engine: Engine, regions: Regions, region: Region | None, recorded: Recorded
+        self,
+        engine: Engine,
+        regions: ModelRegions,
+        region: Region | None,
+        recorded: RecordedRun,
     ) -> None:
         self._engine, self._regions, self._region = engine, regions, region
         self._recorded, self._stack = recorded, ExitStack()

@@ -84,7 +84,7 @@ class Spent:
 
 
 @dataclass
-class Budget:
+class LossBudget:
     """What a model may lose against the original on samples.
 
     Attributes:

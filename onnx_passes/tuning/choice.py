@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_passes.runtime.base import Array, Outputs
-from onnx_passes.tuning.budget import Budget, Spent
+from onnx_passes.tuning.budget import LossBudget, Spent
 from onnx_passes.tuning.formats import FLOAT32
 from onnx_passes.tuning.runs import Choice, Runs, are_alike, predict
 from onnx_passes.tuning.score import Score
@@ -23,7 +23,7 @@ _CUTS = 24
 
 
 @dataclass
-class Table:
+class ChoiceTable:
     """The options of each group.
 
     Attributes:
@@ -39,7 +39,7 @@ class Table:
 
     rows: list[list[Score]]
     outputs: Sequence[Outputs]
-    budget: Budget
+    budget: LossBudget
     factor: float = 1.0
     weights: dict[str, float] = field(default_factory=dict)
     spread: Callable[[Sequence[Outputs]], Sequence[Outputs]] = lambda outputs: outputs
@@ -207,7 +207,8 @@ class Table:
         best: Choice | None = None
         bound, least = below, limit
         if self._ratio is None:
-            self._ratio = most_made_up(self)
+            sizes = [len(row) for row in self.rows]
+            self._ratio = most_made_up(sizes, lambda c: self.predict_alone(c).total)
         hopeless = self._ratio * limit / self.factor
         costs, losses, picks = self.every()
         for place in np.flatnonzero((costs < below) & ~(losses > hopeless)):

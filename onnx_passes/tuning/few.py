@@ -9,7 +9,7 @@ import numpy as np
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.base import Array, Outputs
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.fewest import fewest
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.runs import Choice
@@ -32,7 +32,7 @@ class Few:
         record: Where outputs are kept; a search that goes on finds them there.
     """
 
-    def __init__(self, task: Task, table: Table, record: Record) -> None:
+    def __init__(self, task: Task, table: ChoiceTable, record: Record) -> None:
         self._task, self._table, self._record = task, table, record
         self.spent = 0.0
         """Runs of whole models, in passes over all samples."""

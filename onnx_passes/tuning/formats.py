@@ -131,7 +131,7 @@ BUILTIN = {
 
 
 @dataclass
-class Known:
+class Observed:
     """What was recorded of the original on a few samples.
 
     Attributes:
@@ -149,7 +149,7 @@ def convert(
     model: ir.Model,
     chosen: Mapping[str, Sequence[str]],
     formats: Mapping[str, Format],
-    known: Known,
+    known: Observed,
 ) -> ir.Model:
     """Return a model some of whose nodes have another format.
 

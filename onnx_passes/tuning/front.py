@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.tuning.choice import ALL, Table
+from onnx_passes.tuning.choice import ALL, ChoiceTable
 from onnx_passes.tuning.runs import Choice
 
 _POINTS = 40
 """So many points of a front are looked at more closely."""
 
 
-def front(table: Table, steps: Sequence[float]) -> list[tuple[Choice, float, float]]:
+def front(table: ChoiceTable, steps: Sequence[float]) -> list[tuple[Choice, float, float]]:
     """Return choices that are not worse than another in both expected loss and cost.
 
     Args:
@@ -40,7 +40,7 @@ def front(table: Table, steps: Sequence[float]) -> list[tuple[Choice, float, flo
     ]
 
 
-def _roughly_best(table: Table) -> list[Choice]:
+def _roughly_best(table: ChoiceTable) -> list[Choice]:
     """Return choices that no other beats, if losses of groups just add up."""
     _, losses, picks = table.every()
     least = np.fmin.accumulate(losses)

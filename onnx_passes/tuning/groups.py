@@ -27,7 +27,7 @@ _DEPTH = 3
 
 
 @dataclass(frozen=True)
-class Group:
+class FormatGroup:
     """Nodes that get one format.
 
     Attributes:
@@ -77,7 +77,7 @@ def partition(
     formats: Sequence[str],
     wanted: Mapping[str, tuple[Mapping[str, Sequence[str]], Sequence[str]]],
     most: int,
-) -> list[Group]:
+) -> list[FormatGroup]:
     """Divide a model.
 
     Args:
@@ -110,7 +110,7 @@ def partition(
                 help="a node is of the first group that means it",
             )
         taken.update(members)
-        groups.append(Group(name, tuple(members), tuple(own or formats)))
+        groups.append(FormatGroup(name, tuple(members), tuple(own or formats)))
     return groups
 
 
@@ -122,7 +122,9 @@ class _Members(OnSomeNodes):
         return ir.passes.PassResult(model, modified=False)
 
 
-def _by_layers(nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int) -> list[Group]:
+def _by_layers(
+    nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int
+) -> list[FormatGroup]:
     runs: list[list[ir.Node]] = [[]]
     for node in nodes:
         if _has_weight(node) and any(map(_has_weight, runs[-1])):
@@ -137,7 +139,7 @@ def _by_layers(nodes: Sequence[ir.Node], formats: tuple[str, ...], most: int) ->
         head = next((node for node in run if _has_weight(node)), run[0] if run else None)
         if head is not None:
             names = tuple(str(node.name) for node in run)
-            found.append(Group(str(head.name), names, formats))
+            found.append(FormatGroup(str(head.name), names, formats))
     return found
 
 

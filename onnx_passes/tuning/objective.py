@@ -14,7 +14,7 @@ from onnx_passes.passes.analysis._sized import label_of
 from onnx_passes.passes.analysis.cost import cost_of
 from onnx_passes.runtime.base import Array, Engine, Feeds
 from onnx_passes.tuning.formats import Format
-from onnx_passes.tuning.groups import Group
+from onnx_passes.tuning.groups import FormatGroup
 from onnx_passes.verify.node_equality import constant_tensor
 
 Objective = Literal["time", "size", "bops"]
@@ -96,7 +96,7 @@ def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:
 
 
 def bit_operations(
-    model: ir.Model, group: Group, item: Format, costs: Mapping[str, float]
+    model: ir.Model, group: FormatGroup, item: Format, costs: Mapping[str, float]
 ) -> float:
     """Return the operations of a group, each times the bits of both its operands.
 

@@ -18,7 +18,7 @@ _NEGATED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataTyp
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupModel:
     """A group by itself.
 
     Attributes:

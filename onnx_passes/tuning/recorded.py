@@ -18,7 +18,7 @@ MEMORY = 1 << 30
 
 
 @dataclass
-class Recorded:
+class RecordedRun:
     """A run of the original on a few samples.
 
     Attributes:
@@ -61,7 +61,7 @@ class Recorded:
 
 def record(
     model: ir.Model, engine: Engine, feeds: Sequence[Feeds], names: set[str]
-) -> Recorded:
+) -> RecordedRun:
     """Run the original once on each sample, and keep what is needed of it.
 
     Args:
@@ -73,7 +73,7 @@ def record(
     Raises:
         EngineError: The engine does not run it.
     """
-    found = Recorded(feeds)
+    found = RecordedRun(feeds)
     ends = [str(value.name) for value in model.graph.outputs]
     defaults: dict[str, Array] = {
         str(v.name): v.const_value.numpy() for v in model.graph.inputs if v.const_value

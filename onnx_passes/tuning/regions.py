@@ -10,11 +10,11 @@ import onnx_ir as ir
 from onnx_passes.model.contents import graphs_within, subgraphs_of
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.base import Array
-from onnx_passes.tuning.groups import Group, weight_of
+from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.verify.region import Region, boundary_of, is_constant_node, region_model
 
 
-class Regions:
+class ModelRegions:
     """Regions of one model.
 
     Args:
@@ -37,7 +37,7 @@ class Regions:
                 if value is not None:
                     self._readers[value].append(node)
 
-    def of(self, group: Group) -> Region:
+    def of(self, group: FormatGroup) -> Region:
         """Return the nodes of a group, what they read, and what others read of them.
 
         In place of a node in a body is the node of the main graph that has the body.
@@ -55,11 +55,11 @@ class Regions:
         ]
         return Region(tuple(members), boundary_of(members), tuple(frontier))
 
-    def _members(self, group: Group) -> list[ir.Node]:
+    def _members(self, group: FormatGroup) -> list[ir.Node]:
         found = {self._roots[name] for name in group.nodes if name in self._roots}
         return [node for node in self._nodes.values() if node in found]
 
-    def others(self, group: Group) -> set[str]:
+    def others(self, group: FormatGroup) -> set[str]:
         """Return the names of nodes in bodies that are run with a group, but are not of it.
 
         Args:
@@ -70,7 +70,7 @@ class Regions:
         every |= {str(node.name) for node in members}
         return every - set(group.nodes)
 
-    def behind(self, group: Group) -> Region | None:
+    def behind(self, group: FormatGroup) -> Region | None:
         """Return all that depends on a group; None if nothing does."""
         members = set(self._members(group))
         pending, found = list(members), set[ir.Node]()
@@ -98,7 +98,7 @@ class Regions:
         inner = {str(v.name) for node in region.nodes for v in node.outputs}
         return region_model(self.model, region, rows, inner - set(region.frontier))
 
-    def own_share(self, group: Group, costs: Mapping[str, float]) -> float:
+    def own_share(self, group: FormatGroup, costs: Mapping[str, float]) -> float:
         """Return which part of the operations of what is run with a group are its own.
 
         Args:
@@ -109,7 +109,7 @@ class Regions:
         rest = sum(costs.get(name, 0.0) for name in self.others(group))
         return own / (own + rest) if own + rest else 0.0
 
-    def is_unseen(self, group: Group, ranges: Mapping[str, tuple[float, float]]) -> bool:
+    def is_unseen(self, group: FormatGroup, ranges: Mapping[str, tuple[float, float]]) -> bool:
         """Whether all layers of a group are in bodies that do not run on the data.
 
         Args:

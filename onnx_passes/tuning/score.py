@@ -13,12 +13,12 @@ from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
-from onnx_passes.tuning.audit import Finding, audit
+from onnx_passes.tuning.audit import AuditFinding, audit
 from onnx_passes.tuning.behind import Behind
 from onnx_passes.tuning.bounds import product_bound
 from onnx_passes.tuning.failures import why_of
-from onnx_passes.tuning.formats import FLOAT32, Format, Known, convert
-from onnx_passes.tuning.groups import Group, read_by_layers
+from onnx_passes.tuning.formats import FLOAT32, Format, Observed, convert
+from onnx_passes.tuning.groups import FormatGroup, read_by_layers
 from onnx_passes.tuning.judges import Judges
 from onnx_passes.tuning.objective import (
     Objective,
@@ -28,9 +28,9 @@ from onnx_passes.tuning.objective import (
     size_of,
     time_runs,
 )
-from onnx_passes.tuning.parts import Part, negate_ends, run_part
+from onnx_passes.tuning.parts import GroupModel, negate_ends, run_part
 from onnx_passes.tuning.recorded import record
-from onnx_passes.tuning.regions import Regions, needed_values, nodes_within
+from onnx_passes.tuning.regions import ModelRegions, needed_values, nodes_within
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
@@ -91,18 +91,18 @@ class Scorer:
     def __init__(
         self,
         model: ir.Model,
-        groups: Sequence[Group],
+        groups: Sequence[FormatGroup],
         formats: Mapping[str, Format],
         engine: Engine,
         objective: Objective,
         feeds: Sequence[Feeds],
-        known: Known | None = None,
+        known: Observed | None = None,
         judges: Judges | None = None,
     ) -> None:
         self.model, self.groups, self.formats = model, groups, formats
         self.engine, self.objective, self.work = engine, objective, Work()
         self._judges = judges or Judges((), feeds[0])
-        self._regions = Regions(model)
+        self._regions = ModelRegions(model)
         self._ends = {str(value.name) for value in model.graph.outputs}
         self._own = {group.name: self._regions.of(group) for group in groups}
         self._behind = {group.name: self._regions.behind(group) for group in groups}
@@ -110,14 +110,14 @@ class Scorer:
         if any(item.needs_values for item in formats.values()):
             wanted |= read_by_layers(model)
         self.recorded = record(model, engine, feeds, wanted)
-        self.known = known or Known()
+        self.known = known or Observed()
         self.known.ranges.update(self.recorded.ranges)
         self.known.values = self.recorded.rows
         self.recorded.measured = self.known.state.setdefault(REACH, {})
         self._judges.values = self.recorded.rows[0]
         self.work.whole += 1
         self._times: dict[str, float] = {}
-        self._prepared: dict[str, Part | None] = {}
+        self._prepared: dict[str, GroupModel | None] = {}
 
     @cached_property
     def _operations(self) -> dict[str, float]:
@@ -160,7 +160,7 @@ class Scorer:
             found += [Score(group.name, n, why) for n, why in part.refused.items()]
         return found
 
-    def _prepare(self, group: Group) -> Part | None:
+    def _prepare(self, group: FormatGroup) -> GroupModel | None:
         """Convert a group to each of its formats; None if nobody reads what it computes."""
         region, names = self._own[group.name], [n for n in group.formats if n != FLOAT32]
         if not region.frontier:
@@ -168,7 +168,7 @@ class Scorer:
         before = self._regions.build(region, self.recorded.rows)
         if self._regions.is_unseen(group, self.recorded.ranges):
             why = "its body does not run on the data"
-            return Part(before, {}, dict.fromkeys(names, why))
+            return GroupModel(before, {}, dict.fromkeys(names, why))
         snapshot = Snapshot(before)
         models: dict[str, ir.Model] = {}
         refused: dict[str, str] = {}
@@ -184,9 +184,9 @@ class Scorer:
             except Exception as error:
                 refused[name] = why_of(error)
         self._judges.leave_out(before, models, refused)
-        return Part(before, models, refused)
+        return GroupModel(before, models, refused)
 
-    def _score(self, group: Group, names: Sequence[str]) -> list[Score]:
+    def _score(self, group: FormatGroup, names: Sequence[str]) -> list[Score]:
         region = self._own[group.name]
         if group.name in self._prepared:
             part = self._prepared.pop(group.name)
@@ -229,14 +229,14 @@ class Scorer:
         ]
 
     def _audit(
-        self, after: ir.Model, before: ir.Model, group: Group, name: str
-    ) -> list[Finding]:
+        self, after: ir.Model, before: ir.Model, group: FormatGroup, name: str
+    ) -> list[AuditFinding]:
         chosen, ranges = {group.name: name}, self.recorded.ranges
         return audit(after, before, [group], chosen, self.formats, ranges)
 
     def _judge(
         self,
-        group: Group,
+        group: FormatGroup,
         name: str,
         before: ir.Model,
         after: ir.Model,
@@ -251,14 +251,14 @@ class Scorer:
         effect = rest.move(base, new)
         return Score(group.name, name, "", noise, cost, effect)
 
-    def _bound(self, group: Group, score: Score, after: ir.Model) -> Score:
+    def _bound(self, group: FormatGroup, score: Score, after: ir.Model) -> Score:
         """Return a score with sound bounds."""
         try:
             return replace(score, bounds=self._bounds(group, after))
         except Exception as error:
             return Score(group.name, score.format, why_of(error))
 
-    def _bounds(self, group: Group, after: ir.Model) -> dict[str, float]:
+    def _bounds(self, group: FormatGroup, after: ir.Model) -> dict[str, float]:
         nodes = [n for one in self._own[group.name].nodes for n in (one, *nodes_within(one))]
         found = {
             str(node.name): product_bound(
@@ -273,7 +273,7 @@ class Scorer:
         self.work.regions += 1
         return run_part(self.engine, model, self._ends, self.recorded.rows)
 
-    def _cost(self, group: Group, name: str, before: ir.Model, after: ir.Model) -> float:
+    def _cost(self, group: FormatGroup, name: str, before: ir.Model, after: ir.Model) -> float:
         others = self._regions.others(group)
         if self.objective == "size":
             # Of a body that has nodes of several groups, each group counts its own.

@@ -13,10 +13,10 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
 from onnx_passes.tuning.asked import Result, Task, Tried
-from onnx_passes.tuning.attempts import Attempts
+from onnx_passes.tuning.attempts import TuningAttempts
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.cheapest import Cheapest
-from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.formats import FLOAT32
 from onnx_passes.tuning.front import front
 from onnx_passes.tuning.journal import Record, plain
@@ -35,7 +35,7 @@ are spent and none was accepted."""
 _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
-class Search:
+class TuningSearch:
     """Looks for the cheapest model that keeps the budget.
 
     Args:
@@ -138,12 +138,12 @@ class Search:
         ]
         outputs = scorer.recorded.outputs
         rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
-        table = Table(rows, task.join(outputs), task.budget, spread=task.spread)
+        table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
         result.start = table.cost(table.start)
         result.best = Tried(
             result.best.names, result.start, 0.0, result.best.spent, accepted=True
         )
-        self._tries = Attempts(
+        self._tries = TuningAttempts(
             task,
             table,
             self.record,
@@ -229,7 +229,7 @@ class Search:
         except EngineError as error:
             raise _UnrecordedError(error.message) from error
 
-    def _improve(self, result: Result, table: Table) -> None:
+    def _improve(self, result: Result, table: ChoiceTable) -> None:
         task, tries = self.task, self._tries
         now, doubts, rescored, misses = table.start, False, False, 0
         while True:

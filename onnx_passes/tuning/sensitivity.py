@@ -8,13 +8,13 @@ import numpy as np
 
 from onnx_passes.contracts.classification import divergences
 from onnx_passes.runtime.base import Array, Data, Outputs
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 
 _NOISE, _PROBES = 0.05, 2
 """Noise, as a share of a sample's outputs, and how often it is drawn."""
 
 
-def sensitivity(samples: Sequence[Outputs], budget: Budget) -> Array | None:
+def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
     """Return what samples lose by noise, floats by sample; None if nothing is lost.
 
     Args:
@@ -52,7 +52,7 @@ def add_noise(value: Data, level: float, rng: np.random.Generator) -> Data:
 
 
 def _one_by_one(
-    samples: Sequence[Outputs], budget: Budget, rng: np.random.Generator
+    samples: Sequence[Outputs], budget: LossBudget, rng: np.random.Generator
 ) -> dict[str, Array]:
     """Return the shares of the budget by metric, floats by sample."""
     spent = []
@@ -62,7 +62,7 @@ def _one_by_one(
     return {kind: np.array([own[kind] for own in spent]) for kind in spent[0]}
 
 
-def _of_rows(rows: Array, budget: Budget, rng: np.random.Generator) -> dict[str, Array]:
+def _of_rows(rows: Array, budget: LossBudget, rng: np.random.Generator) -> dict[str, Array]:
     """Return the same for one row of scores a sample, all at once.
 
     Args:
@@ -80,7 +80,7 @@ def _of_rows(rows: Array, budget: Budget, rng: np.random.Generator) -> dict[str,
     }
 
 
-def _stacked(samples: Sequence[Mapping[str, Data]], budget: Budget) -> Array | None:
+def _stacked(samples: Sequence[Mapping[str, Data]], budget: LossBudget) -> Array | None:
     """Return the scores as rows, floats [samples, classes], if each metric is one of rows."""
     if budget.flips is not None or not budget.limits.keys() <= _BY_ROW.keys():
         return None

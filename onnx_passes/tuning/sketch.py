@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.sensitivity import sensitivity
 
 _MOST = 1024
@@ -108,7 +108,10 @@ class Sketch:
 
 
 def draw(
-    feeds: Sequence[Feeds], first: Sequence[Feeds], original: Sequence[Outputs], budget: Budget
+    feeds: Sequence[Feeds],
+    first: Sequence[Feeds],
+    original: Sequence[Outputs],
+    budget: LossBudget,
 ) -> Sketch:
     """Return a sketch of the size of another one, of samples by their sensitivity.
 

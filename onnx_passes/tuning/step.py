@@ -12,7 +12,7 @@ from onnx_passes.configs.load import config_from_data
 from onnx_passes.errors import PassError
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import lines, to_json
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 from onnx_passes.tuning.task import task_of
 from onnx_passes.verify.reference import ReferenceData
 
@@ -45,7 +45,7 @@ def search_within(
     )
     task = task_of(model, config_from_data(own), None, reference)
     folder = None if record is None else Path(record)
-    result = Search(task, Record(folder, task.key)).run()
+    result = TuningSearch(task, Record(folder, task.key)).run()
     if result.ended == "interrupted":
         raise PassError("tune: the search was interrupted")
     told = lines(to_json(result))

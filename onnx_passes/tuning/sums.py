@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from onnx_passes.runtime.base import Array
-
-if TYPE_CHECKING:
-    from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.runs import Choice
 
 _MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
 """Errors of groups may make up for each other, but not so many times; and not so many times
@@ -36,20 +33,23 @@ def by_cost(costs: Sequence[Array], losses: Sequence[Array]) -> tuple[Array, Arr
     return cost[order], loss[order], picks
 
 
-def most_made_up(table: Table) -> float:
+def most_made_up(sizes: Sequence[int], loss: Callable[[Choice], float]) -> float:
     """Return how many times less a choice may lose than the sum of its groups.
 
     Of a mean of squares, about the sum is lost; of a maximum or a root, less. What is further
     beyond a budget is hopeless, and need not be looked at closely.
 
     Args:
-        table: What groups lose.
+        sizes: By group, the number of its options, the first float32.
+        loss: Returns the share of the budget that a choice uses by the scores of its groups.
     """
     rng, least = np.random.default_rng(0), math.inf
     for _ in range(_LOOKS):
-        choice = tuple(int(rng.integers(len(row))) for row in table.rows)
-        alone = (table.alone(i, pick) for i, pick in enumerate(choice))
-        total = sum(table.predict_alone(one).total for one in alone)
+        choice = tuple(int(rng.integers(size)) for size in sizes)
+        total = sum(
+            loss(tuple(pick if i == row else 0 for i in range(len(sizes))))
+            for row, pick in enumerate(choice)
+        )
         if 0 < total < math.inf:
-            least = min(least, table.predict_alone(choice).total / total)
+            least = min(least, loss(choice) / total)
     return _MOST if least in (0.0, math.inf) else min(_MOST, _SLACK / least)

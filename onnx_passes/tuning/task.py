@@ -20,9 +20,9 @@ from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.budget import Flips, LossBudget
 from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
-from onnx_passes.tuning.groups import Group, partition, prepare
+from onnx_passes.tuning.groups import FormatGroup, partition, prepare
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
 from onnx_passes.verify.reference import ReferenceData, load_reference
 
@@ -130,7 +130,7 @@ def task_of(
         formats,
         _engine(config, prepared),
         asked.objective,
-        Budget(dict(config.verify.metrics), flips, labels),
+        LossBudget(dict(config.verify.metrics), flips, labels),
         reference.samples,
         few(prepared, reference.samples, asked.samples)
         if stream is None
@@ -148,7 +148,7 @@ def _groups(
     formats: Sequence[str],
     wanted: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],
     config: PipelineConfig,
-) -> list[Group]:
+) -> list[FormatGroup]:
     """Return the groups; see ``onnx_passes.tuning.groups.partition``."""
     try:
         return partition(model, formats, wanted, config.tune.most_groups)

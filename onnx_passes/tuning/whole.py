@@ -23,7 +23,7 @@ from onnx_passes.data.run import evaluate
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.tuning.budget import Budget, Spent
+from onnx_passes.tuning.budget import LossBudget, Spent
 
 Watch: TypeAlias = Callable[[ExitStack], Callable[[Progress], None] | None]
 
@@ -80,7 +80,7 @@ class InMemory:
     """
 
     def __init__(
-        self, model: ir.Model, engine: Engine, feeds: Sequence[Feeds], budget: Budget
+        self, model: ir.Model, engine: Engine, feeds: Sequence[Feeds], budget: LossBudget
     ) -> None:
         self._model, self._engine, self._feeds = model, engine, feeds
         self._budget, self._original = budget, list[Outputs]()
@@ -151,7 +151,7 @@ class Streamed:
         budget: What may be lost.
     """
 
-    def __init__(self, model: ir.Model, stream: Stream, budget: Budget) -> None:
+    def __init__(self, model: ir.Model, stream: Stream, budget: LossBudget) -> None:
         self._model, self._stream, self._budget = model, stream, budget
         flips = budget.flips
         first = str(model.graph.outputs[0].name)

@@ -22,7 +22,7 @@ from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, compiler_of
 from onnx_passes.runtime.tensorrt.refusals import Refused, parser_refusals
 from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.inference import infer_types
-from onnx_passes.verify.partition import Part, parts_of
+from onnx_passes.verify.partition import ModelPart, parts_of
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Capability:
             "whole": self.whole,
         }
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ModelPart]:
         """Cut the model into as few parts as possible that the engine takes, and the rest.
 
         Run one after the other, fed by name, they give what the model gives.
@@ -206,7 +206,7 @@ def _by_loading(model: ir.Model, engine: Engine) -> _Found:
     return whole, reasons, unknown
 
 
-def _cut(model: ir.Model, apart: Collection[ir.Node]) -> list[Part]:
+def _cut(model: ir.Model, apart: Collection[ir.Node]) -> list[ModelPart]:
     # If types are missing the nodes are returned all the same; asking for parts then raises.
     with suppress(ModelError):
         return parts_of(model, apart)

@@ -130,11 +130,13 @@ class DoubleNode:
     def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:
         from onnx.reference import ReferenceEvaluator
 
-        from onnx_passes.runtime.reference_loop import Loop
+        from onnx_passes.runtime.reference_loop import ReferenceLoop
 
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            evaluator = ReferenceEvaluator(self._model(self.wide, fed), new_ops=[Loop])
+            evaluator = ReferenceEvaluator(
+                self._model(self.wide, fed), new_ops=[ReferenceLoop]
+            )
             results = [np.asarray(r) for r in evaluator.run(None, dict(fed))]
         if any(r.dtype in (np.float32, np.float16) for r in results):
             raise EngineError("the reference evaluator computes it in single precision")

@@ -24,7 +24,7 @@ Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """One finding.
 
     Attributes:
@@ -44,17 +44,18 @@ class Finding:
         return asdict(self)
 
 
-def lint(model: ir.Model, engine: Engine | None = None) -> list[Finding]:
+def lint(model: ir.Model, engine: Engine | None = None) -> list[LintFinding]:
     """Look for faults: the checker's, each node's on its own, and suspicious values.
 
     Args:
         model: The model; it is not changed. Its float weights are read.
         engine: Asked to load each node by itself; None to leave that out.
     """
-    found = [Finding("error", "structure", "", text) for text in check_structure(model)]
+    found = [LintFinding("error", "structure", "", text) for text in check_structure(model)]
     if not found:
         found += [
-            Finding("error", "inference", "", text) for text in complaints(model, full=True)
+            LintFinding("error", "inference", "", text)
+            for text in complaints(model, full=True)
         ]
     for graph in all_graphs(model):
         found += _values(graph)
@@ -64,7 +65,7 @@ def lint(model: ir.Model, engine: Engine | None = None) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
-def sarif(findings: list[Finding], path: str) -> PlainDict:
+def sarif(findings: list[LintFinding], path: str) -> PlainDict:
     """Return findings as SARIF 2.1.0, one run, each with the node as logical location.
 
     Args:
@@ -95,19 +96,21 @@ def sarif(findings: list[Finding], path: str) -> PlainDict:
     }
 
 
-def _inputs(model: ir.Model) -> Iterator[Finding]:
+def _inputs(model: ir.Model) -> Iterator[LintFinding]:
     for value in model.graph.inputs:
         name = str(value.name)
         if not value.uses() and not value.is_graph_output():
-            yield Finding("warning", "unused-input", name, f"nothing reads the input {name!r}")
+            yield LintFinding(
+                "warning", "unused-input", name, f"nothing reads the input {name!r}"
+            )
         if value.dtype == ir.DataType.DOUBLE:
-            yield Finding("warning", "dtype", name, f"the input {name!r} is float64")
+            yield LintFinding("warning", "dtype", name, f"the input {name!r} is float64")
         if value.shape is None:
-            yield Finding(
+            yield LintFinding(
                 "warning", "dynamic-shape", name, f"the rank of input {name!r} is not declared"
             )
         elif any(not isinstance(d, int) and d.value is None for d in value.shape):
-            yield Finding(
+            yield LintFinding(
                 "warning",
                 "dynamic-shape",
                 name,
@@ -115,28 +118,30 @@ def _inputs(model: ir.Model) -> Iterator[Finding]:
             )
 
 
-def _values(graph: ir.Graph) -> Iterator[Finding]:
+def _values(graph: ir.Graph) -> Iterator[LintFinding]:
     for value in graph.initializers.values():
         name, tensor = str(value.name), value.const_value
         if not (value.uses() or value.is_graph_input() or value.is_graph_output()):
-            yield Finding("warning", "unused-weight", name, f"nothing reads {name!r}")
+            yield LintFinding("warning", "unused-weight", name, f"nothing reads {name!r}")
         if tensor is None or tensor.dtype == ir.DataType.STRING:
             continue
         array = tensor.numpy()
         if kind_of(array.dtype) not in ("float", "complex"):
             continue
         if tensor.dtype == ir.DataType.DOUBLE:
-            yield Finding("warning", "dtype", name, f"the weight {name!r} is float64")
+            yield LintFinding("warning", "dtype", name, f"the weight {name!r} is float64")
         nan = sum(int(np.isnan(widen(block)).sum()) for _, (block,) in blocks(array))
         if nan:
-            yield Finding("warning", "nan", name, f"{nan} elements of {name!r} are NaN")
+            yield LintFinding("warning", "nan", name, f"{nan} elements of {name!r} are NaN")
 
 
-def _nodes(model: ir.Model, engine: Engine) -> Iterator[Finding]:
+def _nodes(model: ir.Model, engine: Engine) -> Iterator[LintFinding]:
     """Let the engine load each node by itself, subgraphs' nodes too."""
     typed = copy_model(model)
     if (reason := infer_types(typed)) is not None:
-        yield Finding("warning", "not-checked", "", f"types could not be inferred: {reason}")
+        yield LintFinding(
+            "warning", "not-checked", "", f"types could not be inferred: {reason}"
+        )
     graphs = [typed.graph, *(g for g in all_graphs(typed) if g is not typed.graph)]
     bodies = {function.graph for function in typed.functions.values()}
     for graph in graphs:
@@ -146,11 +151,11 @@ def _nodes(model: ir.Model, engine: Engine) -> Iterator[Finding]:
             yield from _node(node, typed, engine)
 
 
-def _node(node: ir.Node, model: ir.Model, engine: Engine) -> Iterator[Finding]:
+def _node(node: ir.Node, model: ir.Model, engine: Engine) -> Iterator[LintFinding]:
     name = name_of(node)
     if (value := untyped(node)) is not None:
         text = f"{node.op_type} {name!r} was not run alone: no type is known of {value!r}"
-        yield Finding("warning", "not-checked", name, text)
+        yield LintFinding("warning", "not-checked", name, text)
         return
     try:
         with engine.prepare(alone(node, model)):
@@ -159,4 +164,4 @@ def _node(node: ir.Node, model: ir.Model, engine: Engine) -> Iterator[Finding]:
         raise
     except EngineError as error:
         text = f"{engine.name} does not load {node.op_type} {name!r}: {error.message}"
-        yield Finding("error", "engine", name, text)
+        yield LintFinding("error", "engine", name, text)

@@ -97,7 +97,7 @@ def _is_read(value: ir.Value) -> bool:
 
 
 @dataclass
-class Part:
+class ObligationPart:
     """A connected part of a change.
 
     Attributes:
@@ -134,7 +134,7 @@ def split_parts(
     obligations: Sequence[Obligation],
     agreed: Collection[Obligation],
     applied: Sequence[Application],
-) -> tuple[list[Part], list[Application]]:
+) -> tuple[list[ObligationPart], list[Application]]:
     """Split a change into connected parts.
 
     Args:
@@ -166,10 +166,10 @@ def split_parts(
         for node in pair[1:]:
             sets.join(pair[0], node)
     lost = _join_applications(sets, makers, applied)
-    parts: dict[Hashable, Part] = {}
+    parts: dict[Hashable, ObligationPart] = {}
     for fresh, nodes in ((False, region.removed), (True, region.nodes)):
         for node in nodes:
-            part = parts.setdefault(sets.find(node), Part())
+            part = parts.setdefault(sets.find(node), ObligationPart())
             (part.new if fresh else part.old).append(node)
     for one in obligations:
         keys = ((True, one.new), (False, one.old))
@@ -177,7 +177,7 @@ def split_parts(
         if maker is not None:
             parts[sets.find(maker)].obligations.append(one)
         else:
-            parts.setdefault(one, Part()).obligations.append(one)
+            parts.setdefault(one, ObligationPart()).obligations.append(one)
     gone = set(lost)
     for application in applied:
         if application.number not in gone:

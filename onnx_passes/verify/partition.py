@@ -13,7 +13,7 @@ from onnx_passes.model.walk import captured_values, topological_order
 
 
 @dataclass(frozen=True)
-class Part:
+class ModelPart:
     """One part of a model.
 
     Attributes:
@@ -25,7 +25,7 @@ class Part:
     model: ir.Model
 
 
-def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[Part]:
+def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[ModelPart]:
     """Cut a model so that some nodes are in parts without others.
 
     Each node goes to the earliest part that can hold it, which keeps the number of parts as
@@ -77,7 +77,7 @@ def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[Part]:
         starts = [Cut(_typed(v)) for v in ins if v not in free and not _weight(v)]
         ends = [Cut(str(v.name)) for v in outs]
         if ends:
-            found.append(Part(number % 2 == 0, extract(model, starts, ends)))
+            found.append(ModelPart(number % 2 == 0, extract(model, starts, ends)))
     return found
 
 

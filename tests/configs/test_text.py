@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.configs.format_text import format_steps, format_value
-from onnx_passes.configs.sections import OutputTolerance, Tolerance
+from onnx_passes.configs.sections import OutputTolerance, ToleranceSection
 from onnx_passes.configs.steps import Checkpoint, Group, PassUse
 from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.errors import ConfigError
@@ -137,7 +137,7 @@ values = st.recursive(
     max_leaves=8,
 )
 limits = st.none() | st.floats(0, 10)
-tolerances = st.builds(Tolerance, rtol=limits, atol=limits)
+tolerances = st.builds(ToleranceSection, rtol=limits, atol=limits)
 uses = st.builds(
     PassUse,
     names,

@@ -17,7 +17,7 @@ from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.pipeline.run import Run, run_pipeline
+from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -156,7 +156,7 @@ def why(stand_in: str) -> str:
 
 def verified_run(
     model: ir.Model, case: BackendModel, config: PipelineConfig
-) -> tuple[Run, str | None]:
+) -> tuple[PipelineRun, str | None]:
     """Run verified on the case's own inputs; unverified where no engine runs the original."""
     untouched = model.clone()
     samples = [feeds for feeds, _ in case.samples]

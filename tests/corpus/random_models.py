@@ -16,7 +16,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import Recipe
 from onnx_passes.verify.models.dispute import DISPUTED
-from onnx_passes.verify.models.trial import Trial, attempt
+from onnx_passes.verify.models.trial import PassTrial, attempt
 
 EXACT = ("cleanup", "simplify", "tensorrt")
 """Presets that compute every bit as it was, on one engine, the sign of zero as well."""
@@ -94,7 +94,7 @@ def findings_of(preset: str, models: Iterable[Recipe], *, verify: bool = False) 
     return found
 
 
-def trial_of(preset: str, fired: Counter[str], verify: bool) -> partial[Trial]:
+def trial_of(preset: str, fired: Counter[str], verify: bool) -> partial[PassTrial]:
     """Return what runs a preset on the model of a recipe, counts rules and compares."""
     off = [] if verify else ["verify=false"]
     settings = load_config(preset, ["reproducers=false", *off])

@@ -9,7 +9,7 @@ from onnx_passes.ops.domains.ieee import IeeeSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.running import Failure, Runner
+from onnx_passes.verify.rules.running import EngineFailure, PairRunner
 
 pytest.importorskip("z3")
 
@@ -70,8 +70,8 @@ def both(model, arrays, semantics):
     """Return pairs of (what the engine gives, numbers of the evaluation)."""
     feeds = {f"x{k}": a for k, a in enumerate(arrays) if a is not None}
     feeds = {v.name: feeds[v.name] for v in model.graph.inputs}
-    ((_, expected, _),) = Runner((model, model)).run([feeds])
-    assert not isinstance(expected, Failure), expected
+    ((_, expected, _),) = PairRunner((model, model)).run([feeds])
+    assert not isinstance(expected, EngineFailure), expected
     tensors = {n: constant(a, ir.tensor(a).dtype, semantics) for n, a in feeds.items()}
     results = evaluate(model.graph, tensors, semantics)
     for name, array in zip(results, expected, strict=True):

@@ -11,7 +11,7 @@ from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Semantics, Unsupported
-from onnx_passes.verify.rules.running import Failure, Runner
+from onnx_passes.verify.rules.running import EngineFailure, PairRunner
 
 PRIMITIVES = {
     "add": operator.add,
@@ -98,8 +98,8 @@ def evaluated(op_type, arrays, attributes, opset):
 @pytest.mark.parametrize(("op_type", "arrays", "attributes", "opset"), FORMULAS)
 def test_the_formula_gives_what_the_engine_gives(op_type, arrays, attributes, opset):
     model, feeds, result = evaluated(op_type, arrays, attributes, opset)
-    ((_, expected, _),) = Runner((model, model)).run([feeds])
-    assert not isinstance(expected, Failure), expected
+    ((_, expected, _),) = PairRunner((model, model)).run([feeds])
+    assert not isinstance(expected, EngineFailure), expected
     assert result.shape == expected[0].shape
     np.testing.assert_allclose(result.data.astype(float), expected[0], rtol=2e-3, atol=2e-5)
 

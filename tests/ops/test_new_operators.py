@@ -16,7 +16,7 @@ from onnx_passes.ops.elementwise_base import Elementwise
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.hints import between
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.primitives import Primitives
+from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.ranges import range_of
 from onnx_passes.ops.reduction import Reduce
 from onnx_passes.ops.semantics import Scalar
@@ -39,14 +39,14 @@ def told(monkeypatch):
         algebra = Algebra(idempotent=True, monotone={0: 1})
         kinks = (-1.0, 1.0)
 
-        def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
             return a.clip(x, -1.0, 1.0)
 
     class Logit(Elementwise):
         domain, domain_of = DOMAIN, ((0, between(0.1, 0.9)),)
         algebra = Algebra(monotone={0: 1})
 
-        def formula(self, a: Primitives, x: Scalar) -> Scalar:
+        def formula(self, a: TypedPrimitives, x: Scalar) -> Scalar:
             return a.log(a.div(x, a.sub(1.0, x)))
 
     class ReduceRange(Reduce):

@@ -10,8 +10,8 @@ import pytest
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
-from onnx_passes.tuning.formats import BUILTIN, Known
+from onnx_passes.tuning.budget import LossBudget
+from onnx_passes.tuning.formats import BUILTIN, Observed
 from onnx_passes.tuning.groups import partition, prepare, read_by_layers
 from onnx_passes.tuning.recorded import record
 
@@ -35,7 +35,7 @@ def known(original, images):
     """Return what is recorded of the network."""
     wanted = read_by_layers(original)
     found = record(original, OnnxRuntimeEngine(), [{"image": images}], wanted)
-    return Known(found.ranges, found.rows)
+    return Observed(found.ranges, found.rows)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,9 @@ def task(original, images):
             "formats": {name: BUILTIN[name] for name in names},
             "engine": OnnxRuntimeEngine(optimization="all"),
             "objective": "size",
-            "budget": Budget(limits or {"snr": (25.0, math.inf)}, given.pop("flips", None)),
+            "budget": LossBudget(
+                limits or {"snr": (25.0, math.inf)}, given.pop("flips", None)
+            ),
             "feeds": [{"image": images}],
             "sketch": [{"image": images[:64]}],
             "score_all": True,

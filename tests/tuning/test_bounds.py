@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.bounds import product_bound
-from onnx_passes.tuning.formats import BUILTIN, Known, convert
+from onnx_passes.tuning.formats import BUILTIN, Observed, convert
 from onnx_passes.tuning.groups import prepare
 
 FORMATS = [
@@ -57,7 +57,7 @@ def test_no_input_in_the_range_exceeds_the_bound(kind, name):
     formats["int16"] = type(BUILTIN["float16"])("int16", "quantize-static", WIDE, 16, 16)
     low, high = -1.5, 2.5
     ranges = {"x": (low, high), "y": (-100.0, 100.0)}
-    after = convert(model, {name: ["product"]}, formats, Known(ranges))
+    after = convert(model, {name: ["product"]}, formats, Observed(ranges))
     (node,) = model.graph
     bound = product_bound(after, node, ranges)
     changed = [n.op_type for n in after.graph] != [kind]
@@ -91,7 +91,7 @@ def test_a_product_that_may_overflow_in_float16_has_no_bound():
     (node,) = model.graph
     for size, known in ((1.0, True), (1e4, False)):
         ranges = {"x": (-size, size), "y": (-9.0, 9.0)}
-        after = convert(model, {"float16": ["product"]}, BUILTIN, Known(ranges))
+        after = convert(model, {"float16": ["product"]}, BUILTIN, Observed(ranges))
         assert (product_bound(after, node, ranges) is not None) == known
 
 
@@ -129,7 +129,7 @@ def test_no_input_exceeds_the_bound_of_a_smoothed_layer(kind, name):
         "smooth", *SMOOTHED[name], (("smooth-activations", options),), behind
     )
     ranges = {"x": (float(low.min()), float(high.max())), "y": (-1e3, 1e3)}
-    known = Known(ranges, [sample])
+    known = Observed(ranges, [sample])
     after = convert(model, {"smooth": ["product"]}, {"smooth": item}, known)
     (node,) = model.graph
     if kind == "Conv" and name == "dynamic":
@@ -149,6 +149,6 @@ def test_no_input_exceeds_the_bound_of_a_smoothed_layer(kind, name):
 def test_values_beyond_the_grid_count():
     model, _ = product("MatMul", np.random.default_rng(0))
     narrow, wide = {"x": (-1.0, 1.0), "y": (-9.0, 9.0)}, {"x": (-3.0, 3.0)}
-    after = convert(model, {"int8-static": ["product"]}, BUILTIN, Known(narrow))
+    after = convert(model, {"int8-static": ["product"]}, BUILTIN, Observed(narrow))
     (node,) = model.graph
     assert product_bound(after, node, wide) > 50 * product_bound(after, node, narrow)

@@ -8,11 +8,11 @@ import pytest
 from onnx_passes.tuning.cheapest import Cheapest
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import lines, to_json
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 
 
 def run(task, tell=lambda text: None):
-    return Search(task, Record(None, ""), tell).run()
+    return TuningSearch(task, Record(None, ""), tell).run()
 
 
 @pytest.mark.parametrize("name", ["float16", "int8-weights"])
@@ -63,5 +63,5 @@ def test_time_is_measured_before_anything_is_chosen(task):
 def test_a_record_tells_the_error_of_each_group(task, tmp_path):
     asked = task(("float16",), score_all=False)
     record = Record(tmp_path, "")
-    Search(asked, record).run()
+    TuningSearch(asked, record).run()
     assert len(record.of("score")) == 2 * len(asked.groups)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from onnx_passes.tuning import choice as choices
-from onnx_passes.tuning.budget import Budget
-from onnx_passes.tuning.choice import Table
+from onnx_passes.tuning.budget import LossBudget
+from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.formats import by_format
 from onnx_passes.tuning.front import front
 from onnx_passes.tuning.score import Score
@@ -26,9 +26,9 @@ def table():
                     Score(f"g{i}", "low", "", 20.0, 0.0, effect),
                 ]
             )
-        budget = Budget({"max_abs_error": (0.0, limit)})
+        budget = LossBudget({"max_abs_error": (0.0, limit)})
         budget.begin(outputs)
-        return Table(rows, outputs, budget)
+        return ChoiceTable(rows, outputs, budget)
 
     return make
 

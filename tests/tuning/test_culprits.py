@@ -9,7 +9,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.culprits import find_culprits
 from onnx_passes.tuning.formats import BUILTIN
 from onnx_passes.tuning.groups import partition, prepare
@@ -33,7 +33,7 @@ def test_the_nodes_that_overflow_are_found_among_others():
         {"float32": BUILTIN["float32"], "float16": BUILTIN["float16"]},
         OnnxRuntimeEngine(),
         "size",
-        Budget({"max_abs_error": (0.0, 1e-3)}),
+        LossBudget({"max_abs_error": (0.0, 1e-3)}),
         [{"x": x / 1e3}, {"x": x}],
         [{"x": x}],
     )

@@ -12,12 +12,12 @@ from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.formats import BUILTIN
 from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import save
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
 
@@ -32,14 +32,14 @@ def listed(array):
 
 def search(model, feeds, formats=("int8-weights",), limit=25.0):
     prepared = prepare(model)
-    return Search(
+    return TuningSearch(
         Task(
             prepared,
             partition(prepared, list(formats), {}, 24),
             {name: BUILTIN[name] for name in ("float32", *formats)},
             OnnxRuntimeEngine(optimization="none"),
             "size",
-            Budget({"snr": (limit, math.inf)}),
+            LossBudget({"snr": (limit, math.inf)}),
             [feeds],
             [feeds],
             score_all=True,

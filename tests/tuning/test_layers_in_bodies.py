@@ -11,7 +11,7 @@ from onnx_passes.cli.main import main
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import audit
-from onnx_passes.tuning.formats import BUILTIN, Known, convert
+from onnx_passes.tuning.formats import BUILTIN, Observed, convert
 from onnx_passes.tuning.groups import partition, prepare, read_by_layers
 from onnx_passes.tuning.recorded import record
 from onnx_passes.tuning.score import Scorer
@@ -93,7 +93,7 @@ def prepared(images):
     groups = partition(model, ["int8-static"], {}, 99)
     feed = {"small/image": images[:50]}
     found = record(model, OnnxRuntimeEngine(), [feed], read_by_layers(model))
-    known = Known(found.ranges, found.rows)
+    known = Observed(found.ranges, found.rows)
     nodes = [name for group in groups for name in group.nodes]
     saved = convert(model, {"int8-static": nodes}, BUILTIN, known)
     names = {group.name: "int8-static" for group in groups}
@@ -131,7 +131,7 @@ def test_biases_in_bodies_are_corrected_in_the_whole_model_as_in_the_region(imag
     )
     feed = {"small/image": images[:50]}
     found = record(model, OnnxRuntimeEngine(), [feed], read_by_layers(model))
-    known = Known(found.ranges, found.rows)
+    known = Observed(found.ranges, found.rows)
     saved = convert(model, {"int8-static-corrected": groups[0].nodes}, BUILTIN, known)
     assert any("corrected" in name or "shift" in name for name in saved.graph.initializers)
 

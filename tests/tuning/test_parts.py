@@ -8,7 +8,7 @@ import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.formats import BUILTIN
 from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.parts import negate_ends
@@ -47,7 +47,7 @@ def test_a_part_moves_the_outputs_as_it_does_within_the_model(name):
     feeds = [{"x0": np.random.default_rng(1).normal(size=(16, 64)).astype(np.float32)}]
     groups = partition(model, [name], {}, 8)
     formats = {"float32": BUILTIN["float32"], name: BUILTIN[name]}
-    budget = Budget({"snr": (10.0, math.inf)})
+    budget = LossBudget({"snr": (10.0, math.inf)})
     task = Task(model, groups, formats, engine, "size", budget, feeds, feeds)
     scorer = Scorer(model, groups, formats, engine, "size", feeds, task.known)
     found = [score for score in scorer.score(lambda *_: None) if score.format == name]

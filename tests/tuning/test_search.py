@@ -14,12 +14,12 @@ import onnx_passes.tuning.search
 from onnx_passes.cli.main import main
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.audit import Finding
-from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.audit import AuditFinding
+from onnx_passes.tuning.budget import Flips, LossBudget
 from onnx_passes.tuning.formats import convert
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import lines, to_json
-from onnx_passes.tuning.search import Search
+from onnx_passes.tuning.search import TuningSearch
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -46,7 +46,7 @@ class Counting:
 
 
 def run(task, record=None):
-    return Search(task, record or Record(None, "")).run()
+    return TuningSearch(task, record or Record(None, "")).run()
 
 
 def measured(task, model):
@@ -173,7 +173,7 @@ def test_an_original_that_cannot_be_recorded_is_kept(task, monkeypatch):
 
     monkeypatch.setattr("onnx_passes.tuning.score.record", refuse)
     told = []
-    result = Search(task(), Record(None, ""), told.append).run()
+    result = TuningSearch(task(), Record(None, ""), told.append).run()
     assert result.ended == "not recorded"
     assert set(result.best.names.values()) == {"float32"}
     assert "inner values cannot be outputs" in told[-1]
@@ -273,7 +273,7 @@ def test_labels_are_for_all_samples_only(task, images):
     labels = np.load(
         __import__("pathlib").Path(__file__).parents[2] / "examples/digits/labels.npy"
     )
-    budget = Budget({"accuracy": (0.97, 1.0), "snr": (25.0, math.inf)}, None, [[labels]])
+    budget = LossBudget({"accuracy": (0.97, 1.0), "snr": (25.0, math.inf)}, None, [[labels]])
     result = run(dataclasses.replace(task(), budget=budget))
     assert result.best.spent.values["accuracy"] >= 0.97
 
@@ -382,7 +382,7 @@ def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
     def audit(saved, original, groups, names, *rest):
         found = real(saved, original, groups, names, *rest)
         several = sum(name != "float32" for name in names.values()) > 1
-        return found or [Finding("layer", "group", "it is wrong")] * several
+        return found or [AuditFinding("layer", "group", "it is wrong")] * several
 
     monkeypatch.setattr(onnx_passes.tuning.search, "audit", audit)
     result = run(task())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.tuning import sensitivity as module
-from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.budget import Flips, LossBudget
 from onnx_passes.tuning.sensitivity import sensitivity
 
 LIMITS = [
@@ -24,7 +24,7 @@ def outputs(count=20):
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_all_at_once_is_one_by_one(limits, monkeypatch):
-    samples, budget = outputs(), Budget(limits)
+    samples, budget = outputs(), LossBudget(limits)
     budget.begin(samples)
     quick = sensitivity(samples, budget)
     monkeypatch.setattr(module, "_stacked", lambda samples, budget: None)
@@ -41,7 +41,7 @@ def test_all_at_once_is_one_by_one(limits, monkeypatch):
 )
 def test_what_is_no_row_of_scores_is_measured_one_by_one(limits, flips, rows):
     samples = [{"y": np.repeat(sample["y"], rows, 0)} for sample in outputs()]
-    budget = Budget(limits, flips)
+    budget = LossBudget(limits, flips)
     assert module._stacked(samples, budget) is None
     budget.begin(samples)
     assert sensitivity(samples, budget).shape == (20,)
@@ -50,4 +50,4 @@ def test_what_is_no_row_of_scores_is_measured_one_by_one(limits, flips, rows):
 def test_numbers_that_are_not_finite_are_measured_one_by_one():
     samples = outputs()
     samples[3]["y"][0, 2] = np.inf
-    assert module._stacked(samples, Budget({"rmse": (0.0, 1.0)})) is None
+    assert module._stacked(samples, LossBudget({"rmse": (0.0, 1.0)})) is None

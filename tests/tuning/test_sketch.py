@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.budget import Budget
+from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.sketch import Sketch, draw
 
 
 def budget(**limits):
-    found = Budget({name: (0.0, high) for name, high in limits.items()})
+    found = LossBudget({name: (0.0, high) for name, high in limits.items()})
     found.begin_with(dict.fromkeys(limits, 0.0), 0)
     return found
 

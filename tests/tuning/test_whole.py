@@ -12,7 +12,7 @@ from onnx_passes.data.job import EngineChoice
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.budget import Budget, Flips
+from onnx_passes.tuning.budget import Flips, LossBudget
 from onnx_passes.tuning.joined import join_outputs
 from onnx_passes.tuning.streams import draw_batches
 from onnx_passes.tuning.whole import InMemory, RejectedError, Stream, Streamed
@@ -34,7 +34,7 @@ def stream(original):
 
 
 def budget():
-    return Budget(LIMITS, Flips(0.2), [[LABELS]])
+    return LossBudget(LIMITS, Flips(0.2), [[LABELS]])
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_memory_does_not_grow_with_the_data(original, stream, tmp_path):
                 EngineChoice("onnxruntime", {}),
                 InProcess,
             ),
-            Budget({"rmse": (0.0, 1.0)}),
+            LossBudget({"rmse": (0.0, 1.0)}),
         )
         tracemalloc.start()
         try:

@@ -15,7 +15,7 @@ Columns: TypeAlias = dict[str, Column]
 """Values by column; the first axis, or the list, runs over samples."""
 
 
-class Part(Protocol):
+class SourcePart(Protocol):
     """Samples that are read by their number, 0 to ``count - 1``."""
 
     @property
@@ -72,7 +72,7 @@ class PartSpec:
         return asdict(self)
 
 
-FORMS: dict[str, Callable[[PartSpec], Part]] = {}
+FORMS: dict[str, Callable[[PartSpec], SourcePart]] = {}
 """What opens a part, by its form. A family of forms adds itself when it is imported."""
 
 

@@ -9,13 +9,13 @@ from onnx_passes.ops.bodies import custom, pooling, quantisers, thresholds, wind
 from onnx_passes.ops.bodies.attach import attach_bodies, body_of, has_body
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX, QONNX_ALIASES, is_quantiser
 from onnx_passes.ops.bodies.model import attach_to_model, bodies_attached
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 
 __all__ = [
     "CUSTOM",
     "QONNX",
     "QONNX_ALIASES",
-    "Call",
+    "BodyCall",
     "attach_bodies",
     "attach_to_model",
     "bodies_attached",

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx import helper
 
 from onnx_passes.ops.bodies.special import specialised
-from onnx_passes.ops.bodies.writer import Call, Writer
+from onnx_passes.ops.bodies.writer import BodyCall, Writer
 
 Body = Callable[[Writer], str]
 """Writes the nodes of a body and returns the name of its result."""
@@ -73,7 +73,7 @@ def has_body(domain: str, op_type: str) -> bool:
     return (domain, op_type) in _BODIES or (domain, op_type) in _FUNCTIONS
 
 
-def body_of(call: Call) -> onnx.FunctionProto | None:
+def body_of(call: BodyCall) -> onnx.FunctionProto | None:
     """Return the function that computes a node.
 
     Args:
@@ -150,13 +150,13 @@ def name_apart(function: onnx.FunctionProto | ir.Function) -> None:
     function.name, function.overload = f"{function.name}_{function.overload}", ""
 
 
-def _call(node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape]) -> Call:
+def _call(node: onnx.NodeProto, opset: int, shapes: Mapping[str, Shape]) -> BodyCall:
     attributes = {
         a.name: None if a.ref_attr_name else helper.get_attribute_value(a)
         for a in node.attribute
     }
     inputs = tuple(shapes.get(name) for name in node.input)
-    return Call(node.domain, node.op_type, len(node.input), attributes, opset, inputs)
+    return BodyCall(node.domain, node.op_type, len(node.input), attributes, opset, inputs)
 
 
 def _all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies.attach import OVERLOADS, body_of, has_body, name_apart
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 
 
 @dataclass
@@ -83,7 +83,7 @@ def _body(node: ir.Node, version: int) -> ir.Function | None:
         return None
     attributes = {a.name: None if a.is_ref() else a.value for a in node.attributes.values()}
     shapes = tuple(None if v is None else _dims(v.shape) for v in node.inputs)
-    call = Call(node.domain, node.op_type, len(node.inputs), attributes, version, shapes)
+    call = BodyCall(node.domain, node.op_type, len(node.inputs), attributes, version, shapes)
     proto = body_of(call)
     return None if proto is None else ir.serde.deserialize_function(proto)
 

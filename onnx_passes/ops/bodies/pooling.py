@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx_passes.ops.bodies.attach import body
 from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.ops.bodies.rounding import round_by
-from onnx_passes.ops.bodies.writer import Call, Writer
+from onnx_passes.ops.bodies.writer import BodyCall, Writer
 
 _TO_FIRST, _TO_LAST = [0, 3, 1, 2], [0, 2, 3, 1]
 
@@ -34,7 +34,7 @@ def quant_avg_pool(to: Writer) -> str:
     return to.Transpose(result, perm=_TO_LAST) if last else result
 
 
-def dropped_bits(call: Call) -> int:
+def dropped_bits(call: BodyCall) -> int:
     """Return how many of the lowest bits of the sum QuantAvgPool2d drops."""
     kernel = call.integer("kernel", 1)
     largest: int = (2 ** call.integer("ibits", 1) - 1) * kernel * kernel

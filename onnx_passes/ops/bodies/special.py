@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import helper
 
-from onnx_passes.ops.bodies.writer import Call, digest_of
+from onnx_passes.ops.bodies.writer import BodyCall, digest_of
 
 
-def specialised(function: onnx.FunctionProto, call: Call) -> onnx.FunctionProto:
+def specialised(function: onnx.FunctionProto, call: BodyCall) -> onnx.FunctionProto:
     """Put the attributes of a call into a function.
 
     The bodies of operators that it calls depend on attributes, which must be known then.

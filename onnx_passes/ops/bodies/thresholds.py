@@ -6,12 +6,12 @@ from onnx import TensorProto
 
 from onnx_passes.ops.bodies.attach import body
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
-from onnx_passes.ops.bodies.writer import Call, Writer
+from onnx_passes.ops.bodies.writer import BodyCall, Writer
 
 _LAYOUT_BY_RANK = {2: "NC", 3: "NWC", 4: "NCHW"}
 
 
-def channel_axis(call: Call, rank: int | None) -> int | None:
+def channel_axis(call: BodyCall, rank: int | None) -> int | None:
     """Return the axis that QONNX's MultiThreshold has a row of thresholds for.
 
     Args:

@@ -6,7 +6,7 @@ import numpy as np
 
 from onnx_passes.ops.bodies.attach import body
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
-from onnx_passes.ops.bodies.writer import Call, Writer
+from onnx_passes.ops.bodies.writer import BodyCall, Writer
 
 
 @body("Im2Col", *QONNX_ALIASES)
@@ -31,7 +31,7 @@ def im2col(to: Writer) -> str:
     return to.Reshape(x, to.shape(0, rows.shape[0], columns.shape[0], size))
 
 
-def image_shape(call: Call) -> tuple[int | None, int, int, int]:
+def image_shape(call: BodyCall) -> tuple[int | None, int, int, int]:
     """Return the shape of an Im2Col's input, from its attribute or as declared.
 
     Raises:
@@ -47,7 +47,7 @@ def image_shape(call: Call) -> tuple[int | None, int, int, int]:
     return batch, height, width, channels
 
 
-def _indices(call: Call, axis: int, length: int) -> np.ndarray[tuple[int, ...], np.dtype]:
+def _indices(call: BodyCall, axis: int, length: int) -> np.ndarray[tuple[int, ...], np.dtype]:
     """Return the positions of each window's elements, ``[windows, kernel]``."""
     kernel = call.integers("kernel_size", ())[axis]
     stride = call.integers("stride", (1, 1))[axis]
@@ -99,7 +99,7 @@ def channels_last(to: Writer) -> str:
     return to.Transpose(add(*inputs, **to.call.attributes), perm=last)
 
 
-def _rank(call: Call) -> int:
+def _rank(call: BodyCall) -> int:
     shapes = [call.shape(i) for i in range(2 if call.op_type == "Conv" else 1)]
     known = next((len(shape) for shape in shapes if shape is not None), None)
     if known is None and "kernel_shape" in call.attributes:

@@ -18,7 +18,7 @@ _EMPTY = ""
 
 
 @dataclass(frozen=True)
-class Call:
+class BodyCall:
     """A node, as far as the body of its operator depends on it.
 
     Attributes:
@@ -91,7 +91,7 @@ class Writer:
         nodes: The nodes so far.
     """
 
-    call: Call
+    call: BodyCall
     inputs: list[str]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
 

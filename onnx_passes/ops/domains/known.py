@@ -32,7 +32,7 @@ RANGES = {
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTensor:
     """What is known of an integer or boolean tensor of rank 0 or 1.
 
     Attributes:

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import Operator, operator_of
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, Known
+from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, KnownTensor
 from onnx_passes.ops.domains.sizes import EMPTY, SizeSemantics, unknown
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, scalars
 from onnx_passes.passes._support.tensors import constant_of
@@ -29,8 +29,8 @@ class Knowledge:
         """
         self._imports = imports
         self._opset = imports.get("", 1)
-        self._found: dict[ir.Value, Known] = {}
-        self._constants: dict[ir.Value, Known] = {}
+        self._found: dict[ir.Value, KnownTensor] = {}
+        self._constants: dict[ir.Value, KnownTensor] = {}
         self._operators: dict[tuple[str, str], Operator | None] = {}
 
     def anew(self) -> Knowledge:
@@ -39,7 +39,7 @@ class Knowledge:
         other._constants, other._operators = self._constants, self._operators
         return other
 
-    def of(self, value: ir.Value | None) -> Known | None:
+    def of(self, value: ir.Value | None) -> KnownTensor | None:
         """Return what is known of a value; a constant is known in full."""
         if value is None:
             return None
@@ -53,7 +53,7 @@ class Knowledge:
                 self._constants[value] = found
         return found
 
-    def visit(self, node: ir.Node) -> Known | None:
+    def visit(self, node: ir.Node) -> KnownTensor | None:
         """Find out what is known of a node's only output."""
         known = self._evaluated(node)
         if known is None or len(known.elements) > MAX_ELEMENTS:
@@ -63,10 +63,10 @@ class Knowledge:
         elements = tuple(
             None if isinstance(e, int) and not low <= e <= high else e for e in known.elements
         )
-        self._found[node.outputs[0]] = known = Known(elements, known.rank, known.dtype)
+        self._found[node.outputs[0]] = known = KnownTensor(elements, known.rank, known.dtype)
         return known
 
-    def _evaluated(self, node: ir.Node) -> Known | None:
+    def _evaluated(self, node: ir.Node) -> KnownTensor | None:
         operator, sources = self._operator(node), node.inputs
         if operator is None or len(node.outputs) != 1:
             return None
@@ -90,7 +90,7 @@ class Knowledge:
         elements = tuple(result.data.reshape(-1))
         if elements and all(element is None for element in elements):
             return None
-        return Known(elements, result.data.ndim, result.dtype)
+        return KnownTensor(elements, result.data.ndim, result.dtype)
 
     def _operator(self, node: ir.Node) -> Operator | None:
         """Return the description of the operator of a node, if it says what is computed."""
@@ -131,7 +131,7 @@ class Knowledge:
         return self.numbers(node.inputs[1] if len(node.inputs) > 1 else None)
 
 
-def _constant(value: ir.Value) -> Known | None:
+def _constant(value: ir.Value) -> KnownTensor | None:
     tensor = constant_of(value)
     if tensor is None or tensor.dtype not in (*INTEGERS, ir.DataType.BOOL):
         return None
@@ -139,4 +139,4 @@ def _constant(value: ir.Value) -> Known | None:
     if rank > 1 or tensor.size > MAX_ELEMENTS:
         return None
     elements = tuple(int(e) for e in tensor.numpy().reshape(-1))
-    return Known(elements, rank, tensor.dtype)
+    return KnownTensor(elements, rank, tensor.dtype)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value
 
-Term: TypeAlias = "str | Call"
+Term: TypeAlias = "str | TermCall"
 """A value by name, or an operator over terms."""
 
 
@@ -30,7 +30,7 @@ class Values(dict[str, Value]):
 
 
 @dataclass(frozen=True)
-class Call:
+class TermCall:
     """An operator over terms.
 
     Attributes:
@@ -52,9 +52,9 @@ class Call:
         return f"{self.kind}({', '.join(map(str, self.operands))})"
 
 
-def call(kind: str, *operands: Term, **further: Any) -> Call:
-    """Return an operator over terms, with further attributes of ``Call``."""
-    return Call(kind, operands, **further)
+def call(kind: str, *operands: Term, **further: Any) -> TermCall:
+    """Return an operator over terms, with further attributes of ``TermCall``."""
+    return TermCall(kind, operands, **further)
 
 
 def always(values: Values) -> Any:
@@ -63,7 +63,7 @@ def always(values: Values) -> Any:
 
 
 @dataclass(frozen=True)
-class Rule:
+class TermRule:
     """What may replace an expression.
 
     Attributes:
@@ -73,7 +73,7 @@ class Rule:
         since: The least opset.
     """
 
-    before: Call
+    before: TermCall
     find: Callable[[Values], Any]
     make: Callable[[Op, Values, Any], Any]
     since: int = 0
@@ -94,7 +94,7 @@ class Rule:
         """Return what the replacement needs; None if the rule does not hold."""
         return None if self.since and values.opset < self.since else self.find(values)
 
-    def orders(self) -> list[Rule]:
+    def orders(self) -> list[TermRule]:
         """Return it with the operands of each operator before in both orders."""
         key = _shape if self.find is always else str
         found = {key(order): order for order in reversed(list(_orders(self.before)))}
@@ -102,8 +102,11 @@ class Rule:
 
 
 def law(
-    before: Call, after: Term, holds: Callable[[Values], bool] | None = None, since: int = 0
-) -> Rule:
+    before: TermCall,
+    after: Term,
+    holds: Callable[[Values], bool] | None = None,
+    since: int = 0,
+) -> TermRule:
     """Return the rule that an expression equals another one, always or if something holds.
 
     Args:
@@ -116,13 +119,15 @@ def law(
     def make(op: Op, values: Values, found: Any) -> Any:
         return _build(op, after, values)
 
-    return Rule(before, always if holds is None else lambda v: holds(v) or None, make, since)
+    return TermRule(
+        before, always if holds is None else lambda v: holds(v) or None, make, since
+    )
 
 
 class RulePass(Transformation, RewriteRuleSetPass):
     """A pass whose rules are data, each with its own name and certificate."""
 
-    def table(self) -> Sequence[Rule]:
+    def table(self) -> Sequence[TermRule]:
         """Return the rules, in the order in which they are tried."""
         raise NotImplementedError
 
@@ -135,12 +140,12 @@ class RulePass(Transformation, RewriteRuleSetPass):
     def rewrite(self) -> list[Any]:
         return [partial(self._replaced, rule) for rule in self.table()]
 
-    def _holds(self, rule: Rule, context: Any, **values: Value) -> bool:
+    def _holds(self, rule: TermRule, context: Any, **values: Value) -> bool:
         self._values = Values(context, values)
         self._found = rule.found(self._values)
         return self._found is not None
 
-    def _replaced(self, rule: Rule, op: Op, **values: Value) -> Any:
+    def _replaced(self, rule: TermRule, op: Op, **values: Value) -> Any:
         # The driver asks about the same match right before.
         return rule.make(op, self._values, self._found)
 
@@ -185,4 +190,4 @@ def _shape(term: Term) -> str:
     return text
 
 
-__all__ = ["Call", "Rule", "RulePass", "Term", "Values", "always", "call", "law"]
+__all__ = ["RulePass", "Term", "TermCall", "TermRule", "Values", "always", "call", "law"]

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import label_of
 from onnx_passes.passes.streamline._integers import integer_ranges
-from onnx_passes.passes.streamline._products import PRODUCTS, Range, may_skip, sums_of
+from onnx_passes.passes.streamline._products import PRODUCTS, IntegerRange, may_skip, sums_of
 
 _SHOWN = 8
 """Numbers of a witness that are printed."""
@@ -82,7 +82,7 @@ def overflows(graph: ir.Graph, bits: int) -> Iterator[Overflow]:
             yield _witness(node, data, sign, end)
 
 
-def _witness(node: ir.Node, data: Range | None, sign: int, end: float) -> Overflow:
+def _witness(node: ir.Node, data: IntegerRange | None, sign: int, end: float) -> Overflow:
     weights = constant_of(node.inputs[1])
     sums = None if weights is None else sums_of(node, weights.numpy().astype(np.float64))
     if data is None or sums is None:

@@ -73,7 +73,7 @@ class Asked(Analysis):
 
 
 @dataclass(frozen=True)
-class Finding:
+class DemandResult:
     """Whether one demand holds.
 
     Attributes:

@@ -18,7 +18,7 @@ from onnx_passes.model.walk import (
     weight_bytes,
 )
 from onnx_passes.passes.analysis._accumulators import accumulators
-from onnx_passes.passes.analysis._asked import Asked, Finding
+from onnx_passes.passes.analysis._asked import Asked, DemandResult
 from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
@@ -38,7 +38,7 @@ from onnx_passes.passes.naming import did_you_mean
 _DIFFERENCE_LINES = 12
 
 
-def findings(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def findings(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     """Yield whether each demand holds, in the order of the options.
 
     Args:
@@ -52,13 +52,13 @@ def findings(asked: Asked, model: ir.Model) -> Iterator[Finding]:
 
 def _at_most(
     found: int, most: int, what: str, show: Callable[[int], str], where: str = ""
-) -> Finding:
+) -> DemandResult:
     """Compare a number with its limit."""
     if found <= most:
-        return Finding(True, f"{what}: {show(found)}, at most {show(most)}")
+        return DemandResult(True, f"{what}: {show(found)}, at most {show(most)}")
     where = f" ({where})" if where else ""
     over = f"{show(found - most)} too many"
-    return Finding(False, f"{what}: {show(found)}, at most {show(most)}: {over}{where}")
+    return DemandResult(False, f"{what}: {show(found)}, at most {show(most)}: {over}{where}")
 
 
 def _plain(number: int) -> str:
@@ -73,7 +73,7 @@ def _flops(number: int) -> str:
     return scaled(number, "FLOP")
 
 
-def _counts(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _counts(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     operators = operator_histogram(model)
     if asked.max_nodes is not None:
         most = ", ".join(f"{count:,} {name}" for name, count in list(operators.items())[:3])
@@ -98,7 +98,7 @@ def _largest(
     return "largest: " + listed([f"{t.name or 'unnamed'} {show(measure(t))}" for t in tensors])
 
 
-def _runs(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _runs(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if asked.max_flops is not None or asked.max_traffic is not None:
         cost = cost_of(model, asked.dims, name="assert")
         endless = list(cost.endless)
@@ -121,15 +121,15 @@ def _runs(asked: Asked, model: ir.Model) -> Iterator[Finding]:
         yield _told(bound, list(peak.unknown), "values")
 
 
-def _told(bound: Finding, missing: list[str], what: str) -> Finding:
+def _told(bound: DemandResult, missing: list[str], what: str) -> DemandResult:
     """What is too much without what is missing is too much; the rest is not known."""
     if not missing:
         return bound
     kind, _, told = bound.text.partition(": ")
     if not bound.holds:
-        return Finding(False, f"{kind}: at least {told}")
+        return DemandResult(False, f"{kind}: at least {told}")
     told = f"{kind}: cannot be told, sizes or rules are missing of {len(missing):,} {what}"
-    return Finding(False, f"{told}: {listed(missing)}", GIVE_SIZES)
+    return DemandResult(False, f"{told}: {listed(missing)}", GIVE_SIZES)
 
 
 def _dearest(cost: ModelCost, what: str) -> str:
@@ -147,7 +147,7 @@ def _labels(model: ir.Model, operators: Iterable[str]) -> list[str]:
     return [label_of(node) for node in all_nodes(model) if operator_of(node) in wanted]
 
 
-def _operators(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _operators(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     operators = operator_histogram(model)
     if asked.ops_absent:
         there = [name for name in asked.ops_absent if name in operators]
@@ -156,7 +156,7 @@ def _operators(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if asked.ops_present:
         gone = [name for name in asked.ops_present if name not in operators]
         text = f"present: {', '.join(asked.ops_present)}"
-        yield Finding(
+        yield DemandResult(
             not gone, f"{', '.join(gone)}: must occur, and does not" if gone else text
         )
     if asked.ops_only is not None:
@@ -167,47 +167,47 @@ def _operators(asked: Asked, model: ir.Model) -> Iterator[Finding]:
 
 def _where(
     holds: bool, told: str, complaint: str, operators: list[str], model: ir.Model
-) -> Finding:
+) -> DemandResult:
     if holds:
-        return Finding(True, told)
+        return DemandResult(True, told)
     labels = _labels(model, operators)
     names = ", ".join(operators)
     count = f"{len(labels):,} node{'s' if len(labels) > 1 else ''}"
-    return Finding(False, f"{names}: {complaint}; {count}: {listed(labels)}")
+    return DemandResult(False, f"{names}: {complaint}; {count}: {listed(labels)}")
 
 
-def _shapes(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _shapes(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if not asked.static_shapes:
         return
     dynamic = dynamic_values(sized(model, asked.dims, "assert"))
     if not dynamic:
-        yield Finding(True, "shapes: all are fixed")
+        yield DemandResult(True, "shapes: all are fixed")
         return
     told = listed([f"{value.name}{value.shape}" for value in dynamic])
     text = f"shapes: {len(dynamic):,} values have no fixed one: {told}"
-    yield Finding(False, text, "freeze-dims gives dimensions of inputs a size")
+    yield DemandResult(False, text, "freeze-dims gives dimensions of inputs a size")
 
 
-def _opsets(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _opsets(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     version = model.graph.opset_imports.get("", 0)
     help_ = "convert-opset moves a model to another version"
     if asked.min_opset is not None:
         text = f"opset: {version}, at least {asked.min_opset}"
-        yield Finding(version >= asked.min_opset, text, help_)
+        yield DemandResult(version >= asked.min_opset, text, help_)
     if asked.max_opset is not None:
         text = f"opset: {version}, at most {asked.max_opset}"
-        yield Finding(version <= asked.max_opset, text, help_)
+        yield DemandResult(version <= asked.max_opset, text, help_)
 
 
-def _form(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _form(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if asked.connected:
         parts = [part for graph in all_graphs(model) for part in components(graph)[1:]]
         if parts:
             told = listed([label_of(part[0]) for part in parts])
             text = f"connected: {len(parts):,} parts are apart from the rest, with {told}"
-            yield Finding(False, text)
+            yield DemandResult(False, text)
         else:
-            yield Finding(True, "connected: all nodes hang together")
+            yield DemandResult(True, "connected: all nodes hang together")
     if asked.acyclic:
         yield _acyclic(model)
     if asked.dominators:
@@ -215,24 +215,24 @@ def _form(asked: Asked, model: ir.Model) -> Iterator[Finding]:
     if asked.isomorphic_to is not None:
         other = load_model(asked.isomorphic_to).model
         if structurally_equal(model, other):
-            yield Finding(True, f"isomorphic to {asked.isomorphic_to}")
+            yield DemandResult(True, f"isomorphic to {asked.isomorphic_to}")
         else:
             lines = explain_difference(model, other).splitlines()
             shown = "\n".join(f"  {line}" for line in lines[:_DIFFERENCE_LINES])
             text = f"isomorphic: it is no copy of {asked.isomorphic_to}"
-            yield Finding(False, text, f"they differ here:\n{shown}" if shown else None)
+            yield DemandResult(False, text, f"they differ here:\n{shown}" if shown else None)
 
 
-def _acyclic(model: ir.Model) -> Finding:
+def _acyclic(model: ir.Model) -> DemandResult:
     try:
         for graph in all_graphs(model):
             topological_order(graph)
     except ModelError as error:
-        return Finding(False, f"acyclic: {error.message}", error.help)
-    return Finding(True, "acyclic: no node needs its own output")
+        return DemandResult(False, f"acyclic: {error.message}", error.help)
+    return DemandResult(True, "acyclic: no node needs its own output")
 
 
-def _dominated(asked: Asked, model: ir.Model) -> Finding:
+def _dominated(asked: Asked, model: ir.Model) -> DemandResult:
     """Names are those of nodes, and of the values that they make."""
     named: dict[str, ir.Node] = {}
     for node in model.graph:
@@ -245,16 +245,16 @@ def _dominated(asked: Asked, model: ir.Model) -> Finding:
     through = bottlenecks(model.graph)
     around = [name for name in asked.dominators if named[name] not in through]
     if not around:
-        return Finding(
+        return DemandResult(
             True, f"dominators: all data goes through {', '.join(asked.dominators)}"
         )
     told = listed([label_of(node) for node in through]) or "no node"
-    return Finding(
+    return DemandResult(
         False, f"dominators: not all data goes through {', '.join(around)}, but through {told}"
     )
 
 
-def _ranges(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _ranges(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if not asked.ranges:
         return
     found = ranges_of(model, asked.inputs, asked.dims, name="assert").intervals
@@ -267,12 +267,12 @@ def _ranges(asked: Asked, model: ir.Model) -> Iterator[Finding]:
             f"range of {name}: in [{low:.6g}, {high:.6g}], allowed [{least:.6g}, {most:.6g}]"
         )
         help_ = "bounds of inputs make it narrower: inputs: {image: [0, 1]}"
-        yield Finding(least <= low and high <= most, text, help_)
+        yield DemandResult(least <= low and high <= most, text, help_)
 
 
-def _integers(asked: Asked, model: ir.Model) -> Iterator[Finding]:
+def _integers(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     if asked.accumulator_bits is not None:
-        yield Finding(*accumulators(model.graph, asked.accumulator_bits))
+        yield DemandResult(*accumulators(model.graph, asked.accumulator_bits))
     if not asked.integers_between_thresholds:
         return
     thresholds, quantisers = steps_of(model.graph)
@@ -281,6 +281,6 @@ def _integers(asked: Asked, model: ir.Model) -> Iterator[Finding]:
         told = listed([label_of(node) for node in left]) or "there are no thresholds"
         text = f"integers between thresholds: not so of {len(left):,} nodes: {told}"
         help_ = "'-c streamline' makes integers; 'explain' tells what a pass leaves alone"
-        yield Finding(False, text, help_)
+        yield DemandResult(False, text, help_)
     else:
-        yield Finding(True, f"integers between {len(thresholds):,} thresholds")
+        yield DemandResult(True, f"integers between {len(thresholds):,} thresholds")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import OptionError, VerificationError
 from onnx_passes.passes.analysis import _demands as demands
-from onnx_passes.passes.analysis._asked import Asked, Finding
+from onnx_passes.passes.analysis._asked import Asked, DemandResult
 
 
 @passes.register("assert")
@@ -80,7 +80,7 @@ class AssertModel(Asked):
         return [finding.text for finding in found]
 
 
-def _failure(wrong: list[Finding], asked: int) -> VerificationError:
+def _failure(wrong: list[DemandResult], asked: int) -> VerificationError:
     help_ = next((finding.help for finding in wrong if finding.help), None)
     if len(wrong) == 1:
         return VerificationError(f"assertion failed: {wrong[0].text}", help=help_)

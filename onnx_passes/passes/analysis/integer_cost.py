@@ -20,7 +20,7 @@ from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
 from onnx_passes.passes.streamline._integers import datatype_of, integer_ranges
 from onnx_passes.passes.streamline._movement import only_moves
-from onnx_passes.passes.streamline._products import CONVOLUTIONS, SPREADS, Range
+from onnx_passes.passes.streamline._products import CONVOLUTIONS, SPREADS, IntegerRange
 
 _BITS = re.compile(r"(?:U?INT|FLOAT|SCALEDINT<|FIXED<)(\d+)(?:,\d+)?>?")
 _SMALL = re.compile(r"FLOAT<(\d+),(\d+)(?:,\d+)?>")
@@ -169,7 +169,7 @@ def _quantised(value: ir.Value) -> str | None:
     found = _quantiser(node)
     if found is None or not (float(found.low).is_integer() and float(found.high).is_integer()):
         return None
-    name = Range(found.low, found.high, 2 if found.bipolar else 1).name
+    name = IntegerRange(found.low, found.high, 2 if found.bipolar else 1).name
     whole = (found.scale == 1).all() and not found.zero.any()
     return name if whole else f"SCALEDINT<{bits_of(name)}>"
 

@@ -32,7 +32,7 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundShape:
     """What inference has found of a value.
 
     Attributes:
@@ -46,7 +46,7 @@ class Found:
     dims: tuple[Dim, ...]
 
     @classmethod
-    def of(cls, proto: onnx.TypeProto) -> Found:
+    def of(cls, proto: onnx.TypeProto) -> FoundShape:
         """Read what inference says."""
         tensor = proto.tensor_type
         dims = tensor.shape.dim
@@ -82,7 +82,7 @@ class Merging:
             fixed: Values that stay as they are.
         """
         self._fixed = fixed
-        self._read: dict[bytes, Found] = {}
+        self._read: dict[bytes, FoundShape] = {}
         self._last: dict[ir.Value, tuple[bytes, ir.Shape | None]] = {}
 
     def merge(self, types: Iterable[tuple[ir.Value, onnx.TypeProto]]) -> bool:
@@ -104,7 +104,7 @@ class Merging:
                 continue
             found = self._read.get(text)
             if found is None:
-                found = self._read[text] = Found.of(proto_type)
+                found = self._read[text] = FoundShape.of(proto_type)
             if value.type is None:
                 value.type = ir.serde.deserialize_type_proto_for_type(proto_type)
             declared |= merge(value, found)
@@ -112,7 +112,7 @@ class Merging:
         return declared
 
 
-def merge(value: ir.Value, found: Found) -> bool:
+def merge(value: ir.Value, found: FoundShape) -> bool:
     """Add an inferred type and shape to a value that has a type.
 
     Args:

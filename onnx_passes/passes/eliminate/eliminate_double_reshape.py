@@ -28,7 +28,7 @@ class EliminateDoubleReshape(Transformation, RewriteRuleSetPass):
     """
 
     def pattern(self) -> list[Any]:
-        return [_Twice(name) for name in SHAPERS]
+        return [_ReshapeTwice(name) for name in SHAPERS]
 
     def check(self) -> list[Any]:
         return [_describes_all for _ in SHAPERS]
@@ -37,7 +37,7 @@ class EliminateDoubleReshape(Transformation, RewriteRuleSetPass):
         return [_once for _ in SHAPERS]
 
 
-class _Twice:
+class _ReshapeTwice:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 

@@ -31,7 +31,7 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     exclusive = True
 
     def pattern(self) -> list[Any]:
-        return [_Twice(name) for name in ("Unsqueeze", "Squeeze")]
+        return [_SqueezeTwice(name) for name in ("Unsqueeze", "Squeeze")]
 
     def check(self) -> list[Any]:
         def mergeable(context: Any, x: Value, a: Value, b: Value, **_: Any) -> bool:
@@ -43,7 +43,7 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
         return [_Once(name) for name in ("Unsqueeze", "Squeeze")]
 
 
-class _Twice:
+class _SqueezeTwice:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 

@@ -49,7 +49,7 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
         return [_Pattern(name, index) for name, index, _ in NEUTRAL]
 
     def check(self) -> list[Any]:
-        return [_Check(element) for _, _, element in NEUTRAL]
+        return [_NeutralCheck(element) for _, _, element in NEUTRAL]
 
     def rewrite(self) -> list[Any]:
         return [_operand for _ in NEUTRAL]
@@ -63,7 +63,7 @@ class _Pattern:
         return getattr(op, self.operator)(*((x, c) if self.index else (c, x)))
 
 
-class _Check:
+class _NeutralCheck:
     """Whether a constant is the neutral element for the type of the other operand."""
 
     def __init__(self, element: Element) -> None:

@@ -34,7 +34,7 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
     requires: ClassVar[Any] = ("shape-inference",)
 
     def pattern(self) -> list[Any]:
-        return [_Call(name) for _ in range(2) for name in SCATTERS]
+        return [_ScatterCall(name) for _ in range(2) for name in SCATTERS]
 
     def check(self) -> list[Any]:
         return [_overwrites for _ in SCATTERS] + [_is_idle for _ in SCATTERS]
@@ -43,7 +43,7 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
         return [_updates for _ in SCATTERS] + [_data for _ in SCATTERS]
 
 
-class _Call:
+class _ScatterCall:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 

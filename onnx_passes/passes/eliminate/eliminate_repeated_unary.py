@@ -40,7 +40,9 @@ class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
     """
 
     def pattern(self) -> list[Any]:
-        return [_Pair(name, name) for name in UNDOES] + [_Pair(*pair) for pair in REPEATS]
+        return [_UnaryPair(name, name) for name in UNDOES] + [
+            _UnaryPair(*pair) for pair in REPEATS
+        ]
 
     def rewrite(self) -> list[Any]:
         return [_operand for _ in UNDOES] + [
@@ -48,7 +50,7 @@ class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
         ]
 
 
-class _Pair:
+class _UnaryPair:
     def __init__(self, inner: str, outer: str) -> None:
         self.inner, self.outer = inner, outer
 

@@ -40,7 +40,7 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
     exclusive = True
 
     def pattern(self) -> list[Any]:
-        return [_Twice(*pair) for pair in PAIRS]
+        return [_ShapeTwice(*pair) for pair in PAIRS]
 
     def check(self) -> list[Any]:
         def expressible(context: Any, x: Value, y: Value) -> bool:
@@ -54,7 +54,7 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
         return [_once for _ in PAIRS]
 
 
-class _Twice:
+class _ShapeTwice:
     def __init__(self, inner: str, outer: str) -> None:
         self.inner, self.outer = inner, outer
 

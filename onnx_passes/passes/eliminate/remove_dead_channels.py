@@ -71,6 +71,7 @@ class RemoveDeadChannels(Transformation):
     """
 
     needed_operators: ClassVar[Any] = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
+    tested_on: ClassVar[tuple[str, ...]] = ("pruned",)
     finite_only = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

@@ -29,7 +29,7 @@ NOTED = 1024
 
 
 @dataclass
-class Budget:
+class GrowthBudget:
     """How much constants may grow.
 
     Attributes:
@@ -48,7 +48,7 @@ class Budget:
         growth_limit: int,
         share: float,
         original: int | None = None,
-    ) -> Budget:
+    ) -> GrowthBudget:
         """Return what is left after what was folded before, in this run or in others.
 
         Args:
@@ -129,7 +129,7 @@ class Fold:
 def fold(
     nodes: Sequence[ir.Node],
     evaluation: Evaluation,
-    budget: Budget,
+    budget: GrowthBudget,
     *,
     named: AbstractSet[str],
     in_function: bool,
@@ -168,13 +168,15 @@ def _producer(value: ir.Value) -> ir.Node:
     return node
 
 
-def _fits(value: ir.Value, size: int | None, plan: Fold, budget: Budget) -> bool:
+def _fits(value: ir.Value, size: int | None, plan: Fold, budget: GrowthBudget) -> bool:
     if size is None or size <= budget.size_limit:
         return True
     return size <= sum(plan.freed(plan.cone(value)).values())
 
 
-def _may_stay(value: ir.Value, plan: Fold, evaluation: Evaluation, budget: Budget) -> bool:
+def _may_stay(
+    value: ir.Value, plan: Fold, evaluation: Evaluation, budget: GrowthBudget
+) -> bool:
     tensor = evaluation.results.get(value)
     if tensor is None or (value.dtype is not None and value.dtype is not tensor.dtype):
         return False
@@ -193,7 +195,7 @@ def _has_shape(tensor: ir.TensorProtocol, shape: ir.Shape | None) -> bool:
 
 
 def _over_budget(
-    frontier: Sequence[ir.Value], plan: Fold, evaluation: Evaluation, budget: Budget
+    frontier: Sequence[ir.Value], plan: Fold, evaluation: Evaluation, budget: GrowthBudget
 ) -> list[ir.Value]:
     """Return the results that add most if all are too much, and take the sum off if not.
 

@@ -18,7 +18,7 @@ from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.folding._candidates import constant_nodes, held_nodes
 from onnx_passes.passes.folding._evaluate import Evaluation
-from onnx_passes.passes.folding._fold import Budget, fold
+from onnx_passes.passes.folding._fold import GrowthBudget, fold
 from onnx_passes.passes.folding._install import discard_unread, install
 from onnx_passes.passes.folding._targets import constant_target
 from onnx_passes.passes.options import MIB, Size
@@ -76,7 +76,7 @@ class FoldConstants(Transformation):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold until nothing is left to fold; what was folded shows more about shapes."""
         budget = cache(
-            lambda: Budget.of(
+            lambda: GrowthBudget.of(
                 model,
                 self.size_limit,
                 self.growth_limit,
@@ -100,7 +100,7 @@ class FoldConstants(Transformation):
         )
         return ir.passes.PassResult(model, modified=folded > 0)
 
-    def _fold_nodes(self, model: ir.Model, budget: Callable[[], Budget]) -> int:
+    def _fold_nodes(self, model: ir.Model, budget: Callable[[], GrowthBudget]) -> int:
         never = {"Loop"} if self.fold_dequantize else {"Loop", "DequantizeLinear"}
         deterministic, before = Determinism(model), _Before(model, budget)
         folded = 0
@@ -123,7 +123,7 @@ class FoldConstants(Transformation):
                         self._failures[label] = reason
         return folded
 
-    def _fold_shapes(self, model: ir.Model, budget: Callable[[], Budget]) -> int:
+    def _fold_shapes(self, model: ir.Model, budget: Callable[[], GrowthBudget]) -> int:
         """Replace what is known of shape arithmetic, outside of functions."""
         facts, before = Knowledge(model.graph.opset_imports), _Before(model, budget)
         return sum(
@@ -135,7 +135,7 @@ class FoldConstants(Transformation):
 class _Before:
     """What is asked of a model before its first change in a round, and often not at all."""
 
-    def __init__(self, model: ir.Model, budget: Callable[[], Budget]) -> None:
+    def __init__(self, model: ir.Model, budget: Callable[[], GrowthBudget]) -> None:
         self._model, self._budget = model, budget
 
     @cached_property

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.domains.known import Known
+from onnx_passes.ops.domains.known import KnownTensor
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
@@ -48,7 +48,7 @@ class MergeEqualDimensions(Transformation):
 
 
 def _merge(graph: ir.Graph, facts: Knowledge, names: Counter[str]) -> int:
-    first: dict[Known, ir.Value] = {}
+    first: dict[KnownTensor, ir.Value] = {}
     repeated: list[tuple[ir.Node, ir.Value]] = []
     for node in graph:
         known = facts.visit(node)
@@ -66,6 +66,6 @@ def _merge(graph: ir.Graph, facts: Knowledge, names: Counter[str]) -> int:
     return len(repeated)
 
 
-def is_computed(known: Known) -> bool:
+def is_computed(known: KnownTensor) -> bool:
     """Whether all of a tensor is known, and it takes the inputs to compute it."""
     return None not in known.elements and known.numbers is None

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.domains.known import Known, dimension
+from onnx_passes.ops.domains.known import KnownTensor, dimension
 from onnx_passes.ops.domains.polynomials import is_dimension
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.knowledge import Knowledge
@@ -71,12 +71,12 @@ class ShortenShapeArithmetic(Transformation):
         return ir.passes.PassResult(model, modified=shortened > 0)
 
 
-def _are_dimensions(known: Known) -> bool:
+def _are_dimensions(known: KnownTensor) -> bool:
     is_vector = known.rank == 1 and known.dtype is ir.DataType.INT64
     return is_vector and bool(known.elements) and all(map(is_dimension, known.elements))
 
 
-def _place(node: ir.Node, known: Known) -> tuple[ir.Value, int, int] | None:
+def _place(node: ir.Node, known: KnownTensor) -> tuple[ir.Value, int, int] | None:
     """Return a tensor and the axes from and to which it has the dimensions, if that pays."""
     if node.op_type == "Shape":
         return None

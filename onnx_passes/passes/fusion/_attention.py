@@ -15,7 +15,7 @@ RANK = 4
 
 
 @dataclass(frozen=True)
-class Rules:
+class AttentionRules:
     """Patterns with their guards and replacements."""
 
     patterns: tuple[Any, ...]
@@ -125,7 +125,7 @@ def _grouped(op: Op, q: Value, k: Value, v: Value, y: Value, **_: Any) -> Value:
     return attention(op, q, k, v, *node.inputs[3:], **node.attributes)
 
 
-TAKEN_OVER = Rules(
+TAKEN_OVER = AttentionRules(
     (_factor_on_query, _factor_on_key, _repeated_heads),
     (_is_scaled, _is_scaled, _is_repeated),
     (_scaled, _scaled, _grouped),

@@ -48,7 +48,7 @@ class FuseGelu(Transformation, RewriteRuleSetPass):
         return [_Formula(*choice) for choice in _CHOICES]
 
     def check(self) -> list[Any]:
-        return [_Check(approximate) for _, approximate, _ in _CHOICES]
+        return [_GeluCheck(approximate) for _, approximate, _ in _CHOICES]
 
     def rewrite(self) -> list[Any]:
         return [_Rewrite(approximate) for _, approximate, _ in _CHOICES]
@@ -105,7 +105,7 @@ def _bent(op: Op, x: Var) -> Var:
     )
 
 
-class _Check:
+class _GeluCheck:
     def __init__(self, approximate: str) -> None:
         self.approximate = approximate
 

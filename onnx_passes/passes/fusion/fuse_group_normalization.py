@@ -78,7 +78,7 @@ def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: Any) -> Value:
     return _call(op, x, scale, bias, epsilon=epsilon, num_groups=parts[1])
 
 
-class _Followed:
+class _FollowedGroup:
     """The pattern of a GroupNormalization that a parameter follows."""
 
     def __init__(self, follower: str, place: int) -> None:
@@ -91,7 +91,7 @@ class _Followed:
         return getattr(op, self.follower)(*operands)
 
 
-_FOLLOWERS = [_Followed(name, place) for name in ("Mul", "Add") for place in (0, 1)]
+_FOLLOWERS = [_FollowedGroup(name, place) for name in ("Mul", "Add") for place in (0, 1)]
 
 
 def _may_follow(context: Any, x: Value, s: Value, b: Value, w: Value, **_: Any) -> bool:

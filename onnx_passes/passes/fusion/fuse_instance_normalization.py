@@ -43,7 +43,7 @@ class FuseInstanceNormalization(NormalizationPass):
 
     def pattern(self) -> list[Any]:
         forms = (self._quotient, self._product, self._swapped)
-        return [_Scaled(form, place) for form in forms for place in (0, 1)]
+        return [_ScaledNormalization(form, place) for form in forms for place in (0, 1)]
 
     def check(self) -> list[Any]:
         return [_is_instance for _ in self.pattern()]
@@ -52,7 +52,7 @@ class FuseInstanceNormalization(NormalizationPass):
         return [_instance for _ in self.pattern()]
 
 
-class _Scaled:
+class _ScaledNormalization:
     """The pattern of a formula with scale and bias behind it."""
 
     def __init__(self, form: Callable[[Op, Var, Var], Var], place: int) -> None:

@@ -34,7 +34,7 @@ class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     commute: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
-        return [kind(name) for kind in (_Product, _Sum) for name in ("Mul", "Div")]
+        return [kind(name) for kind in (_Product, _ScaledSum) for name in ("Mul", "Div")]
 
     def check(self) -> list[Any]:
         return [_can_be_fused for _ in range(4)]
@@ -51,7 +51,7 @@ class _Product:
         return getattr(op, self.operator)(op.MatMul(x, w), s, _outputs=["y"])
 
 
-class _Sum:
+class _ScaledSum:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 

@@ -37,10 +37,10 @@ class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
         return [_turns, _turns]
 
     def rewrite(self) -> list[Any]:
-        return [_Turned("transA"), _Turned("transB")]
+        return [_TransposedGemm("transA"), _TransposedGemm("transB")]
 
 
-class _Turned:
+class _TransposedGemm:
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
 

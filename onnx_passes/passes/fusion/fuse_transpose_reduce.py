@@ -35,7 +35,7 @@ class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
     exclusive: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
-        return [_Turned(name) for name in REDUCTIONS]
+        return [_TransposedReduce(name) for name in REDUCTIONS]
 
     def check(self) -> list[Any]:
         return [_keeps_order for _ in REDUCTIONS]
@@ -44,7 +44,7 @@ class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
         return [_reduced for _ in REDUCTIONS]
 
 
-class _Turned:
+class _TransposedReduce:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 

@@ -33,7 +33,7 @@ class MergeClips(Transformation, RewriteRuleSetPass):
     exclusive = True
 
     def pattern(self) -> list[Any]:
-        return [_Pair(*pair) for pair in PAIRS]
+        return [_ClipPair(*pair) for pair in PAIRS]
 
     def check(self) -> list[Any]:
         return [_have_bounds for _ in PAIRS]
@@ -42,7 +42,7 @@ class MergeClips(Transformation, RewriteRuleSetPass):
         return [_merged for _ in PAIRS]
 
 
-class _Pair:
+class _ClipPair:
     def __init__(self, inner: str, outer: str) -> None:
         self.inner, self.outer = inner, outer
 

@@ -37,7 +37,7 @@ class MergeConstantArithmetic(Transformation, RewriteRuleSetPass):
     commute: ClassVar[bool] = True
 
     def pattern(self) -> list[Any]:
-        return [_Pair(*pair) for pair in _PAIRS]
+        return [_ArithmeticPair(*pair) for pair in _PAIRS]
 
     def check(self) -> list[Any]:
         return [_can_be_merged for _ in _PAIRS]
@@ -49,7 +49,7 @@ class MergeConstantArithmetic(Transformation, RewriteRuleSetPass):
 _PAIRS = [(inner, outer) for family in FAMILIES for inner in family for outer in family]
 
 
-class _Pair:
+class _ArithmeticPair:
     def __init__(self, inner: str, outer: str) -> None:
         self.inner, self.outer = inner, outer
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
 from onnx_passes.passes.precision._record import Array, record_probes
-from onnx_passes.passes.precision._watch import Builder, WatchProbe, inner_values, is_wide
+from onnx_passes.passes.precision._watch import WatchBuilder, WatchProbe, inner_values, is_wide
 
 Key = TypeVar("Key")
 
@@ -33,7 +33,7 @@ class ProbeReach:
         """Number of elements."""
         return 2 * self._channels
 
-    def measure(self, made: Builder, value: ir.Value) -> ir.Value:
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
         """Return both for all channels; see ``Probe.measure``.
 
         Args:
@@ -44,7 +44,7 @@ class ProbeReach:
         both = made.node("Concat", made.node("Neg", rows), rows, axis=1)
         return self.join(made, both)
 
-    def join(self, made: Builder, stacked: ir.Value) -> ir.Value:
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
         """Return the greatest of all rows; see ``Probe.join``.
 
         Args:
@@ -89,7 +89,7 @@ class Rows:
         """Number of elements: the count, the sum of rows, and those of outer products."""
         return 1 + self._depth + self._gram * (1 + self._depth**2)
 
-    def measure(self, made: Builder, value: ir.Value) -> ir.Value:
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
         """Return the sums; see ``Probe.measure``.
 
         Args:
@@ -118,7 +118,7 @@ class Rows:
             parts.append(made.node("Reshape", made.reduce("ReduceSum", squares, 0), one))
         return made.node("Concat", *parts, axis=0)
 
-    def join(self, made: Builder, stacked: ir.Value) -> ir.Value:
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
         """Return the sums over all rows; see ``Probe.join``.
 
         Args:
@@ -142,14 +142,14 @@ class Rows:
         return Moments(gram, mean, count, float(total[-1]))
 
 
-def _rows(made: Builder, value: ir.Value, count: int, axis: int, rank: int) -> ir.Value:
+def _rows(made: WatchBuilder, value: ir.Value, count: int, axis: int, rank: int) -> ir.Value:
     """Return a value as [rows, channels]."""
     if axis == 1:
         value = made.node("Transpose", value, perm=[0, *range(2, rank), 1])
     return made.node("Reshape", value, made.constant(np.array([-1, count])))
 
 
-def _first(made: Builder) -> list[ir.Value]:
+def _first(made: WatchBuilder) -> list[ir.Value]:
     return [made.constant(np.array([place])) for place in (0, 1)]
 
 

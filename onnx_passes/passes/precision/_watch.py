@@ -27,7 +27,7 @@ class WatchProbe(Protocol):
         """Number of elements."""
         ...
 
-    def measure(self, made: Builder, value: ir.Value) -> ir.Value:
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
         """Return a vector, float32 of shape [size]; zeros if there is nothing.
 
         Args:
@@ -36,7 +36,7 @@ class WatchProbe(Protocol):
         """
         ...
 
-    def join(self, made: Builder, stacked: ir.Value) -> ir.Value:
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
         """Return the vector of all iterations.
 
         Args:
@@ -51,7 +51,7 @@ class Ends:
 
     size = 2
 
-    def measure(self, made: Builder, value: ir.Value) -> ir.Value:
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
         """Return both; see ``Probe.measure``.
 
         Args:
@@ -64,7 +64,7 @@ class Ends:
         low, high = (made.node(kind, some) for kind in ("ReduceMin", "ReduceMax"))
         return made.node("Concat", low, high, axis=0)
 
-    def join(self, made: Builder, stacked: ir.Value) -> ir.Value:
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
         """Return both of all iterations; see ``Probe.join``.
 
         Args:
@@ -74,7 +74,7 @@ class Ends:
         return self.measure(made, stacked)
 
 
-class Builder:
+class WatchBuilder:
     """Makes nodes at the end of a graph.
 
     Args:
@@ -279,8 +279,8 @@ class _Lifter:
         given.name, given.type = self._namer.value(vector.name), ir.TensorType(WIDE)
         return given
 
-    def _builder(self, graph: ir.Graph) -> Builder:
-        return Builder(self._namer, graph, self._opset, self._main)
+    def _builder(self, graph: ir.Graph) -> WatchBuilder:
+        return WatchBuilder(self._namer, graph, self._opset, self._main)
 
     def _typed(self, value: ir.Value, size: int) -> ir.Value:
         value.type, value.shape = ir.TensorType(WIDE), ir.Shape([size])

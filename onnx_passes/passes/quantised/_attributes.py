@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
-from onnx_passes.passes._support.rules import Call, call
+from onnx_passes.passes._support.rules import TermCall, call
 from onnx_passes.passes._support.tensors import constant_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -25,7 +25,7 @@ _CALLS = (
 """Quantisers by name and domain."""
 
 
-def quantisers(*names: str) -> list[Call]:
+def quantisers(*names: str) -> list[TermCall]:
     """Return quantisers as expressions of as many of some operands as they have, for ``y``."""
     return [
         call(k, *names[: 2 if k == "BipolarQuant" else 4], result="y", domain=d)

@@ -20,7 +20,7 @@ _BEYOND = 64
 
 
 @dataclass(frozen=True)
-class Pair:
+class QdqPair:
     """A QuantizeLinear and the DequantizeLinear that reads it, with a Clip between or not.
 
     Attributes:
@@ -40,7 +40,7 @@ class Pair:
         return self.nodes[0].inputs[0]
 
 
-def pair_of(node: ir.Node | None) -> Pair | None:
+def pair_of(node: ir.Node | None) -> QdqPair | None:
     """Read the pair that a DequantizeLinear ends; None for other nodes and computed scales."""
     if node is None or (node.domain, node.op_type) != ("", "DequantizeLinear"):
         return None
@@ -62,11 +62,11 @@ def pair_of(node: ir.Node | None) -> Pair | None:
         return None
     low, high = _bounds(nodes, known.dtype)
     quantiser = Quantiser(node, known.scale, known.zero, low, high, "ROUND", False)
-    return Pair(tuple(nodes), quantiser, known.axis) if low <= high else None
+    return QdqPair(tuple(nodes), quantiser, known.axis) if low <= high else None
 
 
 @dataclass(frozen=True)
-class Grid:
+class PairGrid:
     """Constant scale and zero point of a QuantizeLinear or DequantizeLinear.
 
     Attributes:
@@ -82,7 +82,7 @@ class Grid:
     axis: int | None
 
 
-def grid_of(node: ir.Node, shape: ir.Shape | None) -> Grid | None:
+def grid_of(node: ir.Node, shape: ir.Shape | None) -> PairGrid | None:
     """Read scale and zero point of a node; None if one is computed, or the scale is odd.
 
     Args:
@@ -109,7 +109,7 @@ def grid_of(node: ir.Node, shape: ir.Shape | None) -> Grid | None:
     if dtype is None or not (is_integer_type(dtype) or dtype == ir.DataType.INT32):
         return None
     if scales.size == zeros.size == 1:
-        return Grid(scales.reshape(()), zeros.reshape(()), dtype, None)
+        return PairGrid(scales.reshape(()), zeros.reshape(()), dtype, None)
     axis = node.attributes.get_int("axis", 1) or 0
     if scales.ndim != 1 or zeros.shape != scales.shape or shape is None:
         return None
@@ -117,7 +117,7 @@ def grid_of(node: ir.Node, shape: ir.Shape | None) -> Grid | None:
         return None
     wide = [1] * len(shape)
     wide[axis] = scales.size
-    return Grid(scales.reshape(wide), zeros.reshape(wide), dtype, axis % len(shape))
+    return PairGrid(scales.reshape(wide), zeros.reshape(wide), dtype, axis % len(shape))
 
 
 def bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
@@ -161,9 +161,9 @@ def _bounds(nodes: list[ir.Node], dtype: ir.DataType) -> tuple[float, float]:
     return low, high
 
 
-def _same(one: Grid, other: Grid) -> bool:
+def _same(one: PairGrid, other: PairGrid) -> bool:
     same = np.array_equal(one.scale, other.scale) and np.array_equal(one.zero, other.zero)
     return same and one.dtype == other.dtype
 
 
-__all__ = ["STANDARD", "Grid", "Pair", "bounding", "grid_of", "pair_of"]
+__all__ = ["STANDARD", "PairGrid", "QdqPair", "bounding", "grid_of", "pair_of"]

@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.bodies.pooling import dropped_bits
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.shapes import ints_of
-from onnx_passes.passes.streamline._products import Range, size_of
+from onnx_passes.passes.streamline._products import IntegerRange, size_of
 
 MEANS = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 """Operators that make means of windows, or of whole images."""
@@ -17,12 +17,12 @@ _EXACT = 2.0**22
 """Up to here a sum is the integer next to its mean times the number of elements."""
 
 
-def plain_call(node: ir.Node) -> Call | None:
+def plain_call(node: ir.Node) -> BodyCall | None:
     """Read a node's attributes; None if one of them is a parameter of a function."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return None
     attributes = {a.name: a.value for a in node.attributes.values()}
-    return Call(node.domain, node.op_type, 1, attributes, 0)
+    return BodyCall(node.domain, node.op_type, 1, attributes, 0)
 
 
 def square_window(mean: ir.Node) -> tuple[int, int] | None:
@@ -62,7 +62,7 @@ def _is_over_images(mean: ir.Node) -> bool:
     return given is not None and bool(kept) and sorted(axis % 4 for axis in given) == [2, 3]
 
 
-def range_of_sums(node: ir.Node, data: Range | None) -> Range | None:
+def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | None:
     """Bound what QuantAvgPool2d makes: sums of windows without their lowest bits.
 
     Args:
@@ -76,10 +76,10 @@ def range_of_sums(node: ir.Node, data: Range | None) -> Range | None:
     if sums is None:
         return None
     step = 2.0 ** dropped_bits(call)
-    return Range(float(np.floor(sums.low / step)), float(np.floor(sums.high / step)))
+    return IntegerRange(float(np.floor(sums.low / step)), float(np.floor(sums.high / step)))
 
 
-def sums_of_windows(data: Range, kernel: int) -> Range | None:
+def sums_of_windows(data: IntegerRange, kernel: int) -> IntegerRange | None:
     """Bound sums of square windows; None if float32 may not find them from the mean.
 
     Args:
@@ -87,7 +87,7 @@ def sums_of_windows(data: Range, kernel: int) -> Range | None:
         kernel: Side of the window.
     """
     low, high = data.low * kernel * kernel, data.high * kernel * kernel
-    return Range(low, high) if max(abs(low), abs(high)) <= _EXACT else None
+    return IntegerRange(low, high) if max(abs(low), abs(high)) <= _EXACT else None
 
 
 __all__ = ["MEANS", "plain_call", "range_of_sums", "square_window", "sums_of_windows"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised.convert_layouts import inverse
 
@@ -24,7 +24,7 @@ class AbsorbLayouts(RulePass):
     Leaves alone: a Transpose that does not say its permutation, and a converter without one.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -49,7 +49,7 @@ def _converter(op: Op, v: Values, found: tuple[list[int], list[str]]) -> Value:
 
 _KINDS = (("Transpose", ""), ("LayoutConverter", CUSTOM))
 _RULES = [
-    Rule(
+    TermRule(
         call(second, call(first, "x", result="t", domain=d), result="y", domain=e),
         _composed,
         _converter,

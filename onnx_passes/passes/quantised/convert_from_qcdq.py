@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._grids import Array, Levels, is_integer_type, range_of
@@ -45,7 +45,7 @@ class ConvertFromQcdq(RulePass):
     finite_only = True
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -103,7 +103,7 @@ def _quantiser(op: Op, v: Values, found: _Form) -> Value:
 
 _INTEGERS = call("QuantizeLinear", "x", "s", "z", result="q")
 _RULES = [
-    Rule(call("DequantizeLinear", inner, "t", "w", result="y"), find, _quantiser)
+    TermRule(call("DequantizeLinear", inner, "t", "w", result="y"), find, _quantiser)
     for inner, find in (
         (_INTEGERS, _of_pair),
         (call("Clip", _INTEGERS, "a", "b"), _of_pair),

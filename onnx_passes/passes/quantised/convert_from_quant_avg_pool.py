@@ -9,9 +9,9 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.ops.bodies.pooling import dropped_bits
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import constant
@@ -33,11 +33,11 @@ class ConvertFromQuantAvgPool(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
-def _plain(v: Values) -> Call | None:
+def _plain(v: Values) -> BodyCall | None:
     """Return the pooling with its attributes, if its channels come second."""
     node = node_of(v["y"])
     version = 1 if node.graph is None else node.graph.opset_imports.get(node.domain, 1)
@@ -48,7 +48,7 @@ def _plain(v: Values) -> Call | None:
     return plain_call(node)
 
 
-def _truncated(op: Op, v: Values, pool: Call) -> Value:
+def _truncated(op: Op, v: Values, pool: BodyCall) -> Value:
     kernel, stride, after = (
         pool.attributes.get(name, 1) for name in ("kernel", "stride", "obits")
     )
@@ -61,6 +61,6 @@ def _truncated(op: Op, v: Values, pool: Call) -> Value:
 
 
 _RULES = [
-    Rule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _truncated)
+    TermRule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _truncated)
     for domain in QONNX_ALIASES
 ]

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
@@ -43,7 +43,7 @@ class ConvertToChannelsLast(RulePass):
     AveragePool and ConvTranspose.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -134,17 +134,17 @@ def _made(kind: str, moved: int = 1, domain: str = CHANNELS_LAST) -> Any:
 
 
 _RULES = [
-    Rule(call("Conv", "x", "w", result="y"), _conv, _made("Conv", 2)),
-    Rule(call("Conv", "x", "w", "b", result="y"), _conv, _made("Conv", 2)),
-    Rule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool")),
-    Rule(
+    TermRule(call("Conv", "x", "w", result="y"), _conv, _made("Conv", 2)),
+    TermRule(call("Conv", "x", "w", "b", result="y"), _conv, _made("Conv", 2)),
+    TermRule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool")),
+    TermRule(
         call("BatchNormalization", *"xbcde", result="y"),
         _normalization,
         _made("BatchNormalization"),
         since=9,
     ),
     *(
-        Rule(
+        TermRule(
             call("QuantAvgPool2d", "x", result="y", domain=domain),
             _mean,
             _made("QuantAvgPool2d", domain=domain),

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
@@ -51,9 +51,9 @@ class ConvertToQcdq(RulePass):
 
     narrow_types: bool = False
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         places = (place for place in quantisers(*"xszb") if place.kind != "BipolarQuant")
-        return [Rule(place, self._plan, _converted) for place in places]
+        return [TermRule(place, self._plan, _converted) for place in places]
 
     def _plan(self, v: Values) -> _Plan | None:
         quantiser, x, opset = quantiser_of(node_of(v["y"])), v["x"], v.opset

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
@@ -45,7 +45,7 @@ class ConvertToQuantAvgPool(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -144,7 +144,7 @@ def _is_unclamped(
 
 
 _RULES = [
-    Rule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
+    TermRule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
     for mean in (
         *(call(kind, "x", result="mean") for kind in MEANS),
         call(MEANS[-1], "x", "axes", result="mean"),

@@ -9,11 +9,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._monotone import keeps_shape
 from onnx_passes.passes.quantised._tables import Array, table_of
-from onnx_passes.passes.streamline._products import Range
+from onnx_passes.passes.streamline._products import IntegerRange
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import constant, floats, rank_of
 
@@ -55,7 +55,7 @@ class ExportQonnx(RulePass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -120,7 +120,7 @@ def _told(steps: int, attributes: dict[str, Any]) -> dict[str, Any] | None:
     scale, bias = attributes["out_scale"], attributes["out_bias"]
     if not (scale.is_integer() and bias.is_integer()):
         return None
-    ends = Range(bias, bias + steps * scale, 2 if steps == 1 and scale == 2 else 1)
+    ends = IntegerRange(bias, bias + steps * scale, 2 if steps == 1 and scale == 2 else 1)
     return {**attributes, "out_dtype": ends.name} if ends.exact else None
 
 
@@ -155,7 +155,7 @@ def _with_bias(op: Op, v: Values, attributes: dict[str, Any]) -> Value:
 
 _EXPORTED = call("MultiThreshold", "x", "t", result="m", domain=QONNX)
 _RULES = [
-    Rule(call("Quant", *"xszb", result="y", domain=CUSTOM), _flags, _quant),
-    Rule(call("MultiThreshold", *"xtw", result="y", domain=CUSTOM), _rows, _thresholds),
-    Rule(call("Add", _EXPORTED, "a"), _biased, _with_bias),
+    TermRule(call("Quant", *"xszb", result="y", domain=CUSTOM), _flags, _quant),
+    TermRule(call("MultiThreshold", *"xtw", result="y", domain=CUSTOM), _rows, _thresholds),
+    TermRule(call("Add", _EXPORTED, "a"), _biased, _with_bias),
 ]

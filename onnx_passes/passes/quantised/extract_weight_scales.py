@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
@@ -44,7 +44,7 @@ class ExtractWeightScales(RulePass):
     or that float32 does not hold; opsets before 9.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -121,4 +121,4 @@ def _computed(node: ir.Node, opset: int) -> Array | None:
 
 
 _STANDARD = (call("DequantizeLinear", *names, result="y") for names in ("xsz", "xs"))
-_RULES = [Rule(place, _parts, _split) for place in (*quantisers(*"xszb"), *_STANDARD)]
+_RULES = [TermRule(place, _parts, _split) for place in (*quantisers(*"xszb"), *_STANDARD)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
 from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
@@ -26,11 +26,11 @@ class FuseThresholds(RulePass):
     Leaves alone: thresholds and weights that are computed; weights that are not integers.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return [_fused("Add", 1.0), _fused("Sub", -1.0)]
 
 
-def _fused(kind: str, sign: float) -> Rule:
+def _fused(kind: str, sign: float) -> TermRule:
     def find(v: Values) -> list[Array] | None:
         first, second = table_of(v["s"], v["v"]), table_of(v["t"], v["w"])
         if first is None or second is None:
@@ -45,4 +45,4 @@ def _fused(kind: str, sign: float) -> Rule:
         return multi_threshold(op, v["x"], *found)
 
     sides = (call("MultiThreshold", "x", *names, domain=CUSTOM) for names in ("sv", "tw"))
-    return Rule(call(kind, *sides), find, make)
+    return TermRule(call(kind, *sides), find, make)

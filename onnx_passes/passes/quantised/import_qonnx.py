@@ -10,9 +10,9 @@ from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.ops.bodies.rounding import is_rounding_mode
 from onnx_passes.ops.bodies.thresholds import channel_axis
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant
@@ -46,7 +46,7 @@ class ImportQonnx(RulePass):
 
     operators: tuple[str, ...] = ()
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return [
             _RULES[kind](kind, domain)
             for domain in QONNX_ALIASES
@@ -55,7 +55,7 @@ class ImportQonnx(RulePass):
         ]
 
 
-def _quant(kind: str, domain: str) -> Rule:
+def _quant(kind: str, domain: str) -> TermRule:
     def find(v: Values) -> dict[str, Any] | None:
         attributes = node_of(v["y"]).attributes
         if any(attribute.is_ref() for attribute in attributes.values()):
@@ -68,11 +68,11 @@ def _quant(kind: str, domain: str) -> Rule:
         made: Value = op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
         return made
 
-    return Rule(call(kind, *"xabc", result="y", domain=domain), find, make)
+    return TermRule(call(kind, *"xabc", result="y", domain=domain), find, make)
 
 
-def _thresholds(kind: str, domain: str) -> Rule:
-    return Rule(call(kind, "x", "a", result="y", domain=domain), _table, _weighted)
+def _thresholds(kind: str, domain: str) -> TermRule:
+    return TermRule(call(kind, "x", "a", result="y", domain=domain), _table, _weighted)
 
 
 def _table(v: Values) -> Array | None:
@@ -87,7 +87,7 @@ def _table(v: Values) -> Array | None:
     rank = None if x.shape is None else len(x.shape)
     if rank is None or len(layout) not in (0, rank):
         return None
-    call = Call(node.domain, node.op_type, 2, {"data_layout": layout}, 0)
+    call = BodyCall(node.domain, node.op_type, 2, {"data_layout": layout}, 0)
     axis = channel_axis(call, rank)
     if axis is None or axis >= rank:
         return None

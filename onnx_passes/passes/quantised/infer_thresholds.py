@@ -9,7 +9,7 @@ import numpy as np
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantisers
 from onnx_passes.passes.quantised._bisect import Table, find_table
@@ -61,8 +61,8 @@ class InferThresholds(RulePass):
 
     max: int = 255
 
-    def table(self) -> list[Rule]:
-        return [Rule(end, self._table, _replaced, since=13) for end in _ENDS]
+    def table(self) -> list[TermRule]:
+        return [TermRule(end, self._table, _replaced, since=13) for end in _ENDS]
 
     def _table(self, v: Values) -> tuple[Chain, Table] | None:
         node = node_of(v["y"])
@@ -102,7 +102,7 @@ def _replaced(op: Op, v: Values, found: tuple[Chain, Table]) -> Value:
     return result
 
 
-def _pair(*between: str) -> Call:
+def _pair(*between: str) -> TermCall:
     """Return a quantiser of the standard, with zero points, and operands of a Clip between."""
     inner = call("QuantizeLinear", "x", "s", "z")
     inner = call("Clip", inner, *between) if between else inner

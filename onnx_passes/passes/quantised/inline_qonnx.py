@@ -6,7 +6,7 @@ from typing import Any
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
 from onnx_passes.passes.streamline._terms import constant
@@ -28,7 +28,7 @@ class InlineQonnx(RulePass):
     0 bits; every other quantiser.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -85,4 +85,6 @@ _ROUNDINGS: dict[str, Any] = {
     "HALF_DOWN": lambda op, x: _signed(op, x, op.Ceil(op.Sub(op.Abs(x), _half(op)))),
 }
 
-_RULES = [Rule(place, _known, _inlined, since=12) for place in quantisers("x", "s", "z", "b")]
+_RULES = [
+    TermRule(place, _known, _inlined, since=12) for place in quantisers("x", "s", "z", "b")
+]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Call, Rule, Values
+from onnx_passes.passes._support.rules import TermCall, TermRule, Values
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant
 
@@ -17,8 +17,8 @@ Found: TypeAlias = "Sequence[Array | Value] | None"
 
 
 def behind(
-    before: Call, find: Callable[[Values], Found], *outer: str, dropped: str = ""
-) -> Rule:
+    before: TermCall, find: Callable[[Values], Found], *outer: str, dropped: str = ""
+) -> TermRule:
     """Return the rule that puts constants behind an operator.
 
     Args:
@@ -38,4 +38,4 @@ def behind(
             made = getattr(op, kind)(made, known)
         return made
 
-    return Rule(before, find, make)
+    return TermRule(before, find, make)

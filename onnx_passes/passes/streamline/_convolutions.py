@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, Values, call
+from onnx_passes.passes._support.rules import TermRule, Values, call
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.streamline._behind import Found, behind
 from onnx_passes.passes.streamline._products import may_skip
 from onnx_passes.passes.streamline._terms import Array, along, at_axis, floats, rank_of
 
 
-def conv_rules(kind: str) -> list[Rule]:
+def conv_rules(kind: str) -> list[TermRule]:
     """Return the rules for the factor of data and of weights, without a bias and with one."""
     inputs = (("x", call("Mul", "w", "s")), (call("Mul", "x", "s"), "w"))
     return [
@@ -68,7 +68,7 @@ def _of_inputs(row: Array | None, w: Value, axis: int, groups: int) -> Array | N
     return np.repeat(row, outputs // groups) if depthwise else None
 
 
-def conv_terms() -> list[Rule]:
+def conv_terms() -> list[TermRule]:
     """Return the rules for a term in front of a Conv, without a bias and with one."""
     inputs = (call("Add", "x", "a"), "w")
     return [

@@ -16,7 +16,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.quantised._windows import range_of_sums
 from onnx_passes.passes.streamline._movement import only_moves, padding_of
-from onnx_passes.passes.streamline._products import PRODUCTS, Range, of_product, size_of
+from onnx_passes.passes.streamline._products import PRODUCTS, IntegerRange, of_product, size_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -26,10 +26,10 @@ NOTED, KEY = "quant_parameter_tensor_names", "finn_datatype"
 _KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Split"})
 """Operators whose elements are some of their first operand's, beside those that only move."""
 
-_Lookup: TypeAlias = Callable[[ir.Value | None], Range | None]
+_Lookup: TypeAlias = Callable[[ir.Value | None], IntegerRange | None]
 
 
-def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value, Range]:
+def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value, IntegerRange]:
     """Bound the values of a graph that are integers whatever the inputs are.
 
     Args:
@@ -39,13 +39,13 @@ def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value,
     Returns:
         Values with their bounds. A value that float32 may round is not among them.
     """
-    found: dict[ir.Value, Range] = {}
+    found: dict[ir.Value, IntegerRange] = {}
     for value in graph.inputs if declared else ():
         noted = None if value.is_initializer() else range_of_datatype(datatype_of(value))
         if noted is not None:
             found[value] = noted
 
-    def of(value: ir.Value | None) -> Range | None:
+    def of(value: ir.Value | None) -> IntegerRange | None:
         if value is None:
             return None
         if value not in found:
@@ -68,7 +68,7 @@ def datatype_of(value: ir.Value) -> str | None:
     return None if noted is None else str(noted)
 
 
-def range_of_datatype(name: str | None) -> Range | None:
+def range_of_datatype(name: str | None) -> IntegerRange | None:
     """Return the numbers of a datatype of QONNX; None if they are not integers."""
     if name in _NAMED:
         return _NAMED[name]
@@ -77,16 +77,20 @@ def range_of_datatype(name: str | None) -> Range | None:
         return None
     bits = int(match[2])
     return (
-        Range(0, 2.0**bits - 1)
+        IntegerRange(0, 2.0**bits - 1)
         if match[1]
-        else Range(-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
+        else IntegerRange(-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
     )
 
 
-_NAMED = {"BINARY": Range(0, 1), "BIPOLAR": Range(-1, 1, 2), "TERNARY": Range(-1, 1)}
+_NAMED = {
+    "BINARY": IntegerRange(0, 1),
+    "BIPOLAR": IntegerRange(-1, 1, 2),
+    "TERNARY": IntegerRange(-1, 1),
+}
 
 
-def _of_constant(value: ir.Value) -> Range | None:
+def _of_constant(value: ir.Value) -> IntegerRange | None:
     tensor = constant_of(value)
     if tensor is None or tensor.size == 0 or tensor.dtype != ir.DataType.FLOAT:
         return None
@@ -94,17 +98,17 @@ def _of_constant(value: ir.Value) -> Range | None:
     if not np.isfinite(array).all() or not np.array_equal(array, np.rint(array)):
         return None
     low, high = float(array.min()), float(array.max())
-    return Range(low, high, 2 if (np.abs(array) == 1).all() else 1)
+    return IntegerRange(low, high, 2 if (np.abs(array) == 1).all() else 1)
 
 
-def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
+def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
     if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
         return _of_thresholds(node)
     if node.domain in QONNX_ALIASES and node.op_type == "MultiThreshold":
         return _of_rows(node)
     if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
         depth = size_of(node.inputs[1], -2)
-        return None if depth is None else Range(0.0, float(depth))
+        return None if depth is None else IntegerRange(0.0, float(depth))
     if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
         return range_of_sums(node, of(node.inputs[0]))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
@@ -118,7 +122,7 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
         known = [r for r in ranges if r is not None]
         if len(known) < len(ranges):
             return None
-        return Range(min(r.low for r in known), max(r.high for r in known))
+        return IntegerRange(min(r.low for r in known), max(r.high for r in known))
     if node.op_type == "Pad":
         return _padded(of(node.inputs[0]), padding_of(node))
     if node.op_type in PRODUCTS:
@@ -128,42 +132,42 @@ def _of_node(node: ir.Node, of: _Lookup) -> Range | None:
     return _of_arithmetic(node.op_type, [r for r in ranges if r is not None])
 
 
-def _moved(found: Range | None) -> Range | None:
+def _moved(found: IntegerRange | None) -> IntegerRange | None:
     return None if found is None else replace(found, least=0.0, most=0.0)
 
 
-def _padded(found: Range | None, number: float | None) -> Range | None:
+def _padded(found: IntegerRange | None, number: float | None) -> IntegerRange | None:
     if found is None or number is None or not number.is_integer():
         return None
-    return Range(min(found.low, number), max(found.high, number))
+    return IntegerRange(min(found.low, number), max(found.high, number))
 
 
-def _of_arithmetic(kind: str, ranges: list[Range]) -> Range | None:
+def _of_arithmetic(kind: str, ranges: list[IntegerRange]) -> IntegerRange | None:
     first, second = ranges[0], ranges[-1]
     match kind:
         case "Add":
             step = _shared(first, second)
-            return Range(first.low + second.low, first.high + second.high, step)
+            return IntegerRange(first.low + second.low, first.high + second.high, step)
         case "Sub":
             step = _shared(first, second)
-            return Range(first.low - second.high, first.high - second.low, step)
+            return IntegerRange(first.low - second.high, first.high - second.low, step)
         case "Mul":
             ends = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
-            return Range(min(ends), max(ends))
+            return IntegerRange(min(ends), max(ends))
         case "Relu":
-            return Range(max(first.low, 0.0), max(first.high, 0.0))
+            return IntegerRange(max(first.low, 0.0), max(first.high, 0.0))
         case "Neg":
-            return Range(-first.high, -first.low, first.step)
+            return IntegerRange(-first.high, -first.low, first.step)
     return None
 
 
-def _shared(first: Range, second: Range) -> int:
+def _shared(first: IntegerRange, second: IntegerRange) -> int:
     """Return the step of a sum; a single number has any step."""
     steps = [r.step for r in (first, second) if r.low != r.high]
     return gcd(*steps) if steps else 1
 
 
-def _of_thresholds(node: ir.Node) -> Range | None:
+def _of_thresholds(node: ir.Node) -> IntegerRange | None:
     weights = node.inputs[2]
     found = None
     if node.inputs[1] is not None and weights is not None:
@@ -175,10 +179,10 @@ def _of_thresholds(node: ir.Node) -> Range | None:
     steps = np.take_along_axis(found[1], order, -1).astype(np.float64)
     sums = np.cumsum(steps, -1)
     step = int(np.gcd.reduce(np.abs(steps).astype(np.int64), axis=None)) or 1
-    return Range(float(sums.min(initial=0)), float(sums.max(initial=0)), step)
+    return IntegerRange(float(sums.min(initial=0)), float(sums.max(initial=0)), step)
 
 
-def _of_rows(node: ir.Node) -> Range | None:
+def _of_rows(node: ir.Node) -> IntegerRange | None:
     """Bound QONNX's thresholds: a number of them, times a scale, plus a bias."""
     steps = size_of(node.inputs[1], -1)
     parts = (("out_scale", 1.0), ("out_bias", 0.0))
@@ -186,7 +190,7 @@ def _of_rows(node: ir.Node) -> Range | None:
     if steps is None or not (scale.is_integer() and bias.is_integer()):
         return None
     ends = bias, bias + steps * scale
-    return Range(min(ends), max(ends), max(int(abs(scale)), 1))
+    return IntegerRange(min(ends), max(ends), max(int(abs(scale)), 1))
 
 
 __all__ = ["KEY", "NOTED", "datatype_of", "integer_ranges", "range_of_datatype"]

@@ -26,7 +26,7 @@ _EXACT = 2.0**24
 
 
 @dataclass(frozen=True)
-class Range:
+class IntegerRange:
     """Bounds of a value whose elements are integers.
 
     Attributes:
@@ -61,7 +61,7 @@ class Range:
         return max(map(abs, (self.low, self.high, self.least, self.most))) <= _EXACT
 
 
-def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
+def of_product(node: ir.Node, ranges: list[IntegerRange | None]) -> IntegerRange | None:
     """Bound sums of products, and what is summed up on the way in any order.
 
     Args:
@@ -88,7 +88,7 @@ def of_product(node: ir.Node, ranges: list[Range | None]) -> Range | None:
         partial.append((np.minimum(least, 0).sum(-1).min(), np.maximum(most, 0).sum(-1).max()))
     bias = ranges[2] if len(ranges) > 2 else None
     start = (0.0, 0.0) if bias is None else (bias.low, bias.high)
-    return Range(
+    return IntegerRange(
         float(min(low for low, _ in found)) + start[0],
         float(max(high for _, high in found)) + start[1],
         least=float(min(low for low, _ in partial)) + min(start[0], 0),
@@ -135,7 +135,9 @@ def _every(place: Sequence[int], strides: Sequence[int]) -> Any:
     return (..., *steps)
 
 
-def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:
+def _of_computed(
+    node: ir.Node, data: IntegerRange, other: IntegerRange
+) -> IntegerRange | None:
     """Bound a product of two computed matrices by how many products are summed up."""
     sizes = (size_of(node.inputs[0], -1), size_of(node.inputs[1], -2))
     depth = next((size for size in sizes if size is not None), None)
@@ -143,7 +145,7 @@ def _of_computed(node: ir.Node, data: Range, other: Range) -> Range | None:
         return None
     ends = [a * b for a in (data.low, data.high) for b in (other.low, other.high)]
     low, high = depth * min(ends), depth * max(ends)
-    return Range(low, high, least=min(low, 0.0), most=max(high, 0.0))
+    return IntegerRange(low, high, least=min(low, 0.0), most=max(high, 0.0))
 
 
 def size_of(value: ir.Value | None, axis: int) -> int | None:
@@ -164,7 +166,7 @@ __all__ = [
     "CONVOLUTIONS",
     "PRODUCTS",
     "SPREADS",
-    "Range",
+    "IntegerRange",
     "may_skip",
     "of_product",
     "size_of",

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
@@ -46,7 +46,7 @@ class AbsorbIntoComparisons(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -105,6 +105,6 @@ def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
 
 
 _RULES = [
-    Rule(call(kind, "x", "c", result="y"), _steps_to, _replaced, since=13)
+    TermRule(call(kind, "x", "c", result="y"), _steps_to, _replaced, since=13)
     for kind in sorted(COMPARES | CONVERSES)
 ]

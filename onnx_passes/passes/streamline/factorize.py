@@ -6,7 +6,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant, floats
 
@@ -32,7 +32,7 @@ class Factorize(RulePass):
     smallest distance from 0; more than 32,768 levels; operands that are computed.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -77,7 +77,7 @@ def _split(op: Op, v: Values, found: tuple[Array, Array]) -> Value:
 
 
 _RULES = [
-    Rule(call("MatMul", "x", "w", result="y"), _factor, _split),
-    Rule(call("Conv", "x", "w", result="y", more=True), _factor, _split),
-    Rule(call("Gather", "w", "x", result="y"), _factor, _split),
+    TermRule(call("MatMul", "x", "w", result="y"), _factor, _split),
+    TermRule(call("Conv", "x", "w", result="y", more=True), _factor, _split),
+    TermRule(call("Gather", "w", "x", result="y"), _factor, _split),
 ]

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.base import Element, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._laws import NEGATIONS, is_kind, numbers
@@ -36,7 +36,7 @@ class FoldDecidedResults(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 
@@ -44,7 +44,7 @@ _EXPAND = 8
 """Opset from which Expand repeats a constant."""
 
 
-def _decided(before: Call, element: Element, dtype: ir.DataType | None = None) -> Rule:
+def _decided(before: TermCall, element: Element, dtype: ir.DataType | None = None) -> TermRule:
     """Return the rule that an expression of ``x`` is one element, of the type of ``x``.
 
     A second operand ``c`` is a constant of that element, and decides the result alone.
@@ -67,7 +67,7 @@ def _decided(before: Call, element: Element, dtype: ir.DataType | None = None) -
         result: Value = op.Expand(constant, op.Shape(values["x"]))
         return result
 
-    return Rule(before, find, make, _EXPAND)
+    return TermRule(before, find, make, _EXPAND)
 
 
 _TRUE, _FALSE = (Element(value, "bi") for value in (1, 0))

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.ops.base import Operator
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.streamline._laws import commuting, is_kind, numbers
 
@@ -36,11 +36,11 @@ class GatherConstants(RulePass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 
-def _laws(operator: Operator) -> list[Rule]:
+def _laws(operator: Operator) -> list[TermRule]:
     f = operator.op_type
 
     def exact(holds: Callable[[Values], bool]) -> Callable[[Values], bool]:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant, floats
 
@@ -40,14 +40,14 @@ class GatherTerms(RulePass):
     would leave other digits.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
 _Constants = tuple[Array | None, Array | None]
 
 
-def _gathered(before: Call, find: Callable[[Values], _Constants | None]) -> Rule:
+def _gathered(before: TermCall, find: Callable[[Values], _Constants | None]) -> TermRule:
     """Return the rule that an expression is ``x * factor + term``, if ``x`` is computed."""
 
     def make(op: Op, values: Values, found: _Constants) -> Value:
@@ -56,10 +56,10 @@ def _gathered(before: Call, find: Callable[[Values], _Constants | None]) -> Rule
             made = made if array is None else getattr(op, kind)(made, constant(op, array))
         return made
 
-    return Rule(before, lambda v: find(v) if floats(v["x"]) is None else None, make)
+    return TermRule(before, lambda v: find(v) if floats(v["x"]) is None else None, make)
 
 
-def _pair(inner: str, outer: str) -> Rule:
+def _pair(inner: str, outer: str) -> TermRule:
     """Merge two operators with constants."""
 
     def find(v: Values) -> _Constants | None:
@@ -104,7 +104,7 @@ def _is_tested(value: Value, steps: int = 8) -> bool:
     )
 
 
-def _single(kind: str) -> Rule:
+def _single(kind: str) -> TermRule:
     """Write a difference as a sum, and an exact quotient as a product."""
 
     def find(v: Values) -> _Constants | None:
@@ -118,7 +118,7 @@ def _single(kind: str) -> Rule:
     return _gathered(call(kind, "x", "a"), find)
 
 
-def _swapped(kind: str) -> Rule:
+def _swapped(kind: str) -> TermRule:
     """Put the constant second."""
 
     def find(v: Values) -> _Constants | None:
@@ -134,7 +134,7 @@ def _negative(v: Values) -> _Constants | None:
     return (np.array(-1), None) if v["x"].dtype == ir.DataType.FLOAT else None
 
 
-def _like(left: str, right: str) -> Rule:
+def _like(left: str, right: str) -> TermRule:
     """Merge two terms of one value, each a product (``a`` or ``b``) or the value itself."""
 
     def find(v: Values) -> _Constants | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import Call, Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import Array, constant, floats, rank_of
 
@@ -36,7 +36,7 @@ class MergeProducts(RulePass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -77,7 +77,7 @@ def _turned_back(op: Op, v: Values, perm: list[int]) -> Value:
     return made
 
 
-def _merged(before: Call, find: Any, *, first: bool) -> Rule:
+def _merged(before: TermCall, find: Any, *, first: bool) -> TermRule:
     """Return a rule whose result is one product of ``x`` with a constant, before or behind."""
 
     def make(op: Op, v: Values, found: Array) -> Value:
@@ -85,7 +85,7 @@ def _merged(before: Call, find: Any, *, first: bool) -> Rule:
         product: Value = op.MatMul(*((matrix, x) if first else (x, matrix)))
         return product
 
-    return Rule(before, find, make)
+    return TermRule(before, find, make)
 
 
 _TRANSPOSES = (call("Transpose", n, result=r) for n, r in (("x", "s"), ("y", "t")))
@@ -96,5 +96,5 @@ _RULES = [
         call("Add", call("MatMul", "x", "a"), call("MatMul", "x", "b")), _sum, first=False
     ),
     _merged(call("Add", call("MatMul", "a", "x"), call("MatMul", "b", "x")), _sum, first=True),
-    Rule(call("MatMul", *_TRANSPOSES), _turned, _turned_back),
+    TermRule(call("MatMul", *_TRANSPOSES), _turned, _turned_back),
 ]

@@ -13,7 +13,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
 from onnx_passes.passes.streamline._integers import integer_ranges
-from onnx_passes.passes.streamline._products import Range
+from onnx_passes.passes.streamline._products import IntegerRange
 
 
 @passes.verify.equality
@@ -49,7 +49,11 @@ class RoundThresholds(Transformation):
         return ir.passes.PassResult(model, modified=changed)
 
     def _round(
-        self, node: ir.Node, ranges: dict[ir.Value, Range], graph: ir.Graph, names: Namer
+        self,
+        node: ir.Node,
+        ranges: dict[ir.Value, IntegerRange],
+        graph: ir.Graph,
+        names: Namer,
     ) -> bool:
         x, value = node.inputs[0], node.inputs[1]
         tensor = constant_of(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.streamline._laws import NEGATIONS, numbers
 
@@ -31,7 +31,7 @@ class SimplifyBooleans(RulePass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.streamline._laws import LATTICES, NEGATIONS, is_kind, numbers
 
@@ -35,7 +35,7 @@ class SimplifyLattices(RulePass):
     requires: ClassVar[Any] = ("shape-inference",)
     exclusive: ClassVar[bool] = True
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 

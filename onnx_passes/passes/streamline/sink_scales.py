@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.streamline._behind import Found, behind
@@ -47,7 +47,7 @@ class SinkScales(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -147,13 +147,13 @@ def _beside(kind: str) -> Any:
     return find
 
 
-def _past_partner(kind: str) -> list[Rule]:
+def _past_partner(kind: str) -> list[TermRule]:
     inner = call(kind, "x", "a")
     orders = ((inner, "y"), ("y", inner))
     return [behind(call(kind, *order), _beside(kind), kind) for order in orders]
 
 
-def _of_reductions(outer: str, inner: str, find: Any) -> list[Rule]:
+def _of_reductions(outer: str, inner: str, find: Any) -> list[TermRule]:
     return [
         behind(call(kind, call(outer, "x", inner), *axes, result="y"), find, outer)
         for kind in ("ReduceMean", "ReduceSum")

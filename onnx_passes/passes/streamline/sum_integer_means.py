@@ -13,7 +13,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.quantised._windows import square_window, sums_of_windows
 from onnx_passes.passes.streamline._integers import integer_ranges
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._products import Range
+from onnx_passes.passes.streamline._products import IntegerRange
 
 _MEANS = ("AveragePool", "ReduceMean")
 
@@ -60,7 +60,7 @@ class SumIntegerMeans(Transformation):
         return ir.passes.PassResult(model, modified=changed)
 
 
-def _replace(node: ir.Node, data: Range | None, model: ir.Model, mover: Mover) -> bool:
+def _replace(node: ir.Node, data: IntegerRange | None, model: ir.Model, mover: Mover) -> bool:
     window, x = square_window(node), node.inputs[0]
     if data is None or window is None or x is None or x.dtype != ir.DataType.FLOAT:
         return False
@@ -92,7 +92,7 @@ def _replace(node: ir.Node, data: Range | None, model: ir.Model, mover: Mover) -
     return True
 
 
-def _bits(data: Range, signed: int) -> int:
+def _bits(data: IntegerRange, signed: int) -> int:
     """Return the bits of the smallest integer type, signed or not, that holds a range."""
     low, high = int(data.low), int(data.high)
     return max(high.bit_length(), (-low - 1).bit_length() if signed else 0, 1) + signed

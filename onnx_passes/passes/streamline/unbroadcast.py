@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
@@ -31,7 +31,7 @@ class Unbroadcast(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -62,13 +62,13 @@ def _equal(array: Array, first: Array) -> bool:
     )
 
 
-def _rule(kind: str, names: str) -> Rule:
+def _rule(kind: str, names: str) -> TermRule:
     def make(op: Op, v: Values, small: Array) -> Value:
         both = {"x": v["x"], "c": op.Constant(value=ir.tensor(small.copy()))}
         made: Value = getattr(op, kind)(*(both[name] for name in names))
         return made
 
-    return Rule(call(kind, *names), _smaller, make)
+    return TermRule(call(kind, *names), _smaller, make)
 
 
 _RULES = [

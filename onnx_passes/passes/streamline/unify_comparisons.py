@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, call, law
 
 
 @passes.verify.equality
@@ -20,7 +20,7 @@ class UnifyComparisons(RulePass):
     Leaves alone: every other comparison.
     """
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _LAWS
 
 

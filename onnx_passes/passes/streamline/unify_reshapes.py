@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import Rule, RulePass, Values, call
+from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, Value
 
@@ -32,7 +32,7 @@ class UnifyReshapes(RulePass):
 
     requires: ClassVar[Any] = ("shape-inference",)
 
-    def table(self) -> list[Rule]:
+    def table(self) -> list[TermRule]:
         return _RULES
 
 
@@ -59,6 +59,6 @@ def _reshape(op: Op, v: Values, target: list[int]) -> Value:
 
 
 _RULES = [
-    Rule(call(kind, "x", result="y", more=kind != "Flatten"), _target, _reshape, since=5)
+    TermRule(call(kind, "x", result="y", more=kind != "Flatten"), _target, _reshape, since=5)
     for kind in ("Flatten", "Squeeze", "Unsqueeze")
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_passes.contracts.elements import Array, kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.atomic import pending
-from onnx_passes.report.plots.figures import Layer, heat_map, histogram, layers
+from onnx_passes.report.plots.figures import ValueLayer, heat_map, histogram, layers
 from onnx_passes.report.plots.png import encode
 from onnx_passes.verify.runs.found import Found, Pair, Run
 
@@ -56,7 +56,7 @@ def draw_plots(found: Found, folder: Path) -> list[Path]:
 def _pictures(pair: Pair, reference: Run, candidate: Run) -> dict[str, Array]:
     found: dict[str, Array] = {}
     if len(pair.outputs) > 1:
-        values = [Layer(check.max_abs, check.passed) for check in pair.outputs]
+        values = [ValueLayer(check.max_abs, check.passed) for check in pair.outputs]
         found["layers"] = layers(values, pair.candidate)
     sample = pair.first.sample if pair.first is not None else 0
     told = [check for check in pair.outputs if check.max_abs or not check.passed]

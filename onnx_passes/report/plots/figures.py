@@ -104,7 +104,7 @@ def histogram(expected: Array, actual: Array, title: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Layer:
+class ValueLayer:
     """A value in topological order.
 
     Attributes:
@@ -116,7 +116,7 @@ class Layer:
     passed: bool
 
 
-def layers(values: Sequence[Layer], title: str) -> Array:
+def layers(values: Sequence[ValueLayer], title: str) -> Array:
     """Draw the largest error of each value, in topological order; those that differ are red.
 
     Args:

@@ -13,7 +13,7 @@ _PLACES = ("pkg.torch.onnx.name_scopes", "namespace")  # metadata of exporters
 
 
 @dataclass
-class Group:
+class NodeGroup:
     """A group of nodes.
 
     Attributes:
@@ -35,7 +35,7 @@ class Groups:
         groups: The groups, each after its parent.
     """
 
-    groups: list[Group] = field(default_factory=lambda: [Group("", None)])
+    groups: list[NodeGroup] = field(default_factory=lambda: [NodeGroup("", None)])
     _known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def add(self, parent: int, name: str) -> int:
@@ -45,7 +45,7 @@ class Groups:
             parent: Place of the group around it.
             name: Its name.
         """
-        self.groups.append(Group(name, parent))
+        self.groups.append(NodeGroup(name, parent))
         place = len(self.groups) - 1
         self.groups[parent].children.append((True, place))
         return place

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, ReferenceDataError
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.runtime.base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.concrete import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
@@ -81,7 +81,7 @@ def adversarial(
     steering = steering_inputs(base.model)
     by_kind: dict[str, dict[str, Data]] = {}
     for name, data in base.feeds.items():
-        hint = base.hints.get(name, Hint())
+        hint = base.hints.get(name, ValueHint())
         span = ranges.get(name)
         for kind, changed in _variants(data, hint, span, steers=name in steering):
             by_kind.setdefault(kind, {})[name] = changed
@@ -125,7 +125,7 @@ def base_sample(
 
 
 def _variants(
-    data: Data, hint: Hint, span: Span | None, *, steers: bool
+    data: Data, hint: ValueHint, span: Span | None, *, steers: bool
 ) -> Iterator[tuple[str, Data]]:
     if isinstance(data, list):
         if data and all(isinstance(item, np.ndarray) for item in data):

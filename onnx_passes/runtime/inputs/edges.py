@@ -12,7 +12,7 @@ from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.breakpoints import around, breakpoints_of
 from onnx_passes.ops.decisions import INDEXING
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.runtime.base import Array, Data
 from onnx_passes.runtime.inputs.adversarial import (
     AdversarialFeeds,
@@ -129,7 +129,7 @@ def _edge_values(
     }
     indexing = _indices(model) - ranges.keys()
     indices = {
-        name: _from_the_end(data, base.hints.get(name, Hint()))
+        name: _from_the_end(data, base.hints.get(name, ValueHint()))
         for name, data in base.feeds.items()
         if name in indexing and isinstance(data, np.ndarray)
     }
@@ -143,7 +143,7 @@ def _edge_values(
             for name, data in base.feeds.items()
             if isinstance(data, np.ndarray) and data.size == 1 and data.dtype.kind in "iu"
             if name not in ranges
-            and (name in counts or base.hints.get(name, Hint()).admits(count))
+            and (name in counts or base.hints.get(name, ValueHint()).admits(count))
         }
         for count in (0, 1)
     )
@@ -189,7 +189,7 @@ def _indices(model: ir.Model) -> set[str]:
     return {str(value.name) for value in read if value is not None and value in inputs}
 
 
-def _from_the_end(array: Array, hint: Hint) -> Array:
+def _from_the_end(array: Array, hint: ValueHint) -> Array:
     """Let every second index count from the end, where the size is known."""
     if hint.high is None or not np.all(np.equal(hint.high, np.max(hint.high))):
         return array

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.base import Data, Feeds
 from onnx_passes.runtime.inputs.concrete import Concrete, Shaping, skeleton
@@ -93,7 +93,7 @@ class Made:
 
     feeds: Feeds
     concrete: Concrete
-    hints: Mapping[str, Hint]
+    hints: Mapping[str, ValueHint]
 
     @property
     def model(self) -> ir.Model:
@@ -197,7 +197,7 @@ def _sample(
     by_name = {value.name: value for value in model.graph.inputs}
     tracer = Tracer(model)
     feeds: dict[str, Data] = {}
-    hints: dict[str, Hint] = {}
+    hints: dict[str, ValueHint] = {}
     for index, value in enumerate(inputs):
         name = str(value.name)
         rng = np.random.default_rng([seed, sample, index])
@@ -261,7 +261,7 @@ class _Drawer:
     def __init__(
         self,
         shape: Shape,
-        hint: Hint,
+        hint: ValueHint,
         span: tuple[float, float] | None,
         rng: np.random.Generator,
         sample: int,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Hint, exactly
+from onnx_passes.ops.hints import ValueHint, exactly
 from onnx_passes.ops.use import Shape
 
 
 def hint_of_name(
     name: str, dtype: ir.DataType | None, shape: Shape, rng: np.random.Generator
-) -> Hint:
+) -> ValueHint:
     """Return a padding mask for an input of integers called one, else the empty hint.
 
     A mask is ones, then zeros: the graph turns it into large negative numbers, and any other
@@ -25,7 +25,7 @@ def hint_of_name(
     """
     is_mask = "mask" in name.lower() and dtype is not None and dtype.is_integer()
     if not is_mask or not shape or not shape[-1]:
-        return Hint()
+        return ValueHint()
     rows, length = shape[:-1], shape[-1]
     kept = rng.integers((length + 1) // 2, length, rows, endpoint=True)
     return exactly(np.arange(length) < kept[..., None])

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.ops.use import Use, rule
 
 
 @rule(0, "AffineGrid")
-def _theta(use: Use) -> Hint:
+def _theta(use: Use) -> ValueHint:
     del use
     return between(-1, 1)
 
 
 @rule(0, "HannWindow", "HammingWindow", "BlackmanWindow")
-def _window(use: Use) -> Hint:
+def _window(use: Use) -> ValueHint:
     output = use.output_shape()
     return exactly(8 if output is None else output[0])
 
 
 @rule(1, "DFT")
-def _dft_length(use: Use) -> Hint | None:
+def _dft_length(use: Use) -> ValueHint | None:
     data, output = use.input_shape(0), use.output_shape()
     if data is None:
         return None
@@ -37,7 +37,7 @@ def _resized_axes(use: Use) -> list[int]:
 
 
 @rule(1, "Resize")
-def _region(use: Use) -> Hint | None:
+def _region(use: Use) -> ValueHint | None:
     # In version 10, the second input holds the scales.
     if len(use.node.inputs) == 2:
         return _scales(use)
@@ -47,7 +47,7 @@ def _region(use: Use) -> Hint | None:
 
 @rule(2, "Resize")
 @rule(1, "Upsample")
-def _scales(use: Use) -> Hint | None:
+def _scales(use: Use) -> ValueHint | None:
     data, output, axes = use.input_shape(0), use.output_shape(), _resized_axes(use)
     if data is None:
         return None
@@ -62,7 +62,7 @@ def _scale(size: int, target: int) -> float:
 
 
 @rule(3, "Resize")
-def _sizes(use: Use) -> Hint | None:
+def _sizes(use: Use) -> ValueHint | None:
     data, output, axes = use.input_shape(0), use.output_shape(), _resized_axes(use)
     if data is None:
         return None

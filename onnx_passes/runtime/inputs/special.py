@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.runtime.base import Array
 
 Span = tuple[float, float]
@@ -26,7 +26,7 @@ _FLOATS = {
 
 
 def variants(
-    array: Array, hint: Hint, span: Span | None, *, steers: bool
+    array: Array, hint: ValueHint, span: Span | None, *, steers: bool
 ) -> Iterator[tuple[str, Array]]:
     """Yield arrays of the same type and shape with special values, and what to call them.
 
@@ -54,7 +54,7 @@ def variants(
 
 
 def _integers(
-    array: Array, dtype: ir.DataType, hint: Hint, span: Span | None, *, steers: bool
+    array: Array, dtype: ir.DataType, hint: ValueHint, span: Span | None, *, steers: bool
 ) -> Iterator[tuple[str, Array]]:
     low, high = int(dtype.min), int(dtype.max)
     if span is not None:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.admitted import admitted
 from onnx_passes.ops.base import operator_of
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.use import Use
 from onnx_passes.runtime.inputs import (
     rules_domain,  # noqa: F401 - these modules register their rules
@@ -30,14 +30,14 @@ class Tracer:
             for inner, outer in _returned(node):
                 self._leaves.setdefault(inner, []).append(outer)
 
-    def hint(self, value: ir.Value, rng: np.random.Generator) -> Hint:
+    def hint(self, value: ir.Value, rng: np.random.Generator) -> ValueHint:
         """Return everything that the uses of a graph input say about its values.
 
         Args:
             value: The input.
             rng: Draws what hints leave open.
         """
-        hint = Hint()
+        hint = ValueHint()
         for use, layout in self._uses(value, rng):
             found = admitted(use)
             if found is not None:

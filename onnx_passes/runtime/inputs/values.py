@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Bound, Hint
+from onnx_passes.ops.hints import Bound, ValueHint
 from onnx_passes.runtime.base import Array
 
 WORDS = ("alpha", "Beta", "gamma delta", "", "1.5", "Ωmega", "zeta")
@@ -19,7 +19,7 @@ _FLOAT_SPREAD = 2.0
 def draw(
     dtype: ir.DataType,
     shape: tuple[int, ...],
-    hint: Hint,
+    hint: ValueHint,
     rng: np.random.Generator,
     turn: int = 0,
 ) -> Array:
@@ -87,7 +87,7 @@ def _booleans(shape: tuple[int, ...], rng: np.random.Generator, turn: int) -> Ar
 
 
 def _integers(
-    dtype: ir.DataType, shape: tuple[int, ...], hint: Hint, rng: np.random.Generator
+    dtype: ir.DataType, shape: tuple[int, ...], hint: ValueHint, rng: np.random.Generator
 ) -> Array:
     least, most = (int(bound) for bound in (dtype.min, dtype.max))
     if dtype.bitwidth > 8:
@@ -124,7 +124,7 @@ def _along(count: int, axis: int, rank: int) -> Array:
     return np.arange(count).reshape(shape)
 
 
-def _floats(shape: tuple[int, ...], hint: Hint, rng: np.random.Generator) -> Array:
+def _floats(shape: tuple[int, ...], hint: ValueHint, rng: np.random.Generator) -> Array:
     if hint.bounded:
         low, high = _bounds(hint, shape, -np.inf, np.inf, _FLOAT_SPREAD)
         values = np.asarray(rng.uniform(low, high, shape))
@@ -136,7 +136,7 @@ def _floats(shape: tuple[int, ...], hint: Hint, rng: np.random.Generator) -> Arr
 
 
 def _bounds(
-    hint: Hint, shape: tuple[int, ...], least: float, most: float, spread: float
+    hint: ValueHint, shape: tuple[int, ...], least: float, most: float, spread: float
 ) -> tuple[Array, Array]:
     low, high = _fitting(hint.low, shape, np.maximum), _fitting(hint.high, shape, np.minimum)
     if low is None and high is None:

@@ -10,13 +10,13 @@ import onnx
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping
 from onnx_passes.verify.models.precision import FULL
-from onnx_passes.verify.models.scope import Scope, UnfitError
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.values import KnownValue
 
 _BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)
 
 
-def make_body(scope: Scope, word: str) -> Scope:
+def make_body(scope: GraphScope, word: str) -> GraphScope:
     """Return the scope of a body, which sees the values around it.
 
     Args:
@@ -25,10 +25,10 @@ def make_body(scope: Scope, word: str) -> Scope:
     """
     prefix = f"{scope.prefix}{word[0]}{scope.step}_"
     seed = scope.seed + len(prefix) * 7919 + ord(word[0])
-    return Scope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
+    return GraphScope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
 
 
-def compute_like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
+def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) -> KnownValue:
     """Compute something of the type of a value, by a few steps inside a body.
 
     Args:
@@ -60,7 +60,7 @@ def compute_like(body: Scope, rng: np.random.Generator, value: Known) -> Known:
     return result
 
 
-def _parts(body: Scope) -> list[list[Any]]:
+def _parts(body: GraphScope) -> list[list[Any]]:
     """Return what a step that fits nowhere may have added to."""
     own: list[list[Any]] = [body.nodes, body.values, body.initializers, body.sealed]
     main = body.main
@@ -70,7 +70,7 @@ def _parts(body: Scope) -> list[list[Any]]:
 
 
 def make_graph(
-    body: Scope, name: str, inputs: Sequence[Known], outputs: Sequence[Known]
+    body: GraphScope, name: str, inputs: Sequence[KnownValue], outputs: Sequence[KnownValue]
 ) -> onnx.GraphProto:
     """Return a body as a graph.
 
@@ -81,7 +81,7 @@ def make_graph(
         outputs: Its outputs.
     """
 
-    def infos(values: Sequence[Known]) -> list[onnx.ValueInfoProto]:
+    def infos(values: Sequence[KnownValue]) -> list[onnx.ValueInfoProto]:
         return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]
 
     return onnx.helper.make_graph(

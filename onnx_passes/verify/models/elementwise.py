@@ -8,28 +8,28 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.known_operators import numbers_of, of_elements
-from onnx_passes.verify.models.scope import Scope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
 from onnx_passes.verify.models.values import (
     ALL,
     BOOL,
     FLOATS,
     INTS,
     NUMBERS,
-    Known,
+    KnownValue,
     Shape,
     random_array,
     random_dtype,
 )
 
 
-def unary(scope: Scope, rng: np.random.Generator) -> None:
+def unary(scope: GraphScope, rng: np.random.Generator) -> None:
     """One operator on one tensor."""
     value = scope.pick_type(*ALL)
     kind = "bool" if value.dtype == BOOL else "float" if value.dtype in FLOATS else "int64"
     scope.emit(str(rng.choice(of_elements(1, kind))), [value])
 
 
-def parametric(scope: Scope, rng: np.random.Generator) -> None:
+def parametric(scope: GraphScope, rng: np.random.Generator) -> None:
     """An activation with attributes, some of them left to their defaults."""
     operator = str(rng.choice(of_elements(1, "float", given=True)))
     given: dict[str, Any] = {
@@ -42,13 +42,13 @@ def parametric(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(operator, [scope.pick_type(*FLOATS)], **given)
 
 
-def gelu(scope: Scope, rng: np.random.Generator) -> None:
+def gelu(scope: GraphScope, rng: np.random.Generator) -> None:
     """Gelu in one of its two forms."""
     given = str(rng.choice(["none", "tanh"])) if rng.random() < 0.7 else None
     scope.emit("Gelu", [scope.pick_type(*FLOATS)], approximate=given)
 
 
-def cast(scope: Scope, rng: np.random.Generator) -> None:
+def cast(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Cast, to the same type at times."""
     value = scope.pick_type(*ALL)
     to = value.dtype if rng.random() < 0.2 else random_dtype(rng)
@@ -63,7 +63,7 @@ def cast(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Cast", [value], to=to)
 
 
-def clip(scope: Scope, rng: np.random.Generator) -> None:
+def clip(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Clip with both bounds, one, or none; the lower one may be the greater."""
     value = scope.pick_type(*NUMBERS)
     low, high = (
@@ -73,7 +73,7 @@ def clip(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Clip", [value, low, high])
 
 
-def binary(scope: Scope, rng: np.random.Generator) -> None:
+def binary(scope: GraphScope, rng: np.random.Generator) -> None:
     """Arithmetic on two tensors that broadcast."""
     a = scope.pick_type(*NUMBERS)
     b = partner(scope, rng, a)
@@ -91,7 +91,7 @@ def binary(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(operator, [b, a] if flip else [a, b], fmod=fmod)
 
 
-def extremes(scope: Scope, rng: np.random.Generator) -> None:
+def extremes(scope: GraphScope, rng: np.random.Generator) -> None:
     """Max, Min, Sum or Mean of one to three tensors."""
     a = scope.pick_type(*NUMBERS)
     operators = ["Max", "Min"] + (["Sum", "Mean"] if a.dtype in FLOATS else [])
@@ -99,7 +99,7 @@ def extremes(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(str(rng.choice(operators)), [a, *more])
 
 
-def comparison(scope: Scope, rng: np.random.Generator) -> None:
+def comparison(scope: GraphScope, rng: np.random.Generator) -> None:
     """A comparison of two tensors."""
     a = scope.pick_type(*NUMBERS)
     scope.emit(
@@ -107,13 +107,13 @@ def comparison(scope: Scope, rng: np.random.Generator) -> None:
     )
 
 
-def logic(scope: Scope, rng: np.random.Generator) -> None:
+def logic(scope: GraphScope, rng: np.random.Generator) -> None:
     """And, Or or Xor."""
     a = scope.pick_type(BOOL)
     scope.emit(str(rng.choice(of_elements(2, "bool"))), [a, partner(scope, rng, a)])
 
 
-def bits(scope: Scope, rng: np.random.Generator) -> None:
+def bits(scope: GraphScope, rng: np.random.Generator) -> None:
     """Bitwise operators and shifts."""
     a = scope.pick_type(*INTS)
     operator = str(
@@ -131,7 +131,7 @@ def bits(scope: Scope, rng: np.random.Generator) -> None:
         scope.emit(operator, [a, partner(scope, rng, a)])
 
 
-def where(scope: Scope, rng: np.random.Generator) -> None:
+def where(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Where over three tensors that broadcast."""
     a = scope.pick_type(*ALL)
     b = partner(scope, rng, a)
@@ -139,7 +139,7 @@ def where(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Where", [condition, a, b])
 
 
-def classify(scope: Scope, rng: np.random.Generator) -> None:
+def classify(scope: GraphScope, rng: np.random.Generator) -> None:
     """IsNaN or IsInf."""
     value = scope.pick_type(*FLOATS)
     if rng.random() < 0.5:
@@ -150,8 +150,8 @@ def classify(scope: Scope, rng: np.random.Generator) -> None:
 
 
 def partner(
-    scope: Scope, rng: np.random.Generator, value: Known, *, dtype: int | None = None
-) -> Known:
+    scope: GraphScope, rng: np.random.Generator, value: KnownValue, *, dtype: int | None = None
+) -> KnownValue:
     """Return a value that broadcasts with another one: an old one, or a new constant.
 
     Args:

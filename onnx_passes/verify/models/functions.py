@@ -7,11 +7,11 @@ import onnx
 from onnx import TensorProto
 
 from onnx_passes.verify.models.bodies import compute_like
-from onnx_passes.verify.models.scope import Scope, UnfitError
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.values import KnownValue
 
 
-def call(scope: Scope, rng: np.random.Generator) -> None:
+def call(scope: GraphScope, rng: np.random.Generator) -> None:
     """A call of a local function with an attribute."""
     kind = scope.precision
     # Its nodes have no Casts around them.
@@ -33,16 +33,16 @@ def call(scope: Scope, rng: np.random.Generator) -> None:
     node = onnx.helper.make_node(
         name, [value.name], [made], f"n{made}", domain="local", slope=slope
     )
-    scope.add(node, [Known(made, value.dtype, value.shape)])
+    scope.add(node, [KnownValue(made, value.dtype, value.shape)])
 
 
-def call_of_steps(scope: Scope, rng: np.random.Generator) -> None:
+def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
     """A call of a local function of any steps, its constants as nodes."""
     value = scope.pick(lambda v: v.shape is not None and v.data is None)
     name = f"{scope.prefix}G{scope.step}"
     seed = scope.seed + 104729
-    body = Scope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
-    argument = Known(body.name(), value.dtype, value.shape)
+    body = GraphScope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
+    argument = KnownValue(body.name(), value.dtype, value.shape)
     body.values.append(argument)
     result = compute_like(body, rng, argument)
     if body.inputs:
@@ -59,10 +59,10 @@ def call_of_steps(scope: Scope, rng: np.random.Generator) -> None:
     scope.main.functions.append(function)
     made = scope.name()
     node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
-    scope.add(node, [Known(made, result.dtype, result.shape)])
+    scope.add(node, [KnownValue(made, result.dtype, result.shape)])
 
 
-def uncalled(scope: Scope, rng: np.random.Generator) -> None:
+def uncalled(scope: GraphScope, rng: np.random.Generator) -> None:
     """A function that nobody calls."""
     name = f"{scope.prefix}U{scope.step}"
     node = onnx.helper.make_node(str(rng.choice(["Abs", "Neg", "Exp"])), ["X"], ["Y"])

@@ -15,7 +15,7 @@ from onnx_passes.passes.registry import collect
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.verify.models.recipe import Recipe, recipes_on
-from onnx_passes.verify.models.trial import Trial, attempt
+from onnx_passes.verify.models.trial import PassTrial, attempt
 
 MODELS = 100
 CHANGED = 200
@@ -41,7 +41,7 @@ class TestedPass:
     models: int
     changed: int
     recipe: Recipe | None
-    trial: Trial | None
+    trial: PassTrial | None
     out_of_time: bool
     seed: int
     refused: int = 0
@@ -105,7 +105,7 @@ def fuzz_pass(
     return TestedPass(judged, changed, None, None, False, seed, refused, reads)
 
 
-def examine(cls: type[Pass], recipe: Recipe) -> Trial:
+def examine(cls: type[Pass], recipe: Recipe) -> PassTrial:
     """Run a pass, after what it requires, on the model of a recipe, and compare.
 
     Args:
@@ -124,7 +124,9 @@ def examine(cls: type[Pass], recipe: Recipe) -> Trial:
         mapped=lambda model: _made(cls, model).interface_map(model),
     )
     if trial.changed and trial.fault is None and issubclass(cls, Analysis):
-        return Trial(True, True, "an analysis changed the model", trial.before, trial.after)
+        return PassTrial(
+            True, True, "an analysis changed the model", trial.before, trial.after
+        )
     return trial
 
 

@@ -13,8 +13,8 @@ from onnx_passes.verify.models import elementwise, planted, reducing, shaping, s
 from onnx_passes.verify.models.networks import FORMS as LAYERS
 from onnx_passes.verify.models.networks import network
 from onnx_passes.verify.models.precision import FULL, PRECISIONS
-from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.scope import IR_VERSION, GraphScope, UnfitError
+from onnx_passes.verify.models.values import KnownValue
 
 OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
@@ -68,7 +68,7 @@ class Recipe:
         rng = np.random.default_rng([self.seed, 2**20])
         kind = FULL if self.precision is None else PRECISIONS[self.precision]
         opset = int(rng.choice(kind.opsets or OPSETS))
-        scope = Scope(self.seed, opset, precision=kind)
+        scope = GraphScope(self.seed, opset, precision=kind)
         inputs = int(rng.integers(1, 4))
         for number in range(inputs):
             draw = scope.begin(2**20 + 1 + number)
@@ -185,7 +185,7 @@ def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Rec
         yield replace(recipe, precision=kinds[turn % len(kinds)]) if low else recipe
 
 
-def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
+def _annotate(graph: onnx.GraphProto, scope: GraphScope) -> None:
     """Note the types of inner values in some models, and describe the nodes of some."""
     rng = np.random.default_rng([scope.seed, 2**22])
     if rng.random() < ANNOTATED:
@@ -201,7 +201,7 @@ def _annotate(graph: onnx.GraphProto, scope: Scope) -> None:
             onnx.helper.set_metadata_props(node, {"number": str(index)})
 
 
-def _take(scope: Scope, number: int, wanted: structure.Step | None = None) -> None:
+def _take(scope: GraphScope, number: int, wanted: structure.Step | None = None) -> None:
     """Take one step: the first of a few drawn that fits, or the one that is wanted."""
     rng = scope.begin(number)
     among = planted.STEPS if rng.random() < PLANTED else _STEPS
@@ -221,7 +221,7 @@ def _take(scope: Scope, number: int, wanted: structure.Step | None = None) -> No
             return
 
 
-def _mark(scope: Scope) -> tuple[int, ...]:
+def _mark(scope: GraphScope) -> tuple[int, ...]:
     return (
         len(scope.nodes),
         len(scope.values),
@@ -232,7 +232,7 @@ def _mark(scope: Scope) -> tuple[int, ...]:
     )
 
 
-def _undo(scope: Scope, mark: tuple[int, ...]) -> None:
+def _undo(scope: GraphScope, mark: tuple[int, ...]) -> None:
     parts = (
         scope.nodes,
         scope.values,
@@ -245,7 +245,7 @@ def _undo(scope: Scope, mark: tuple[int, ...]) -> None:
         del part[length:]  # type: ignore[attr-defined]  # a tuple of lists of several types
 
 
-def _outputs(scope: Scope) -> list[Known]:
+def _outputs(scope: GraphScope) -> list[KnownValue]:
     """Choose the outputs: values that nobody reads, but for some dead ends, and a few more."""
     rng = np.random.default_rng([scope.seed, 2**21])
     read = {name for node in scope.nodes for name in _reads(node)}

@@ -8,14 +8,14 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.known_operators import reductions
-from onnx_passes.verify.models.scope import Scope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
 from onnx_passes.verify.models.shaping import axis_of, ranked, static
-from onnx_passes.verify.models.values import FLOATS, NUMBERS, Known, random_array
+from onnx_passes.verify.models.values import FLOATS, NUMBERS, KnownValue, random_array
 
 FLOAT = TensorProto.FLOAT
 
 
-def reduce_(scope: Scope, rng: np.random.Generator) -> None:
+def reduce_(scope: GraphScope, rng: np.random.Generator) -> None:
     """A reduction over some axes, all, or none."""
     # What overflows is not the same on engines: ends of a Slice are not reduced.
     value = scope.pick(lambda v: v.dtype in NUMBERS and v.rank >= 0 and not _is_huge(v))
@@ -32,12 +32,12 @@ def reduce_(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(operator, inputs, keepdims=keepdims, noop_with_empty_axes=noop)
 
 
-def _is_huge(value: Known) -> bool:
+def _is_huge(value: KnownValue) -> bool:
     integers = value.data is not None and value.data.dtype.kind in "iu"
     return integers and bool(np.any(np.abs(np.asarray(value.data, np.float64)) > 1e9))
 
 
-def arg(scope: Scope, rng: np.random.Generator) -> None:
+def arg(scope: GraphScope, rng: np.random.Generator) -> None:
     """ArgMax or ArgMin."""
     value = ranked(scope, FLOAT, TensorProto.INT32, TensorProto.INT64)
     given: dict[str, Any] = {"axis": axis_of(rng, value.rank)}
@@ -50,7 +50,7 @@ def arg(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(str(rng.choice(["ArgMax", "ArgMin"])), [value], **given)
 
 
-def softmax(scope: Scope, rng: np.random.Generator) -> None:
+def softmax(scope: GraphScope, rng: np.random.Generator) -> None:
     """Softmax, its logarithm, or Hardmax."""
     value = ranked(scope, *FLOATS)
     axis = axis_of(rng, value.rank) if rng.random() < 0.8 else None
@@ -58,7 +58,7 @@ def softmax(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(operator, [value], axis=axis)
 
 
-def cumsum(scope: Scope, rng: np.random.Generator) -> None:
+def cumsum(scope: GraphScope, rng: np.random.Generator) -> None:
     """A CumSum in any direction."""
     value = ranked(scope, FLOAT, TensorProto.INT64, TensorProto.INT32)
     axis = scope.constant(np.asarray(axis_of(rng, value.rank), np.int64), rng)
@@ -66,7 +66,7 @@ def cumsum(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("CumSum", [value, axis], **given)
 
 
-def topk(scope: Scope, rng: np.random.Generator) -> None:
+def topk(scope: GraphScope, rng: np.random.Generator) -> None:
     """The greatest or least elements."""
     value, sizes = static(scope, FLOAT, TensorProto.INT64, least=1)
     axis = axis_of(rng, len(sizes))
@@ -75,7 +75,7 @@ def topk(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("TopK", [value, k], outputs=2, axis=axis, largest=largest)
 
 
-def layer_norm(scope: Scope, rng: np.random.Generator) -> None:
+def layer_norm(scope: GraphScope, rng: np.random.Generator) -> None:
     """LayerNormalization over the last dimensions."""
     value, sizes = static(scope, FLOAT, TensorProto.DOUBLE, least=1)
     if scope.opset < 17 or 0 in sizes:
@@ -90,7 +90,7 @@ def layer_norm(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("LayerNormalization", inputs, **given)
 
 
-def batch_norm(scope: Scope, rng: np.random.Generator) -> None:
+def batch_norm(scope: GraphScope, rng: np.random.Generator) -> None:
     """BatchNormalization as inference has it."""
     channels = int(rng.integers(1, 4))
     value = _image(scope, rng, channels)
@@ -101,7 +101,7 @@ def batch_norm(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("BatchNormalization", [value, scale, bias, mean, variance], epsilon=epsilon)
 
 
-def matmul(scope: Scope, rng: np.random.Generator) -> None:
+def matmul(scope: GraphScope, rng: np.random.Generator) -> None:
     """A MatMul with a constant or an input, vectors and batches among them."""
     value = ranked(scope, FLOAT, TensorProto.DOUBLE, TensorProto.INT32)
     assert value.shape is not None
@@ -114,7 +114,7 @@ def matmul(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("MatMul", [value, other])
 
 
-def gemm(scope: Scope, rng: np.random.Generator) -> None:
+def gemm(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Gemm with its attributes, some left to their defaults."""
     value = scope.pick(
         lambda v: v.dtype in FLOATS[:2] and v.rank == 2 and v.static is not None
@@ -141,7 +141,7 @@ def gemm(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Gemm", inputs, **given)
 
 
-def conv(scope: Scope, rng: np.random.Generator) -> None:
+def conv(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Conv or ConvTranspose of two dimensions with odd attributes."""
     group = int(rng.choice([1, 1, 2]))
     channels = group * int(rng.integers(1, 3))
@@ -161,7 +161,7 @@ def conv(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("ConvTranspose" if transposed else "Conv", inputs, **given)
 
 
-def pool(scope: Scope, rng: np.random.Generator) -> None:
+def pool(scope: GraphScope, rng: np.random.Generator) -> None:
     """A pooling of two dimensions with odd attributes."""
     value = _image(scope, rng, int(rng.integers(1, 4)))
     if rng.random() < 0.2:
@@ -177,7 +177,7 @@ def pool(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit(operator, [value], **given)
 
 
-def einsum(scope: Scope, rng: np.random.Generator) -> None:
+def einsum(scope: GraphScope, rng: np.random.Generator) -> None:
     """A contraction by equation."""
     value, sizes = static(scope, FLOAT, least=2)
     if len(sizes) != 2 or 0 in sizes:
@@ -187,7 +187,7 @@ def einsum(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Einsum", [value, other], equation=equation)
 
 
-def dropout(scope: Scope, rng: np.random.Generator) -> None:
+def dropout(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Dropout as inference has it."""
     value = scope.pick_type(*FLOATS)
     if rng.random() < 0.5:
@@ -198,8 +198,8 @@ def dropout(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Dropout", [value, ratio, off])
 
 
-def _image(scope: Scope, rng: np.random.Generator, channels: int) -> Known:
-    def fits(value: Known) -> bool:
+def _image(scope: GraphScope, rng: np.random.Generator, channels: int) -> KnownValue:
+    def fits(value: KnownValue) -> bool:
         shape = value.shape
         return (
             value.dtype == FLOAT

@@ -15,7 +15,7 @@ from onnx_passes.verify.models.precision import BFLOAT16, FLOAT, FULL, Precision
 from onnx_passes.verify.models.support import runs
 from onnx_passes.verify.models.values import (
     ALL,
-    Known,
+    KnownValue,
     Shape,
     known_of,
     random_array,
@@ -40,7 +40,7 @@ class UnfitError(Exception):
 
 
 @dataclass
-class Scope:
+class GraphScope:
     """One graph: the main one, or a body inside it.
 
     Choices are stable: leaving a step out changes what other steps choose only where they
@@ -58,16 +58,16 @@ class Scope:
 
     seed: int
     opset: int
-    parent: Scope | None = None
+    parent: GraphScope | None = None
     step: int = 0
     prefix: str = ""
     precision: Precision = FULL
     nodes: list[onnx.NodeProto] = field(default_factory=list)
-    values: list[Known] = field(default_factory=list)
-    inputs: list[Known] = field(default_factory=list)
+    values: list[KnownValue] = field(default_factory=list)
+    inputs: list[KnownValue] = field(default_factory=list)
     initializers: list[onnx.TensorProto] = field(default_factory=list)
     functions: list[onnx.FunctionProto] = field(default_factory=list)
-    sealed: list[Known] = field(default_factory=list)
+    sealed: list[KnownValue] = field(default_factory=list)
     _made: int = 0
     _picks: int = 0
 
@@ -77,11 +77,11 @@ class Scope:
         return np.random.default_rng([self.seed, step])
 
     @property
-    def main(self) -> Scope:
+    def main(self) -> GraphScope:
         """The scope of the main graph."""
         return self if self.parent is None else self.parent.main
 
-    def seen(self) -> list[Known]:
+    def seen(self) -> list[KnownValue]:
         """Return the values that a node here may read."""
         return [*self.values, *(self.parent.seen() if self.parent is not None else ())]
 
@@ -90,7 +90,7 @@ class Scope:
         self._made += 1
         return f"{self.prefix}v{self.step}_{self._made}"
 
-    def pick(self, fits: Callable[[Known], bool]) -> Known:
+    def pick(self, fits: Callable[[KnownValue], bool]) -> KnownValue:
         """Choose a value.
 
         Raises:
@@ -103,11 +103,11 @@ class Scope:
             raise UnfitError
         return max(found, key=lambda v: hashlib.blake2b((salt + v.name).encode()).digest())
 
-    def pick_type(self, *dtypes: int) -> Known:
+    def pick_type(self, *dtypes: int) -> KnownValue:
         """Choose a value of one of some types, of known rank."""
         return self.pick(lambda v: v.dtype in dtypes and v.shape is not None)
 
-    def constant(self, array: NDArray[np.generic], rng: np.random.Generator) -> Known:
+    def constant(self, array: NDArray[np.generic], rng: np.random.Generator) -> KnownValue:
         """Add a constant: an initializer, or a node.
 
         Args:
@@ -118,7 +118,7 @@ class Scope:
         tensor = self.tensor(array, name)
         array = self.precision.seen(array)
         dtype = self.precision.chosen(tensor.data_type)
-        known = Known(name, dtype, tuple(array.shape), array)
+        known = KnownValue(name, dtype, tuple(array.shape), array)
         if rng.random() < 0.6:
             self.initializers.append(tensor)
         else:
@@ -138,11 +138,11 @@ class Scope:
         real = np.ascontiguousarray(real) if real.ndim else np.asarray(real)
         return onnx.numpy_helper.from_array(real, name)
 
-    def type_of(self, value: Known) -> onnx.TypeProto:
+    def type_of(self, value: KnownValue) -> onnx.TypeProto:
         """Return the type that a value has in the model."""
         return type_proto(replace(value, dtype=self.precision.real(value.dtype)))
 
-    def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> Known:
+    def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> KnownValue:
         """Add a constant vector of int64.
 
         Args:
@@ -156,7 +156,7 @@ class Scope:
         rng: np.random.Generator,
         dtypes: Sequence[int] = ALL,
         shape: Shape | None = None,
-    ) -> Known:
+    ) -> KnownValue:
         """Add a value out of nowhere: an input, or a constant.
 
         Args:
@@ -176,7 +176,7 @@ class Scope:
             self.main.initializers.append(self.tensor(array, known.name))
         return known
 
-    def input(self, dtype: int, shape: Shape) -> Known:
+    def input(self, dtype: int, shape: Shape) -> KnownValue:
         """Add an input of the model.
 
         Args:
@@ -184,12 +184,12 @@ class Scope:
             shape: Its shape; text is a dynamic dimension.
         """
         main = self.main
-        known = Known(f"x{self.prefix}{self.step}_{len(main.inputs)}", dtype, shape)
+        known = KnownValue(f"x{self.prefix}{self.step}_{len(main.inputs)}", dtype, shape)
         main.inputs.append(known)
         main.values.append(known)
         return known
 
-    def overridable(self, constant: Known) -> Known:
+    def overridable(self, constant: KnownValue) -> KnownValue:
         """Add an input of the model whose default is a constant."""
         assert constant.data is not None
         known = self.input(constant.dtype, constant.data.shape)
@@ -197,7 +197,7 @@ class Scope:
         self.main.initializers.append(self.tensor(array, known.name))
         return known
 
-    def seal(self, value: Known) -> None:
+    def seal(self, value: KnownValue) -> None:
         """Keep a value for the outputs of the graph only."""
         if value in self.values:
             self.values.remove(value)
@@ -206,10 +206,10 @@ class Scope:
     def emit(
         self,
         operator: str,
-        inputs: Sequence[Known | None],
+        inputs: Sequence[KnownValue | None],
         outputs: int = 1,
         **attributes: Any,
-    ) -> list[Known]:
+    ) -> list[KnownValue]:
         """Add a node, whose outputs follow from onnx's own inference.
 
         Args:
@@ -231,10 +231,10 @@ class Scope:
     def _emulate(
         self,
         operator: str,
-        inputs: Sequence[Known | None],
+        inputs: Sequence[KnownValue | None],
         outputs: int,
         attributes: dict[str, Any],
-    ) -> list[Known]:
+    ) -> list[KnownValue]:
         """Add a node in float32, with Casts of bfloat16 around it."""
         low, full = self.precision.chosen(BFLOAT16), self.precision.chosen(FLOAT)
         if not any(value is not None and value.dtype == low for value in inputs):
@@ -243,7 +243,7 @@ class Scope:
         made = self._emit(operator, wide, outputs, attributes)
         return [v for value in made if (v := self._cast(value, full, low)) is not None]
 
-    def _cast(self, value: Known | None, source: int, target: int) -> Known | None:
+    def _cast(self, value: KnownValue | None, source: int, target: int) -> KnownValue | None:
         """Add a Cast if a value has the source type."""
         if value is None or value.dtype != source:
             return value
@@ -252,10 +252,10 @@ class Scope:
     def _emit(
         self,
         operator: str,
-        inputs: Sequence[Known | None],
+        inputs: Sequence[KnownValue | None],
         outputs: int,
         attributes: dict[str, Any],
-    ) -> list[Known]:
+    ) -> list[KnownValue]:
         names = ["" if value is None else value.name for value in inputs]
         while names and not names[-1]:
             names.pop()
@@ -277,7 +277,7 @@ class Scope:
         chosen = self.precision.chosen
         return self.add(node, [replace(v, dtype=chosen(v.dtype)) for v in known])
 
-    def add(self, node: onnx.NodeProto, outputs: Sequence[Known]) -> list[Known]:
+    def add(self, node: onnx.NodeProto, outputs: Sequence[KnownValue]) -> list[KnownValue]:
         """Add a node whose outputs are known.
 
         Args:
@@ -289,7 +289,7 @@ class Scope:
         return list(outputs)
 
     def _infer(
-        self, node: onnx.NodeProto, inputs: dict[str, Known]
+        self, node: onnx.NodeProto, inputs: dict[str, KnownValue]
     ) -> dict[str, onnx.TypeProto]:
         try:
             schema = onnx.defs.get_schema(node.op_type, self.opset, "")

@@ -8,13 +8,15 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.elementwise import partner
-from onnx_passes.verify.models.scope import Scope, UnfitError
-from onnx_passes.verify.models.values import ALL, NUMBERS, Known, random_shape
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.values import ALL, NUMBERS, KnownValue, random_shape
 
 INT64 = TensorProto.INT64
 
 
-def static(scope: Scope, *dtypes: int, least: int = 0) -> tuple[Known, tuple[int, ...]]:
+def static(
+    scope: GraphScope, *dtypes: int, least: int = 0
+) -> tuple[KnownValue, tuple[int, ...]]:
     """Choose a value of known sizes, of at least some rank.
 
     Args:
@@ -29,7 +31,7 @@ def static(scope: Scope, *dtypes: int, least: int = 0) -> tuple[Known, tuple[int
     return value, value.static
 
 
-def ranked(scope: Scope, *dtypes: int, least: int = 1) -> Known:
+def ranked(scope: GraphScope, *dtypes: int, least: int = 1) -> KnownValue:
     """Choose a value of known rank, of at least so much.
 
     Args:
@@ -50,14 +52,14 @@ def axis_of(rng: np.random.Generator, rank: int) -> int:
     return int(rng.integers(-rank, rank))
 
 
-def transpose(scope: Scope, rng: np.random.Generator) -> None:
+def transpose(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Transpose, with the default permutation at times."""
     value = ranked(scope, *ALL)
     perm = [int(i) for i in rng.permutation(value.rank)] if rng.random() < 0.8 else None
     scope.emit("Transpose", [value], perm=perm)
 
 
-def reshape(scope: Scope, rng: np.random.Generator) -> None:
+def reshape(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Reshape to a constant shape, with -1 and 0 at times."""
     value, sizes = static(scope, *ALL)
     total = math.prod(sizes)
@@ -74,14 +76,14 @@ def reshape(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Reshape", [value, scope.ints(target, rng)], allowzero=allowzero)
 
 
-def flatten(scope: Scope, rng: np.random.Generator) -> None:
+def flatten(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Flatten, before or behind any axis."""
     value = ranked(scope, *ALL)
     axis = int(rng.integers(-value.rank, value.rank + 1)) if rng.random() < 0.8 else None
     scope.emit("Flatten", [value], axis=axis)
 
 
-def squeeze(scope: Scope, rng: np.random.Generator) -> None:
+def squeeze(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Squeeze of dimensions of size 1, by name or all."""
     value = scope.pick(lambda v: v.shape is not None and 1 in v.shape)
     assert value.shape is not None
@@ -93,7 +95,7 @@ def squeeze(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Squeeze", [value, scope.ints(chosen or ones, rng)])
 
 
-def unsqueeze(scope: Scope, rng: np.random.Generator) -> None:
+def unsqueeze(scope: GraphScope, rng: np.random.Generator) -> None:
     """An Unsqueeze by one axis or two."""
     value = scope.pick(lambda v: 0 <= v.rank <= 3)
     count = int(rng.integers(1, 3))
@@ -102,7 +104,7 @@ def unsqueeze(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Unsqueeze", [value, scope.ints(axes, rng)])
 
 
-def expand(scope: Scope, rng: np.random.Generator) -> None:
+def expand(scope: GraphScope, rng: np.random.Generator) -> None:
     """An Expand, mostly to a shape that differs."""
     value, sizes = static(scope, *ALL)
     target = [int(rng.integers(1, 4)) if s == 1 and rng.random() < 0.6 else s for s in sizes]
@@ -113,7 +115,7 @@ def expand(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Expand", [value, scope.ints(target, rng)])
 
 
-def concat(scope: Scope, rng: np.random.Generator) -> None:
+def concat(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Concat of one to three tensors."""
     value = ranked(scope, *ALL)
     axis = axis_of(rng, value.rank)
@@ -138,7 +140,7 @@ def concat(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Concat", parts, axis=axis)
 
 
-def split(scope: Scope, rng: np.random.Generator) -> None:
+def split(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Split in even or uneven parts, or in one."""
     value, sizes = static(scope, *ALL, least=1)
     axis = axis_of(rng, len(sizes))
@@ -155,7 +157,7 @@ def split(scope: Scope, rng: np.random.Generator) -> None:
         scope.emit("Split", [value, scope.ints(parts, rng)], outputs=count, axis=axis)
 
 
-def slice_(scope: Scope, rng: np.random.Generator) -> None:
+def slice_(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Slice with steps of either sign, and bounds that may lie outside."""
     value = ranked(scope, *ALL)
     count = int(rng.integers(1, value.rank + 1))
@@ -177,7 +179,7 @@ def slice_(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Slice", inputs)
 
 
-def gather(scope: Scope, rng: np.random.Generator) -> None:
+def gather(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Gather by constant indices, negative ones among them."""
     value = ranked(scope, *ALL)
     assert value.shape is not None
@@ -191,7 +193,7 @@ def gather(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Gather", [value, scope.constant(indices, rng)], axis=axis)
 
 
-def pad(scope: Scope, rng: np.random.Generator) -> None:
+def pad(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Pad in one of its modes, negative amounts among them."""
     value, sizes = static(scope, TensorProto.FLOAT, TensorProto.DOUBLE, INT64, least=1)
     mode = str(rng.choice(["constant", "constant", "edge", "reflect"]))
@@ -201,13 +203,13 @@ def pad(scope: Scope, rng: np.random.Generator) -> None:
     amounts = [int(rng.integers(0, high)) if rng.random() < 0.5 else 0 for _ in sizes * 2]
     if mode == "constant" and min(sizes) > 2 and rng.random() < 0.2:
         amounts[0] = -1
-    inputs: list[Known | None] = [value, scope.ints(amounts, rng)]
+    inputs: list[KnownValue | None] = [value, scope.ints(amounts, rng)]
     if mode == "constant" and rng.random() < 0.5:
         inputs.append(scope.fresh(rng, [value.dtype], ()))
     scope.emit("Pad", inputs, mode=mode if mode != "constant" or rng.random() < 0.5 else None)
 
 
-def tile(scope: Scope, rng: np.random.Generator) -> None:
+def tile(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Tile, by ones at times."""
     value = ranked(scope, *ALL)
     repeats = [
@@ -216,7 +218,7 @@ def tile(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Tile", [value, scope.ints(repeats, rng)])
 
 
-def trilu(scope: Scope, rng: np.random.Generator) -> None:
+def trilu(scope: GraphScope, rng: np.random.Generator) -> None:
     """The upper or lower triangle."""
     value = ranked(scope, *NUMBERS, least=2)
     k = scope.constant(np.asarray(rng.integers(-2, 3), np.int64), rng)
@@ -224,7 +226,7 @@ def trilu(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Trilu", [value, k] if rng.random() < 0.6 else [value], upper=upper)
 
 
-def shape_of(scope: Scope, rng: np.random.Generator) -> None:
+def shape_of(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Shape, of a part at times, or a Size."""
     value = scope.pick(lambda v: v.rank >= 0)
     if rng.random() < 0.2:
@@ -236,7 +238,7 @@ def shape_of(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Shape", [value], **given)
 
 
-def reshape_by_shape(scope: Scope, rng: np.random.Generator) -> None:
+def reshape_by_shape(scope: GraphScope, rng: np.random.Generator) -> None:
     """The idiom of exporters: Shape, Gather, Concat, Reshape, over dynamic sizes as well."""
     value = ranked(scope, *ALL, least=2)
     (shape,) = scope.emit("Shape", [value])
@@ -248,7 +250,7 @@ def reshape_by_shape(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Reshape", [value, target])
 
 
-def expand_by_shape(scope: Scope, rng: np.random.Generator) -> None:
+def expand_by_shape(scope: GraphScope, rng: np.random.Generator) -> None:
     """An Expand to the shape of another value."""
     value = scope.pick(lambda v: v.rank >= 0)
     other = partner(scope, rng, value)
@@ -256,7 +258,7 @@ def expand_by_shape(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Expand", [other, shape])
 
 
-def constant_of_shape(scope: Scope, rng: np.random.Generator) -> None:
+def constant_of_shape(scope: GraphScope, rng: np.random.Generator) -> None:
     """A tensor of one number, its shape known or computed."""
     if rng.random() < 0.5:
         sizes = [dim for dim in random_shape(rng) if isinstance(dim, int)]
@@ -266,7 +268,7 @@ def constant_of_shape(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("ConstantOfShape", [shape])
 
 
-def range_(scope: Scope, rng: np.random.Generator) -> None:
+def range_(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Range between constants."""
     start, stop = (int(rng.integers(-3, 6)) for _ in range(2))
     step = int(rng.choice([1, 2, -1]))
@@ -275,7 +277,7 @@ def range_(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("Range", bounds)
 
 
-def scatter(scope: Scope, rng: np.random.Generator) -> None:
+def scatter(scope: GraphScope, rng: np.random.Generator) -> None:
     """A ScatterND of whole rows, each written once."""
     value, sizes = static(scope, TensorProto.FLOAT, INT64, TensorProto.INT32, least=1)
     if sizes[0] == 0:
@@ -287,7 +289,7 @@ def scatter(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("ScatterND", [value, indices, updates])
 
 
-def gather_elements(scope: Scope, rng: np.random.Generator) -> None:
+def gather_elements(scope: GraphScope, rng: np.random.Generator) -> None:
     """A GatherElements by constant indices."""
     value, sizes = static(scope, *ALL, least=1)
     axis = axis_of(rng, len(sizes))
@@ -297,7 +299,7 @@ def gather_elements(scope: Scope, rng: np.random.Generator) -> None:
     scope.emit("GatherElements", [value, scope.constant(indices, rng)], axis=axis)
 
 
-def depth_to_space(scope: Scope, rng: np.random.Generator) -> None:
+def depth_to_space(scope: GraphScope, rng: np.random.Generator) -> None:
     """DepthToSpace in both modes, and SpaceToDepth."""
     value = scope.fresh(rng, [TensorProto.FLOAT], ("N", 4, 2, 2))
     if rng.random() < 0.5:

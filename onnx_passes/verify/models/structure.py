@@ -11,13 +11,13 @@ from onnx import TensorProto
 from onnx_passes.verify.models import shaping
 from onnx_passes.verify.models.bodies import compute_like, make_body, make_graph
 from onnx_passes.verify.models.functions import call, call_of_steps, uncalled
-from onnx_passes.verify.models.scope import IR_VERSION, Scope, UnfitError
-from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, Known, random_array
+from onnx_passes.verify.models.scope import IR_VERSION, GraphScope, UnfitError
+from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, KnownValue, random_array
 
-Step = Callable[[Scope, np.random.Generator], None]
+Step = Callable[[GraphScope, np.random.Generator], None]
 
 
-def if_(scope: Scope, rng: np.random.Generator) -> None:
+def if_(scope: GraphScope, rng: np.random.Generator) -> None:
     """An If whose branches read values from outside; the condition may be constant."""
     value = scope.pick_type(*ALL)
     style = rng.random()
@@ -42,7 +42,7 @@ def if_(scope: Scope, rng: np.random.Generator) -> None:
     _add_if(scope, condition, branches, value)
 
 
-def unread_result(scope: Scope, rng: np.random.Generator) -> None:
+def unread_result(scope: GraphScope, rng: np.random.Generator) -> None:
     """An If or a Loop with one result that is read, and one that is not."""
     if rng.random() < 0.4:
         loop(scope, rng)
@@ -60,10 +60,10 @@ def unread_result(scope: Scope, rng: np.random.Generator) -> None:
 
 
 def _add_if(
-    scope: Scope,
-    condition: Known,
+    scope: GraphScope,
+    condition: KnownValue,
     branches: list[onnx.GraphProto],
-    value: Known,
+    value: KnownValue,
     unread: int = 0,
 ) -> None:
     """Add an If, whose result has the type and shape of a value; further ones go unread."""
@@ -76,17 +76,17 @@ def _add_if(
         then_branch=branches[0],
         else_branch=branches[1],
     )
-    scope.add(node, [Known(names[0], value.dtype, value.shape)])
+    scope.add(node, [KnownValue(names[0], value.dtype, value.shape)])
 
 
-def loop(scope: Scope, rng: np.random.Generator) -> None:
+def loop(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Loop of a few rounds that carries a value, and collects another one."""
     value, _ = shaping.static(scope, *ALL)
     trips = scope.constant(np.asarray(rng.integers(0, 4), np.int64), rng)
     body = make_body(scope, "body")
-    counter = Known(body.name(), TensorProto.INT64, ())
-    going = Known(body.name(), BOOL, ())
-    carried = Known(body.name(), value.dtype, value.shape)
+    counter = KnownValue(body.name(), TensorProto.INT64, ())
+    going = KnownValue(body.name(), BOOL, ())
+    carried = KnownValue(body.name(), value.dtype, value.shape)
     body.values += [counter, going, carried]
     result = compute_like(body, rng, carried)
     (still,) = body.emit("Identity", [going])
@@ -103,18 +103,18 @@ def loop(scope: Scope, rng: np.random.Generator) -> None:
     )
     shape = value.shape
     assert shape is not None
-    collected = Known(names[1], value.dtype, (None, *shape))
-    scope.add(node, [Known(names[0], value.dtype, shape), collected])
+    collected = KnownValue(names[1], value.dtype, (None, *shape))
+    scope.add(node, [KnownValue(names[0], value.dtype, shape), collected])
 
 
-def scan(scope: Scope, rng: np.random.Generator) -> None:
+def scan(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Scan over the first dimension of a value."""
     value, sizes = shaping.static(scope, TensorProto.FLOAT, TensorProto.INT64, least=1)
     if sizes[0] == 0:
         raise UnfitError
     body = make_body(scope, "body")
-    state = Known(body.name(), value.dtype, sizes[1:])
-    item = Known(body.name(), value.dtype, sizes[1:])
+    state = KnownValue(body.name(), value.dtype, sizes[1:])
+    item = KnownValue(body.name(), value.dtype, sizes[1:])
     body.values += [state, item]
     (new,) = body.emit(str(rng.choice(["Add", "Mul", "Max"])), [state, item])
     (seen,) = body.emit("Identity", [new])
@@ -126,11 +126,14 @@ def scan(scope: Scope, rng: np.random.Generator) -> None:
     )
     scope.add(
         node,
-        [Known(names[0], value.dtype, sizes[1:]), Known(names[1], value.dtype, sizes)],
+        [
+            KnownValue(names[0], value.dtype, sizes[1:]),
+            KnownValue(names[1], value.dtype, sizes),
+        ],
     )
 
 
-def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
+def equal_branches(scope: GraphScope, rng: np.random.Generator) -> None:
     """An If that makes no difference, or almost none."""
     value = scope.pick(lambda v: v.dtype in FLOATS and v.shape is not None and v.data is None)
     condition = scope.input(BOOL, ())
@@ -143,7 +146,7 @@ def equal_branches(scope: Scope, rng: np.random.Generator) -> None:
     _add_if(scope, condition, branches, value)
 
 
-def duplicate(scope: Scope, rng: np.random.Generator) -> None:
+def duplicate(scope: GraphScope, rng: np.random.Generator) -> None:
     """A node that is there already, for common subexpressions to be found."""
     known = {value.name: value for value in scope.values}
     nodes = [
@@ -165,11 +168,14 @@ def duplicate(scope: Scope, rng: np.random.Generator) -> None:
         copy.attribute[0].t.name = made[0]
     scope.add(
         copy,
-        [Known(n, old.dtype, old.shape, old.data) for n, old in zip(made, olds, strict=True)],
+        [
+            KnownValue(n, old.dtype, old.shape, old.data)
+            for n, old in zip(made, olds, strict=True)
+        ],
     )
 
 
-def nothing(scope: Scope, rng: np.random.Generator) -> None:
+def nothing(scope: GraphScope, rng: np.random.Generator) -> None:
     """An operator that does nothing, by its constant or attribute: what rules remove."""
     value, sizes = shaping.static(scope, *ALL)
     style = int(rng.integers(6))
@@ -195,7 +201,7 @@ def nothing(scope: Scope, rng: np.random.Generator) -> None:
         scope.emit(number, [value, scope.constant(np.asarray(neutral), rng)])
 
 
-def litter(scope: Scope, rng: np.random.Generator) -> None:
+def litter(scope: GraphScope, rng: np.random.Generator) -> None:
     """What exporters leave behind: unread or repeated initializers, nodes without a name."""
     style = int(rng.integers(3))
     if style == 0:
@@ -206,7 +212,7 @@ def litter(scope: Scope, rng: np.random.Generator) -> None:
         assert value.data is not None
         tensor = scope.tensor(value.data, scope.name())
         scope.initializers.append(tensor)
-        copy = Known(tensor.name, value.dtype, value.shape, value.data)
+        copy = KnownValue(tensor.name, value.dtype, value.shape, value.data)
         scope.values.append(copy)
         scope.emit("Identity", [copy])
     else:
@@ -214,7 +220,7 @@ def litter(scope: Scope, rng: np.random.Generator) -> None:
         scope.nodes[-1].name = ""
 
 
-def _initial(scope: Scope) -> set[str]:
+def _initial(scope: GraphScope) -> set[str]:
     return {tensor.name for tensor in scope.initializers}
 
 

@@ -33,7 +33,7 @@ NOT_RUN = "ONNX Runtime does not run the model"
 
 
 @dataclass(frozen=True)
-class Trial:
+class PassTrial:
     """What one model showed.
 
     Attributes:
@@ -72,7 +72,7 @@ def attempt(
     disorder: bool = False,
     prepare: Callable[[ir.Model], ir.Model] | None = None,
     mapped: Callable[[ir.Model], InterfaceMap | None] | None = None,
-) -> Trial:
+) -> PassTrial:
     """Transform the model of a recipe, and compare what both compute.
 
     Args:
@@ -87,24 +87,24 @@ def attempt(
     """
     model = recipe.model()
     if check_structure(model):
-        return Trial(judged=False, unjudged=INVALID)
+        return PassTrial(judged=False, unjudged=INVALID)
     if prepare is not None:
         try:
             model = prepare(model)
         except PassError:
-            return Trial(judged=True, refused=True)
+            return PassTrial(judged=True, refused=True)
         except Exception:  # of another pass: a verdict on it is not given here
-            return Trial(judged=False, unjudged=NOT_PREPARED)
+            return PassTrial(judged=False, unjudged=NOT_PREPARED)
     try:
         samples = generate(model, seed=recipe.seed % 1000, samples=SAMPLES)
         expected = _run(model, samples)
     except (EngineError, ReferenceDataError):
-        return Trial(judged=False, unjudged=NOT_RUN)
+        return PassTrial(judged=False, unjudged=NOT_RUN)
     before, kept = _text(model), Snapshot(model)
 
-    def faulty(reason: str, after: str = "", feeds: Feeds | None = None) -> Trial:
+    def faulty(reason: str, after: str = "", feeds: Feeds | None = None) -> PassTrial:
         made = None if feeds is None else result
-        return Trial(True, True, reason, before, after, model, made, feeds or {})
+        return PassTrial(True, True, reason, before, after, model, made, feeds or {})
 
     try:
         given = kept.restore()
@@ -113,7 +113,7 @@ def attempt(
         ports = None if mapped is None else mapped(given)
         result = transform(given)
     except PassError:
-        return Trial(judged=True, refused=True)
+        return PassTrial(judged=True, refused=True)
     except OnnxPassesError as error:
         return faulty(f"it raised {type(error).__name__}: {error.message}")
     except Exception as error:
@@ -136,10 +136,10 @@ def attempt(
             model, result, samples, expected, contract or Equality(), negative_zero
         )
         if found is not None and found.disputed:
-            return Trial(False, True, None, before, text, unjudged=DISPUTED)
+            return PassTrial(False, True, None, before, text, unjudged=DISPUTED)
         if found is not None:
             return faulty(found.reason, text, found.feeds)
-    return Trial(True, changed, None, before, text)
+    return PassTrial(True, changed, None, before, text)
 
 
 def _disordered(model: ir.Model, seed: int) -> None:

@@ -47,7 +47,7 @@ _WEIGHTS: dict[int, int] = {
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownValue:
     """A value that exists, and what is known of it.
 
     Attributes:
@@ -115,7 +115,7 @@ def random_array(
     return np.asarray(np.asarray(found).astype(kind))
 
 
-def type_proto(value: Known) -> onnx.TypeProto:
+def type_proto(value: KnownValue) -> onnx.TypeProto:
     """Return the type of a value, as onnx's inference takes it."""
     return onnx.helper.make_tensor_type_proto(
         value.dtype, None if value.shape is None else list(value.shape)
@@ -137,7 +137,7 @@ def random_shape(rng: np.random.Generator) -> Shape:
     return tuple(dims)
 
 
-def known_of(name: str, found: onnx.TypeProto) -> Known:
+def known_of(name: str, found: onnx.TypeProto) -> KnownValue:
     """Return what onnx has inferred of a value.
 
     Args:
@@ -146,7 +146,7 @@ def known_of(name: str, found: onnx.TypeProto) -> Known:
     """
     tensor = found.tensor_type
     if not tensor.HasField("shape"):
-        return Known(name, tensor.elem_type, None)
+        return KnownValue(name, tensor.elem_type, None)
     dims: list[Dim] = []
     for dim in tensor.shape.dim:
         field_ = dim.WhichOneof("value")
@@ -154,4 +154,4 @@ def known_of(name: str, found: onnx.TypeProto) -> Known:
             dims.append(dim.dim_value)
         else:
             dims.append(dim.dim_param if field_ == "dim_param" and dim.dim_param else None)
-    return Known(name, tensor.elem_type, tuple(dims))
+    return KnownValue(name, tensor.elem_type, tuple(dims))

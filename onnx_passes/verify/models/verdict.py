@@ -10,7 +10,7 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Pass
 from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
-from onnx_passes.verify.models.trial import Trial
+from onnx_passes.verify.models.trial import PassTrial
 
 SOUGHT = 10
 """Times as many models as a pass is judged on that are drawn at most for those it changes."""
@@ -87,7 +87,7 @@ def _reason(tested: TestedPass) -> str:
     return ""
 
 
-def _text(trial: Trial) -> str:
+def _text(trial: PassTrial) -> str:
     lines = [str(trial.fault), "before:", *_indented(trial.before)]
     if trial.after:
         lines += ["after:", *_indented(trial.after)]

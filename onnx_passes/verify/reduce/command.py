@@ -37,7 +37,7 @@ _LOG = 4 << 20  # bytes of each stream that are looked through, from its end
 
 
 @dataclass(frozen=True)
-class Rules:
+class FailureCriteria:
     """What counts as a failure.
 
     Attributes:
@@ -85,7 +85,7 @@ class CommandCheck:
 
     command: str | Sequence[str]
     store: CandidateStore
-    rules: Rules = Rules()
+    rules: FailureCriteria = FailureCriteria()
     artifact: Path = Path(ARTIFACT)
     timeout: float = _TIMEOUT
     width: int = 1

@@ -7,10 +7,10 @@ every arithmetic that applies. z3 is needed: ``pip install 'onnx-passes[prove]'`
 from onnx_passes.verify.rules.exact import Effort
 from onnx_passes.verify.rules.proof import (
     Arithmetic,
+    ArithmeticVerdict,
     Counterexample,
     Coverage,
     FloatMode,
-    Judgement,
     Outcome,
     Proof,
 )
@@ -18,11 +18,11 @@ from onnx_passes.verify.rules.prove import prove_pair, prove_rule
 
 __all__ = [
     "Arithmetic",
+    "ArithmeticVerdict",
     "Counterexample",
     "Coverage",
     "Effort",
     "FloatMode",
-    "Judgement",
     "Outcome",
     "Proof",
     "prove_pair",

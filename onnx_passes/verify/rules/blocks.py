@@ -18,7 +18,7 @@ from onnx_passes.verify.rules import block_conv, block_products, block_structure
 from onnx_passes.verify.rules.block_pointwise import BLOCK_OPERATORS, known_constant
 from onnx_passes.verify.rules.block_sizes import Ambiguous, Contradiction, Refined, Sizes
 from onnx_passes.verify.rules.block_values import Blocks, Node, symbol
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import CUTS, Coverage
 
 _MAX_ROUNDS = 40
@@ -27,7 +27,7 @@ _MAX_DEPTH = 8
 SUMMATION = "each sum is added up in the same order on both sides"
 
 
-def block_argument(pair: Pair, *, ring: bool) -> Coverage:
+def block_argument(pair: ModelPair, *, ring: bool) -> Coverage:
     """Show that a pair is equal for all sizes, and return what that covers.
 
     Args:
@@ -54,14 +54,14 @@ def block_argument(pair: Pair, *, ring: bool) -> Coverage:
     return Coverage(True, f"all sizes of inputs with ranks {_ranks(pair)}", tuple(conditions))
 
 
-def _ranks(pair: Pair) -> str:
+def _ranks(pair: ModelPair) -> str:
     return ", ".join(f"{v.name}:{len(concrete_shape(v))}" for v in pair.inputs)
 
 
 class _BlockProver:
     """Evaluates both graphs, again and again, until no axis needs another cut."""
 
-    def __init__(self, pair: Pair, ring: bool) -> None:
+    def __init__(self, pair: ModelPair, ring: bool) -> None:
         self._pair, self._ring = pair, ring
         self.imposed = self.sums = self.cuts = False
 

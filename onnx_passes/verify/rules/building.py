@@ -42,7 +42,7 @@ class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
     """A choice led to a model that is not valid."""
 
 
-class Builder:
+class ModelBuilder:
     """Builds one model from a pattern."""
 
     def __init__(

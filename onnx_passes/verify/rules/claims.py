@@ -17,10 +17,10 @@ from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.z3_module import z3
 from onnx_passes.ops.evaluation import concrete_shape, evaluate, unknowns
 from onnx_passes.ops.semantics import Scalar, Semantics, is_float
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import FloatMode
 from onnx_passes.verify.rules.scalar import ScalarArgument
-from onnx_passes.verify.rules.solver import BACKSTOP, Answer, OutOfTime, differs, refute
+from onnx_passes.verify.rules.solver import BACKSTOP, Answer, QueryTimeout, differs, refute
 
 CLOSE = "up to a relative 1e-6, because constants are rounded"
 CLOSE_TO_INPUTS = "up to 1e-4 of the largest input, or of 1, because constants are rounded"
@@ -48,7 +48,7 @@ class Claim:
         argument: What reduced it to scalars, if anything did.
     """
 
-    pair: Pair
+    pair: ModelPair
     semantics: Semantics
     feeds: Mapping[str, Tensor]
     sides: list[tuple[Tensor, Tensor]]
@@ -96,7 +96,7 @@ class Claim:
             answer = refute(
                 negation, known, milliseconds=first, prefer=prefer, backstop=patience
             )
-        except OutOfTime:
+        except QueryTimeout:
             # Each is asked alone below, and all again, with the whole time.
             if not parts:
                 raise
@@ -236,7 +236,9 @@ class Claim:
         return [c for s in self._reals() for c in (s >= -_EASY, s <= _EASY)]
 
 
-def claim(pair: Pair, semantics: Semantics, argument: ScalarArgument | None = None) -> Claim:
+def claim(
+    pair: ModelPair, semantics: Semantics, argument: ScalarArgument | None = None
+) -> Claim:
     """Evaluate both graphs, on scalars where an argument allows it, else on their shapes.
 
     Args:
@@ -286,5 +288,5 @@ def _conditions(semantics: Semantics, outputs: Iterable[Tensor]) -> list[Scalar]
     return [condition for term, condition in semantics.defined if term.get_id() in reached]
 
 
-def _chooses(pair: Pair) -> bool:
+def _chooses(pair: ModelPair) -> bool:
     return any(n.op_type == "Where" for m in (pair.before, pair.after) for n in m.graph)

@@ -17,13 +17,13 @@ from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.rounding import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.ops.hints import Hint
+from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
 from onnx_passes.ops.use import Use
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.draws import Draws
 from onnx_passes.verify.rules.operands import Chooser
-from onnx_passes.verify.rules.running import Failure, run_once
+from onnx_passes.verify.rules.running import EngineFailure, run_once
 from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
 
 Array = npt.NDArray[Any]
@@ -116,7 +116,7 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
         return None
     for index, value in enumerate(inputs):
         if value is not None and value not in arrays:
-            hint = admitted(Use(node, index, rng)) or Hint()
+            hint = admitted(Use(node, index, rng)) or ValueHint()
             arrays[value] = _numbers(value, hint, rng, operator.exact_bits or _BITS)
     return RandomCall(node, opset, arrays)
 
@@ -153,7 +153,7 @@ def _attributes(
     return found
 
 
-def _numbers(value: ir.Value, hint: Hint, rng: np.random.Generator, bits: int) -> Array:
+def _numbers(value: ir.Value, hint: ValueHint, rng: np.random.Generator, bits: int) -> Array:
     shape = tuple(int(str(d)) for d in value.shape or ())
     dtype = value.dtype or ir.DataType.FLOAT
     if hint.exact is not None:
@@ -248,7 +248,7 @@ def _run(calls: Sequence[RandomCall]) -> list[Sequence[Array] | None] | None:
     graph.inputs.clear()
     graph.outputs.clear()
     graph.initializers.clear()
-    if isinstance(results, Failure):
+    if isinstance(results, EngineFailure):
         return None
     left = iter(results)
     return [[next(left) for _ in call.node.outputs] for call in calls]

@@ -11,12 +11,12 @@ from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.blocks import block_argument
 from onnx_passes.verify.rules.claims import Claim, claim
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import (
     Arithmetic,
+    ArithmeticVerdict,
     Counterexample,
     Coverage,
-    Judgement,
     Outcome,
 )
 from onnx_passes.verify.rules.replay import Replayer
@@ -59,7 +59,7 @@ _EXPONENTIAL = frozenset(
 _NEAR = "roots of constants to 40 digits, curves of arguments within 1e-6 by their slope"
 
 
-def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
+def judge_exact(pair: ModelPair, replayer: Replayer, effort: Effort) -> ArithmeticVerdict:
     """Return the verdict in the pair's own exact arithmetic.
 
     An engine is asked first, because a run takes a millisecond; then come, in this order,
@@ -75,7 +75,7 @@ def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
         arithmetic = Arithmetic.REAL
     else:
         arithmetic = Arithmetic.INT if pair.has_integers else Arithmetic.BOOL
-    judgement = Judgement(arithmetic, Outcome.UNDECIDED)
+    judgement = ArithmeticVerdict(arithmetic, Outcome.UNDECIDED)
     found = replayer.search(effort.samples, real=pair.has_floats, seed=effort.seed)
     if found is not None:
         judgement = refuted(judgement, "replay", found)
@@ -84,7 +84,7 @@ def judge_exact(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
     return replace(judgement, seconds=time.perf_counter() - start)
 
 
-def refuted(base: Judgement, method: str, found: Counterexample) -> Judgement:
+def refuted(base: ArithmeticVerdict, method: str, found: Counterexample) -> ArithmeticVerdict:
     """Return ``base`` refuted by a counterexample that an engine showed.
 
     Args:
@@ -103,7 +103,9 @@ def refuted(base: Judgement, method: str, found: Counterexample) -> Judgement:
     )
 
 
-def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
+def _prove(
+    base: ArithmeticVerdict, pair: ModelPair, replayer: Replayer, effort: Effort
+) -> ArithmeticVerdict:
     reasons: list[str] = []
     argument = scalar_argument(pair)
     result = None
@@ -125,7 +127,9 @@ def _prove(base: Judgement, pair: Pair, replayer: Replayer, effort: Effort) -> J
     return result or replace(base, reason="; ".join(dict.fromkeys(reasons)))
 
 
-def _by_blocks(base: Judgement, pair: Pair, reasons: list[str]) -> Judgement | None:
+def _by_blocks(
+    base: ArithmeticVerdict, pair: ModelPair, reasons: list[str]
+) -> ArithmeticVerdict | None:
     try:
         coverage = block_argument(pair, ring=True)
     except Unsupported as unsupported:
@@ -135,13 +139,13 @@ def _by_blocks(base: Judgement, pair: Pair, reasons: list[str]) -> Judgement | N
 
 
 def _ask(
-    asked: Judgement,
-    pair: Pair,
+    asked: ArithmeticVerdict,
+    pair: ModelPair,
     argument: ScalarArgument | None,
     replayer: Replayer,
     effort: Effort,
     reasons: list[str],
-) -> Judgement | None:
+) -> ArithmeticVerdict | None:
     """Put a claim to z3; return the judgement, or None where it decides nothing."""
     try:
         statement = claim(pair, RealSemantics(), argument)
@@ -183,7 +187,7 @@ def _close(statement: Claim, effort: Effort) -> str | None:
     return None if found is None else f"{found}; {_NEAR}"
 
 
-def _has(pair: Pair, operators: frozenset[str]) -> bool:
+def _has(pair: ModelPair, operators: frozenset[str]) -> bool:
     return any(n.op_type in operators for m in (pair.before, pair.after) for n in m.graph)
 
 
@@ -203,8 +207,8 @@ def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
 
 
 def _evaluate_in_field(
-    base: Judgement, pair: Pair, effort: Effort, reasons: list[str]
-) -> Judgement | None:
+    base: ArithmeticVerdict, pair: ModelPair, effort: Effort, reasons: list[str]
+) -> ArithmeticVerdict | None:
     try:
         for point in range(effort.points):
             semantics = FieldSemantics(effort.seed + point)

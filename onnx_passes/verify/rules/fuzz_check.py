@@ -86,7 +86,7 @@ def _indented(model: ir.Model) -> list[str]:
 
 
 @dataclass
-class Trial:
+class RuleTrial:
     """What one model showed.
 
     Attributes:
@@ -134,7 +134,7 @@ class Examiner:
         except Exception:
             return True  # judged by ``examine``, which says what was raised
 
-    def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> Trial:
+    def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> RuleTrial:
         """Apply the rule until it rests; check structure, interface and values.
 
         Args:
@@ -142,7 +142,7 @@ class Examiner:
             kind: What was varied in it, for reports.
             feeds: Inputs by name, one mapping a sample.
         """
-        trial = Trial()
+        trial = RuleTrial()
         if check_structure(model, full=True):
             trial.sound = False
             return trial
@@ -197,7 +197,7 @@ class Examiner:
 
     def _measure(
         self,
-        trial: Trial,
+        trial: RuleTrial,
         model: ir.Model,
         after: ir.Model,
         found: Counterexample,
@@ -213,7 +213,7 @@ class Examiner:
             ):
                 trial.loose = Fault(reason, "plain", model, after, found, breaks="tolerance")
 
-    def _failed(self, trial: Trial, fault: Fault, feeds: Sequence[Feeds]) -> Trial:
+    def _failed(self, trial: RuleTrial, fault: Fault, feeds: Sequence[Feeds]) -> RuleTrial:
         """Note that the rule failed, if the model that it failed on is one that runs."""
         trial.fired = 1
         trial.sound = _before_runs(fault.before, feeds[0])
@@ -232,7 +232,7 @@ class Examiner:
         nodes = {f"{n.op_type}{sorted(n.attributes)}" for n in graphs if n.op_type in matched}
         return replace(fault, sort=f"{words} {' '.join(sorted(nodes))}")
 
-    def _applied(self, model: ir.Model, trial: Trial) -> ir.Model | None:
+    def _applied(self, model: ir.Model, trial: RuleTrial) -> ir.Model | None:
         if self.rule.as_function:
             after = apply_rule(self.rule, model)
             trial.fired = int(after is not None)

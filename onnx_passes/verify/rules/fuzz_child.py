@@ -8,71 +8,10 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from onnx_passes.errors import UsageError
-
-GRACE = 120.0
-"""Seconds on top of the time asked for: imports, shrinking, the last model."""
-_GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class Job:
-    """What one child does.
-
-    Attributes:
-        subject: ``module:object``, where the rule or set of rules is found.
-        index: Which rule of the subject; None for a pass that is not a rewrite rule.
-        level: "test", "prove" or "all".
-        seconds: For the property test.
-        seed: Of all choices.
-        folder: Where a refutation is written to; None for nowhere.
-        memory: Address space in bytes.
-        models: Models on which the rule fires, at most.
-        faults: Faults of different sorts after which the test ends.
-        grace: Seconds beyond ``seconds`` after which the child is ended.
-    """
-
-    subject: str
-    index: int | None = 0
-    level: str = "all"
-    seconds: float = 10.0
-    seed: int = 0
-    folder: str | None = None
-    memory: int = 8 * _GIB
-    models: int = 200
-    grace: float = GRACE
-    faults: int = 1
-
-
-def resolve(subject: str) -> Any:
-    """Return the object that ``module:object`` names; the current folder is searched as well.
-
-    Raises:
-        UsageError: It is not of that form, or the module or object is not there.
-    """
-    import importlib
-
-    module_name, _, path = subject.partition(":")
-    if not module_name or not path:
-        raise UsageError(f"{subject!r} is not of the form module:object")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:
-        raise UsageError(
-            f"the module {module_name!r} does not import: {type(error).__name__}: {error}",
-            help="run from the folder that holds it, or install it",
-        ) from error
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"the module {module_name!r} has no object {path!r}")
-        found = getattr(found, part)
-    return found
-
+from onnx_passes.verify.rules.job import GIB, Job, resolve
 
 _running: set[subprocess.Popen[str]] = set()
 _killed: set[subprocess.Popen[str]] = set()
@@ -147,7 +86,7 @@ def _without_proof(job: Job, why: str) -> dict[str, Any]:
 
 
 def _memory(job: Job) -> str:
-    return f"over {job.memory / _GIB:g} GiB of memory"
+    return f"over {job.memory / GIB:g} GiB of memory"
 
 
 def _ended(job: Job, verdict: str, reason: str) -> dict[str, Any]:

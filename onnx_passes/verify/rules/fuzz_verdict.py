@@ -14,13 +14,13 @@ from onnx_passes.passes.patterns import rule_name
 from onnx_passes.verify.rules.applying import assumes_finite
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.job import Job
 from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage
 from onnx_passes.verify.rules.refutations import repeats, write_refutation
 from onnx_passes.verify.rules.regression import write_regression
 from onnx_passes.verify.rules.schemas import impossible
 
 if TYPE_CHECKING:
-    from onnx_passes.verify.rules.fuzz_child import Job
     from onnx_passes.verify.rules.proof import Proof
 
 LIMIT_BEHIND_TEST = 9

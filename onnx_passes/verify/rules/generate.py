@@ -12,7 +12,7 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.suggestions import Shape
-from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.building import CannotInstantiate, ModelBuilder
 from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits
 from onnx_passes.verify.rules.enumeration import (
@@ -173,7 +173,7 @@ def _group(
     """Return a model and itself in surroundings; nothing if the choices make none."""
     chooser.edge, chooser.keen = plan.edge, plan.near
     try:
-        model = Builder(rule, chooser, plan, measures=True).build()
+        model = ModelBuilder(rule, chooser, plan, measures=True).build()
         behind = followed(model)
     except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
         return []

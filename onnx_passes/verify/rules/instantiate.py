@@ -10,7 +10,7 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.applying import apply_rule
-from onnx_passes.verify.rules.building import Builder, CannotInstantiate
+from onnx_passes.verify.rules.building import CannotInstantiate, ModelBuilder
 from onnx_passes.verify.rules.draws import Draws, Hits
 from onnx_passes.verify.rules.enumeration import Plan, few_types, plans_of
 from onnx_passes.verify.rules.hints import hint_of
@@ -102,7 +102,7 @@ def _template(
     chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
     chooser.edge = plan.edge
     try:
-        model = Builder(rule, chooser, plan).build()
+        model = ModelBuilder(rule, chooser, plan).build()
     except (CannotInstantiate, Unsupported, OverflowError):
         return None
     key = _signature(model)

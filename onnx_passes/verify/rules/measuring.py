@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import UNKNOWN
 from onnx_passes.ops.semantics import Unsupported, scalars
-from onnx_passes.verify.rules.running import Failure, run_once
+from onnx_passes.verify.rules.running import EngineFailure, run_once
 
 EMPTY = "an empty operand of a kernel that divides by its sizes, or never ends"
 _DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization", "Conv")
@@ -89,6 +89,6 @@ def _run(
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
     by_name = dict(zip([n for n in proto.input if n], feeds.arrays, strict=True))
     results = run_once(ir.from_proto(model), by_name, apart=True)
-    if isinstance(results, Failure):
+    if isinstance(results, EngineFailure):
         raise Unsupported(f"{proto.op_type} that the engine does not run: {results.message}")
     return tuple((ir.DataType.from_numpy(r.dtype), r.shape) for r in results)

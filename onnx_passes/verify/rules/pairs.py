@@ -16,7 +16,7 @@ from onnx_passes.ops.semantics import is_float, is_integer
 
 
 @dataclass(frozen=True)
-class Pair:
+class ModelPair:
     """Two models that are to compute the same from the same inputs.
 
     Attributes:
@@ -28,7 +28,7 @@ class Pair:
     after: ir.Model
 
     @staticmethod
-    def of(before: ir.Model, after: ir.Model) -> Pair:
+    def of(before: ir.Model, after: ir.Model) -> ModelPair:
         """Copy two models and infer the types of their values.
 
         Args:
@@ -54,7 +54,7 @@ class Pair:
                 help="compare models of the same interface",
             )
         _name_outputs(before, after)
-        return Pair(before, after)
+        return ModelPair(before, after)
 
     @cached_property
     def inputs(self) -> list[ir.Value]:

@@ -97,7 +97,7 @@ def _plain(array: npt.NDArray[np.generic]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ArithmeticVerdict:
     """The verdict in one arithmetic.
 
     Attributes:
@@ -186,7 +186,7 @@ class Proof:
         out_of_time: Whether the clock stopped the solver; then nothing is decided.
     """
 
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[ArithmeticVerdict, ...]
     seconds: float = 0.0
     versions: Mapping[str, str] = field(default_factory=dict)
     templates: int = 1
@@ -194,7 +194,7 @@ class Proof:
     covers: Mapping[str, Any] = field(default_factory=dict)
     out_of_time: bool = False
 
-    def __getitem__(self, arithmetic: Arithmetic) -> Judgement:
+    def __getitem__(self, arithmetic: Arithmetic) -> ArithmeticVerdict:
         return next(j for j in self.judgements if j.arithmetic == arithmetic)
 
     def as_dict(self) -> dict[str, Any]:
@@ -275,7 +275,9 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
     )
 
 
-def _joint_coverage(weakest: Judgement, candidates: list[Judgement]) -> Coverage | None:
+def _joint_coverage(
+    weakest: ArithmeticVerdict, candidates: list[ArithmeticVerdict]
+) -> Coverage | None:
     covered = [c.coverage for c in candidates if c.coverage is not None]
     if weakest.coverage is None or not covered:
         return None
@@ -285,7 +287,7 @@ def _joint_coverage(weakest: Judgement, candidates: list[Judgement]) -> Coverage
     return Coverage(everywhere, "; ".join(texts), tuple(conditions))
 
 
-def _weakest_first(judgement: Judgement) -> tuple[int, bool, int]:
+def _weakest_first(judgement: ArithmeticVerdict) -> tuple[int, bool, int]:
     modes = [None, *FloatMode]
     everywhere = judgement.coverage is not None and judgement.coverage.everywhere
     return (

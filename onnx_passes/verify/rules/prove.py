@@ -19,8 +19,15 @@ from onnx_passes.verify.rules.enumeration import operand_names
 from onnx_passes.verify.rules.exact import Effort, judge_exact
 from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.instantiate import instances
-from onnx_passes.verify.rules.pairs import Pair
-from onnx_passes.verify.rules.proof import NEAR, Arithmetic, Judgement, Outcome, Proof, merge
+from onnx_passes.verify.rules.pairs import ModelPair
+from onnx_passes.verify.rules.proof import (
+    NEAR,
+    Arithmetic,
+    ArithmeticVerdict,
+    Outcome,
+    Proof,
+    merge,
+)
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rounding import judge_ieee
 from onnx_passes.verify.rules.running import engine_name
@@ -47,13 +54,13 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
     start = time.perf_counter()
     effort = effort or Effort()
     versions = {"z3": solver.version(), "engine": engine_name()}
-    pair = Pair.of(before, after)
+    pair = ModelPair.of(before, after)
     replayer = Replayer(pair.before, pair.after)
-    judgements = {a: Judgement(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
+    judgements = {a: ArithmeticVerdict(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
     exact = judge_exact(pair, replayer, effort)
     judgements[exact.arithmetic] = exact
     if pair.has_floats and not effort.ieee:
-        judgements[Arithmetic.IEEE] = Judgement(
+        judgements[Arithmetic.IEEE] = ArithmeticVerdict(
             Arithmetic.IEEE, Outcome.UNDECIDED, reason="not asked: bits are known to differ"
         )
     elif pair.has_floats:
@@ -92,7 +99,7 @@ def prove_rule(
     z3()  # its absence is said before anything is built
     try:
         return _proved(rule, templates, effort or Effort(), confirm)
-    except solver.OutOfTime as error:
+    except solver.QueryTimeout as error:
         return replace(_undecided(str(error)), out_of_time=True)
 
 
@@ -243,12 +250,14 @@ def _on_template(
 
 
 def _agrees(before: ir.Model, after: ir.Model, effort: Effort) -> bool:
-    pair = Pair.of(before, after)
+    pair = ModelPair.of(before, after)
     replayer = Replayer(pair.before, pair.after)
     found = replayer.search(effort.samples, real=pair.has_floats, seed=effort.seed)
     return found is None
 
 
 def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) -> Proof:
-    judgements = tuple(Judgement(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic)
+    judgements = tuple(
+        ArithmeticVerdict(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic
+    )
     return Proof(judgements, 0.0, {"z3": solver.version()}, templates, notes)

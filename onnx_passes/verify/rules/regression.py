@@ -15,6 +15,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.job import resolve
 from onnx_passes.verify.rules.replay import samples
 from onnx_passes.verify.rules.running import Array
 
@@ -63,8 +64,6 @@ def still_wrong(subject: str, index: int, folder: Path, *, exact: bool = False) 
     Raises:
         UsageError: The rule, or the model of the refutation, is not there.
     """
-    from onnx_passes.verify.rules.fuzz_child import resolve
-
     found = resolve(subject)
     rules = rules_of(found)
     if index >= len(rules) or not (folder / _MODEL).is_file():

@@ -15,7 +15,13 @@ from onnx_passes.ops.semantics import is_float
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.rules.arbitration import agree_in_double, is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
-from onnx_passes.verify.rules.running import Array, Failure, Feeds, Runner, engine_name
+from onnx_passes.verify.rules.running import (
+    Array,
+    EngineFailure,
+    Feeds,
+    PairRunner,
+    engine_name,
+)
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
 # value is far above what a kernel loses on tensors of a few elements.
@@ -33,7 +39,7 @@ class Replayer:
     def __init__(self, before: ir.Model, after: ir.Model) -> None:
         """Prepare two models with the same inputs and outputs."""
         self._models = before, after
-        self._runner = Runner(self._models)
+        self._runner = PairRunner(self._models)
         self.outputs = [str(o.name) for o in before.graph.outputs]
         self.inputs = list(before.graph.inputs)
         self._bits = _exact_bits(self._models)
@@ -76,12 +82,12 @@ class Replayer:
             if difference(array, actual[name], real=False) is not None
         )
 
-    def failures(self, feeds: Feeds) -> tuple[Failure | None, Failure | None]:
+    def failures(self, feeds: Feeds) -> tuple[EngineFailure | None, EngineFailure | None]:
         """Return why the graphs do not run, one by one; None where one does."""
         ((_, before, after),) = self._runner.run([feeds])
         return (
-            before if isinstance(before, Failure) else None,
-            after if isinstance(after, Failure) else None,
+            before if isinstance(before, EngineFailure) else None,
+            after if isinstance(after, EngineFailure) else None,
         )
 
     def runs(self, feeds: Feeds) -> str | None:
@@ -95,10 +101,10 @@ class Replayer:
             for feeds in candidates
         ]
         for feeds, before, after in self._runner.run(exact):
-            if isinstance(before, Failure):
+            if isinstance(before, EngineFailure):
                 continue
             expected = dict(zip(self.outputs, before, strict=True))
-            if isinstance(after, Failure):
+            if isinstance(after, EngineFailure):
                 if after.missing:
                     return None
                 reason = f"the rewritten graph does not run: {after.message}"

@@ -15,13 +15,13 @@ from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.blocks import SUMMATION, block_argument
 from onnx_passes.verify.rules.claims import Claim, claim
 from onnx_passes.verify.rules.exact import Effort, not_replayed, refuted
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import (
     Arithmetic,
+    ArithmeticVerdict,
     Counterexample,
     Coverage,
     FloatMode,
-    Judgement,
     Outcome,
 )
 from onnx_passes.verify.rules.replay import Replayer
@@ -34,7 +34,7 @@ Decision: TypeAlias = "bool | Counterexample | str"
 """Valid; or broken, on an engine; or why it is undecided."""
 
 
-def judge_ieee(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
+def judge_ieee(pair: ModelPair, replayer: Replayer, effort: Effort) -> ArithmeticVerdict:
     """Return the verdict in IEEE arithmetic, in the strongest mode that holds.
 
     Args:
@@ -43,7 +43,7 @@ def judge_ieee(pair: Pair, replayer: Replayer, effort: Effort) -> Judgement:
         effort: How long it may take.
     """
     start = time.perf_counter()
-    base = Judgement(Arithmetic.IEEE, Outcome.UNDECIDED)
+    base = ArithmeticVerdict(Arithmetic.IEEE, Outcome.UNDECIDED)
     found = replayer.search(2 * effort.samples, real=False, seed=effort.seed)
     if found is not None and _is_finite(found):
         judgement = refuted(base, "replay", found)
@@ -65,7 +65,7 @@ def _is_finite(found: Counterexample) -> bool:
     return all(bool(np.isfinite(a).all()) for a in floats)
 
 
-def _by_blocks(base: Judgement, pair: Pair) -> Judgement | None:
+def _by_blocks(base: ArithmeticVerdict, pair: ModelPair) -> ArithmeticVerdict | None:
     if scalar_argument(pair) is not None:
         return None
     try:
@@ -83,13 +83,13 @@ def _by_blocks(base: Judgement, pair: Pair) -> Judgement | None:
 
 
 def _by_z3(
-    base: Judgement,
-    pair: Pair,
+    base: ArithmeticVerdict,
+    pair: ModelPair,
     replayer: Replayer,
     effort: Effort,
     found: Counterexample | None,
     argument: ScalarArgument | None,
-) -> Judgement:
+) -> ArithmeticVerdict:
     if argument is not None:
         coverage = argument.coverage
     else:
@@ -122,7 +122,7 @@ def _by_z3(
 
 
 def _decide(
-    pair: Pair,
+    pair: ModelPair,
     argument: ScalarArgument | None,
     mode: FloatMode,
     replayer: Replayer,
@@ -165,14 +165,14 @@ def _ask(statement: Claim, mode: FloatMode, replayer: Replayer, effort: Effort) 
     return replayer.compare(feeds, real=False) or not_replayed(feeds, replayer)
 
 
-def _formats(pair: Pair) -> Iterator[FloatFormat | None]:
+def _formats(pair: ModelPair) -> Iterator[FloatFormat | None]:
     """Yield half precision, where it is faithful, and the pair's own formats."""
     if pair.float_types in ({ir.DataType.FLOAT}, {ir.DataType.DOUBLE}) and _fits_half(pair):
         yield FLOAT16
     yield None
 
 
-def _fits_half(pair: Pair) -> bool:
+def _fits_half(pair: ModelPair) -> bool:
     """Whether every float constant is a normal number of half precision, nearly."""
     for number in pair.float_constants():
         if np.isfinite(number) and number and not 6.2e-5 < abs(number) < 65504:
@@ -180,6 +180,6 @@ def _fits_half(pair: Pair) -> bool:
     return True
 
 
-def _sums(pair: Pair) -> bool:
+def _sums(pair: ModelPair) -> bool:
     nodes = [n for m in (pair.before, pair.after) for n in m.graph]
     return any(n.op_type in _SUMS or n.op_type.startswith("Reduce") for n in nodes)

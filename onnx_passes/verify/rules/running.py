@@ -25,7 +25,7 @@ from onnx_passes.runtime.engines import engine_from_config
 
 Array: TypeAlias = npt.NDArray[Any]
 Feeds: TypeAlias = Mapping[str, Array]
-Result: TypeAlias = "list[Array] | Failure"
+Result: TypeAlias = "list[Array] | EngineFailure"
 
 _SECONDS = 120.0
 _UNKNOWN = ("No Op registered", "is not a registered function/op")
@@ -50,7 +50,7 @@ def _engine(*, apart: bool) -> Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class EngineFailure:
     """Why an engine has no result.
 
     Attributes:
@@ -65,7 +65,7 @@ class Failure:
     crashed: bool = False
 
     @classmethod
-    def of(cls, error: EngineError) -> Failure:
+    def of(cls, error: EngineError) -> EngineFailure:
         """Return what an error of the engine means."""
         message, stopped = error.message, (EngineTimeoutError, EngineMemoryError)
         lacks = isinstance(error, UnsupportedModelError) and not any(
@@ -75,7 +75,7 @@ class Failure:
         return cls(message[:300], missing, isinstance(error, EngineCrashedError))
 
 
-class Runner:
+class PairRunner:
     """Two models with the same inputs, run side by side without the engine's own rewrites.
 
     The engine has a process of its own: what crashes it is a failure of one model on one
@@ -85,7 +85,7 @@ class Runner:
     def __init__(self, models: tuple[ir.Model, ir.Model]) -> None:
         """Prepare the models; sessions are made when they are first run."""
         self._models = models
-        self._sessions: list[Session | Failure | None] = [None, None]
+        self._sessions: list[Session | EngineFailure | None] = [None, None]
         self._open = ExitStack()
         weakref.finalize(self, self._open.close).atexit = False
 
@@ -100,9 +100,11 @@ class Runner:
             try:
                 session = self._open.enter_context(_engine(apart=True).prepare(model))
             except EngineError as error:
-                session = Failure.of(error)
+                session = EngineFailure.of(error)
             self._sessions[side] = session
-        return session if isinstance(session, Failure) else _results(session, model, feeds)
+        return (
+            session if isinstance(session, EngineFailure) else _results(session, model, feeds)
+        )
 
 
 def run_once(model: ir.Model, feeds: Feeds, *, apart: bool = False) -> Result:
@@ -117,7 +119,7 @@ def run_once(model: ir.Model, feeds: Feeds, *, apart: bool = False) -> Result:
         with _engine(apart=apart).prepare(model) as session:
             return _results(session, model, feeds)
     except EngineError as error:
-        return Failure.of(error)
+        return EngineFailure.of(error)
 
 
 def _results(session: Session, model: ir.Model, feeds: Feeds) -> Result:
@@ -125,5 +127,5 @@ def _results(session: Session, model: ir.Model, feeds: Feeds) -> Result:
     try:
         found = session.run({k: np.asarray(v) for k, v in feeds.items() if k in wanted})
     except EngineError as error:
-        return Failure.of(error)
+        return EngineFailure.of(error)
     return [np.asarray(found[str(value.name)]) for value in model.graph.outputs]

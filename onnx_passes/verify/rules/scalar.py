@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.semantics import Semantics, scalars
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import Coverage
 
 
@@ -47,7 +47,7 @@ class ScalarArgument:
         filled: Constants of more than one element that are all the same number.
     """
 
-    pair: Pair
+    pair: ModelPair
     coverage: Coverage
     shared: Mapping[str, ir.DataType] = field(default_factory=dict)
     filled: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class ScalarArgument:
         return {**unknown, **known}
 
 
-def scalar_argument(pair: Pair, *, numbers: bool = False) -> ScalarArgument | None:
+def scalar_argument(pair: ModelPair, *, numbers: bool = False) -> ScalarArgument | None:
     """Return the pair reduced to scalars, or None where it is not pointwise throughout.
 
     Args:
@@ -107,7 +107,7 @@ def scalar_argument(pair: Pair, *, numbers: bool = False) -> ScalarArgument | No
     )
 
 
-def _filled(pair: Pair) -> dict[str, ir.TensorProtocol]:
+def _filled(pair: ModelPair) -> dict[str, ir.TensorProtocol]:
     """Return the constants of several elements that are one number, where names are clear."""
     found: dict[str, ir.TensorProtocol] = {}
     for model in (pair.before, pair.after):

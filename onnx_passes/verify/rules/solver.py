@@ -16,7 +16,7 @@ BACKSTOP = 1000
 """How many times that limit z3 may take, in wall time, before it is stopped."""
 
 
-class OutOfTime(Exception):  # noqa: N818 (an outcome, as Unsupported is)
+class QueryTimeout(Exception):  # noqa: N818 (an outcome, as Unsupported is)
     """The wall time of a query ended before its steps did: nothing follows from that."""
 
 
@@ -122,5 +122,5 @@ def _checked(solver: Any, milliseconds: int, backstop: int) -> Any:
     result = solver.check()
     spent = (time.monotonic() - start) * 1000
     if result == z3().unknown and spent >= milliseconds * backstop:
-        raise OutOfTime("z3 was stopped by the clock before its count of steps")
+        raise QueryTimeout("z3 was stopped by the clock before its count of steps")
     return result

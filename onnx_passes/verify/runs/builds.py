@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.layers import Layer
+from onnx_passes.runtime.layers import EngineLayer
 
 Key = tuple[str, str, str, str]
 
@@ -32,7 +32,7 @@ class Build:
     name: str
     good: bool | None
     reason: str = ""
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[EngineLayer] = field(default_factory=list)
     path: str | None = None
 
 
@@ -49,7 +49,7 @@ class Builds:
     builds: list[Build] = field(default_factory=list)
 
     @property
-    def suspects(self) -> list[Layer]:
+    def suspects(self) -> list[EngineLayer]:
         """The layers that each bad build has, and no good one; none without both."""
         good = [b for b in self.builds if b.good]
         bad = [b for b in self.builds if b.good is False]
@@ -60,7 +60,7 @@ class Builds:
         return [layer for layer in bad[0].layers if _key(layer) in common - innocent]
 
     @property
-    def varying(self) -> dict[str, list[Layer]]:
+    def varying(self) -> dict[str, list[EngineLayer]]:
         """The layers that not all builds have, by build."""
         told = [build for build in self.builds if build.layers]
         if len(told) < 2:
@@ -101,5 +101,5 @@ class Builds:
         }
 
 
-def _key(layer: Layer) -> Key:
+def _key(layer: EngineLayer) -> Key:
     return layer.name, layer.kind, layer.how, layer.nodes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.layers import Layer
+from onnx_passes.runtime.layers import EngineLayer
 from onnx_passes.runtime.levels import Level
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.builds import Build, Builds
@@ -59,7 +59,7 @@ class Run:
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     values: RecordedValues | None = None
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[EngineLayer] = field(default_factory=list)
 
     @property
     def compared(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.layers import Layer
+from onnx_passes.runtime.layers import EngineLayer
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Timing:
     run: str
     latency: Latency | None = None
     warm_up: int = 0
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[EngineLayer] = field(default_factory=list)
     before: list[dict[str, str]] = field(default_factory=list)
     after: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

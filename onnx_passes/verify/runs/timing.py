@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.gpu_state import gpu_states
-from onnx_passes.runtime.layers import Layer, layers_of, profiled
+from onnx_passes.runtime.layers import EngineLayer, layers_of, profiled
 from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.engine import fitted
 from onnx_passes.runtime.timing import time_runs
@@ -55,7 +55,7 @@ def measure(
 
 def list_layers(
     engine: Engine, runner: Runner, samples: Sequence[Feeds]
-) -> tuple[list[Layer], str]:
+) -> tuple[list[EngineLayer], str]:
     """Return the layers of a model on an engine, in a session of their own.
 
     Args:

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import bodies
 from onnx_passes.ops.bodies.attach import body_of
-from onnx_passes.ops.bodies.writer import Call
+from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.ops.randomness import may_vary
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -96,7 +96,7 @@ def test_rounding_before_opset_11(mode):
 
 
 def test_unknown_mode_has_no_body():
-    call = Call(bodies.QONNX, "Quant", 4, {"rounding_mode": b"SIDEWAYS"}, 13)
+    call = BodyCall(bodies.QONNX, "Quant", 4, {"rounding_mode": b"SIDEWAYS"}, 13)
     assert body_of(call) is None
 
 

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes._support.rules import Rule, RulePass, always, call, law
+from onnx_passes.passes._support.rules import RulePass, TermRule, always, call, law
 
 ADDITION = call("Add", call("Mul", "x", "s"), "y")
 
@@ -19,7 +19,9 @@ class Sharing(RulePass):
 
     def table(self):
         return [
-            Rule(ADDITION, self._find, lambda op, v, found: op.Mul(v["x"], found), self.since)
+            TermRule(
+                ADDITION, self._find, lambda op, v, found: op.Mul(v["x"], found), self.since
+            )
         ]
 
     def _find(self, values):

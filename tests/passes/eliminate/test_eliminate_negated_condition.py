@@ -6,7 +6,7 @@ from onnx_passes.passes.eliminate.eliminate_negated_condition import (
     EliminateNegatedCondition,
 )
 from onnx_passes.verify.rules.replay import Replayer
-from onnx_passes.verify.rules.running import Runner
+from onnx_passes.verify.rules.running import PairRunner
 
 
 def test_fires(rewrites):
@@ -45,6 +45,6 @@ def test_an_engine_may_lose_the_sign_of_a_zero_which_equality_does_not_ask_for()
     )
     zeros = {"x": np.zeros(1, np.float32), "y": np.array([-0.0], np.float32)}
     feeds = {"c": np.array([True]), **zeros}
-    ((_, old, new),) = Runner((before, after)).run([feeds])
+    ((_, old, new),) = PairRunner((before, after)).run([feeds])
     assert np.signbit(old[0]) != np.signbit(new[0]), "ONNX Runtime no longer loses it"
     assert Replayer(before, after).compare(feeds, real=False) is None

@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes import testing
 from onnx_passes.passes.streamline._integers import integer_ranges
-from onnx_passes.passes.streamline._products import Range
+from onnx_passes.passes.streamline._products import IntegerRange
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -40,7 +40,7 @@ def test_accumulators_are_as_wide_as_their_weights_need(text):
     ],
 )
 def test_names(low, high, name):
-    assert Range(low, high).name == name
+    assert IntegerRange(low, high).name == name
 
 
 def noted(graph, text):

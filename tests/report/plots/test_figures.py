@@ -4,7 +4,7 @@ import zlib
 import numpy as np
 import pytest
 
-from onnx_passes.report.plots.figures import Layer, heat_map, histogram, layers
+from onnx_passes.report.plots.figures import ValueLayer, heat_map, histogram, layers
 from onnx_passes.report.plots.png import encode
 
 
@@ -60,8 +60,10 @@ def test_what_is_finite_on_one_side_only_is_red():
 
 
 def test_layers_that_differ_are_red():
-    good, bad = Layer(1e-6, passed=True), Layer(1.0, passed=False)
+    good, bad = ValueLayer(1e-6, passed=True), ValueLayer(1.0, passed=False)
     image = layers([good, bad], "run")
     assert (image == (200, 30, 40)).all(-1).any()
     assert not (layers([good, good], "run") == (200, 30, 40)).all(-1).any()
-    assert layers([Layer(None, passed=False), Layer(np.inf, passed=False)], "r").shape
+    assert layers(
+        [ValueLayer(None, passed=False), ValueLayer(np.inf, passed=False)], "r"
+    ).shape

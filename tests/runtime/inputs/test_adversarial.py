@@ -5,7 +5,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.runtime.inputs import adversarial, generate, name_of
 from onnx_passes.runtime.inputs.adversarial import MOST
 from onnx_passes.runtime.inputs.special import variants
@@ -16,7 +16,7 @@ X = np.float32([0.5, -2, 3])
 
 
 def named(array, hint=None, span=None, *, steers=False):
-    return dict(variants(array, hint or Hint(), span, steers=steers))
+    return dict(variants(array, hint or ValueHint(), span, steers=steers))
 
 
 def of(model, *given, **options):
@@ -72,7 +72,7 @@ def test_indices_get_the_ends_of_their_range():
     found = named(np.int64([1, 1, 2]), between(0, 6), steers=True)
     assert found["extremes"].tolist() == [0, 6, 0]
     assert named(np.int64([2, 2]), exactly([2, 2])) == {}
-    assert "zeros" not in named(np.int64([2, 2]), Hint(nonzero=True))
+    assert "zeros" not in named(np.int64([2, 2]), ValueHint(nonzero=True))
 
 
 def test_what_decides_a_size_stays_ordinary(parse):

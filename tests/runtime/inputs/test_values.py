@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.ops.hints import Hint, between, exactly
+from onnx_passes.ops.hints import ValueHint, between, exactly
 from onnx_passes.runtime.inputs.values import draw
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -18,7 +18,7 @@ def rng():
 
 @given(st.sampled_from(list(ir.DataType)[1:]), SHAPES)
 def test_every_type_has_its_shape_and_type(dtype, shape):
-    array = draw(dtype, shape, Hint(), rng())
+    array = draw(dtype, shape, ValueHint(), rng())
     assert array.shape == shape
     assert array.dtype == (object if dtype == ir.DataType.STRING else dtype.numpy())
 
@@ -33,7 +33,7 @@ def test_integers_lie_between_their_bounds(low, extent, is_open):
 
 @pytest.mark.parametrize("dtype", [ir.DataType.FLOAT, ir.DataType.INT32])
 def test_zero_is_left_out(dtype):
-    assert draw(dtype, (1000,), Hint(nonzero=True), rng()).all()
+    assert draw(dtype, (1000,), ValueHint(nonzero=True), rng()).all()
 
 
 def test_each_column_has_its_bound():
@@ -45,7 +45,7 @@ def test_each_column_has_its_bound():
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_distinct_integers_do_not_repeat_along_their_axis(axis):
-    array = draw(ir.DataType.INT64, (4, 5), Hint(low=2, high=7, distinct=axis), rng())
+    array = draw(ir.DataType.INT64, (4, 5), ValueHint(low=2, high=7, distinct=axis), rng())
     assert (np.diff(np.sort(array, axis), axis=axis) > 0).all()
     assert array.min() >= 2
     assert array.max() <= 7
@@ -62,5 +62,5 @@ def test_the_one_value_takes_the_shape_it_can():
 
 
 def test_single_booleans_take_turns():
-    drawn = [bool(draw(ir.DataType.BOOL, (), Hint(), rng(), turn)) for turn in range(4)]
+    drawn = [bool(draw(ir.DataType.BOOL, (), ValueHint(), rng(), turn)) for turn in range(4)]
     assert drawn == [True, False, True, False]

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from onnx_passes.runtime.layers import Layer, layers_of
+from onnx_passes.runtime.layers import EngineLayer, layers_of
 from onnx_passes.runtime.tensorrt.engine import BuiltModel
 from onnx_passes.runtime.tensorrt.layers import (
     MARK,
@@ -25,8 +25,8 @@ I/O Tensors:
 
 def test_the_log_of_a_builder_has_the_layers_with_their_onnx_nodes():
     assert layers_of(BuiltModel(b"", "no GPU", TEXT)) == [
-        Layer("__myl_Add_0", "kgen", "__myl_Add_0x6861", "/a/Add, /a/Relu"),
-        Layer("/pool", "maxpool", "", "/pool"),
+        EngineLayer("__myl_Add_0", "kgen", "__myl_Add_0x6861", "/a/Add, /a/Relu"),
+        EngineLayer("/pool", "maxpool", "", "/pool"),
     ]
     assert logged_layers("") == []
 

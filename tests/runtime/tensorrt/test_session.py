@@ -12,7 +12,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
-from onnx_passes.runtime.layers import Layer, layers_of
+from onnx_passes.runtime.layers import EngineLayer, layers_of
 from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
 from tests.runtime.tensorrt.fake_gpu import bindings
@@ -61,7 +61,7 @@ def test_layers_are_told_with_their_times_where_they_are_profiled(session):
         one = session(named, profile=profile)
         for _ in range(3):
             one.run(feeds)
-        assert layers_of(one) == [Layer("mm", "MatMul", seconds=seconds)]
+        assert layers_of(one) == [EngineLayer("mm", "MatMul", seconds=seconds)]
 
 
 def test_what_is_fed_comes_back_computed(session):

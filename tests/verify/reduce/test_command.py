@@ -14,7 +14,7 @@ import pytest
 
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.verify.reduce import Reducer
-from onnx_passes.verify.reduce.command import CommandCheck, Rules
+from onnx_passes.verify.reduce.command import CommandCheck, FailureCriteria
 from onnx_passes.verify.reduce.outcome import SmallerModel, Status
 from onnx_passes.verify.reduce.store import CandidateStore
 
@@ -35,16 +35,16 @@ def judge(diamond, tmp_path):
 @pytest.mark.parametrize(
     ("rules", "code", "output", "bad"),
     [
-        (Rules(), 0, "", False),
-        (Rules(), 3, "", True),
-        (Rules(), -11, "", True),
-        (Rules(codes=frozenset({3})), 2, "", False),
-        (Rules(codes=frozenset({0})), 0, "", True),
-        (Rules(ignored=frozenset({2})), 2, "", False),
-        (Rules(patterns=(re.compile("no+pe"),)), 0, "nooope", True),
-        (Rules(patterns=(re.compile("nope"),)), 1, "fine", False),
-        (Rules(frozenset({1}), patterns=(re.compile("nope"),)), 2, "nope", False),
-        (Rules(frozenset({1}), patterns=(re.compile("nope"),)), 1, "nope", True),
+        (FailureCriteria(), 0, "", False),
+        (FailureCriteria(), 3, "", True),
+        (FailureCriteria(), -11, "", True),
+        (FailureCriteria(codes=frozenset({3})), 2, "", False),
+        (FailureCriteria(codes=frozenset({0})), 0, "", True),
+        (FailureCriteria(ignored=frozenset({2})), 2, "", False),
+        (FailureCriteria(patterns=(re.compile("no+pe"),)), 0, "nooope", True),
+        (FailureCriteria(patterns=(re.compile("nope"),)), 1, "fine", False),
+        (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 2, "nope", False),
+        (FailureCriteria(frozenset({1}), patterns=(re.compile("nope"),)), 1, "nope", True),
     ],
 )
 def test_what_counts_as_a_failure(rules, code, output, bad):
@@ -71,7 +71,7 @@ def test_without_a_place_for_it_the_model_is_the_artifact(judge, tmp_path):
 
 
 def test_output_is_looked_through_on_both_streams_and_may_be_binary(judge):
-    rules = Rules(patterns=(re.compile("^wrong$", re.MULTILINE),))
+    rules = FailureCriteria(patterns=(re.compile("^wrong$", re.MULTILINE),))
     script = (
         "import sys\n"
         "sys.stdout.buffer.write(bytes(range(256)))\n"
@@ -216,7 +216,7 @@ def test_data_of_the_whole_model_that_does_not_fit_a_part_says_nothing(diamond):
         check = CommandCheck(f"{OWN} compare {{model}} --inputs none.npz", store)
         outcome = check.judge(SmallerModel(diamond, lambda: None), 2)
         assert outcome.status is Status.UNJUDGED
-        check.rules = Rules(codes=frozenset({2}))
+        check.rules = FailureCriteria(codes=frozenset({2}))
         assert check.judge(SmallerModel(diamond, lambda: None), 1).bad
 
 

@@ -2,14 +2,14 @@ import pytest
 
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.blocks import SUMMATION, block_argument
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 
 pytest.importorskip("z3")
 
 
 def argue(graph, signature, before, after, *, ring=True):
     return block_argument(
-        Pair.of(graph(*signature, before), graph(*signature, after)), ring=ring
+        ModelPair.of(graph(*signature, before), graph(*signature, after)), ring=ring
     )
 
 

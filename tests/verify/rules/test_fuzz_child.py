@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.errors import UsageError
-from onnx_passes.verify.rules.fuzz_child import Job, certify_apart, end_children, resolve
+from onnx_passes.verify.rules.fuzz_child import certify_apart, end_children
+from onnx_passes.verify.rules.job import Job, resolve
 
 RULES = """
 import os, time

@@ -9,8 +9,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.contracts import equality, tolerance
 from onnx_passes.errors import UsageError
 from onnx_passes.verify import rules
-from onnx_passes.verify.rules.fuzz_child import Job
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+from onnx_passes.verify.rules.job import Job
 
 
 def _by_reciprocal():

@@ -1,5 +1,12 @@
 from onnx_passes.contracts import Equality
-from onnx_passes.verify.rules import Arithmetic, Coverage, FloatMode, Judgement, Outcome, Proof
+from onnx_passes.verify.rules import (
+    Arithmetic,
+    ArithmeticVerdict,
+    Coverage,
+    FloatMode,
+    Outcome,
+    Proof,
+)
 from onnx_passes.verify.rules.proof import merge
 
 
@@ -10,7 +17,7 @@ def proof(**outcomes):
         coverage = Coverage(False, "x[2]") if outcome == Outcome.PROVED else None
         ieee = arithmetic == Arithmetic.IEEE and outcome == Outcome.PROVED
         mode = FloatMode.STRICT if ieee else None
-        judgements.append(Judgement(arithmetic, outcome, coverage=coverage, mode=mode))
+        judgements.append(ArithmeticVerdict(arithmetic, outcome, coverage=coverage, mode=mode))
     return Proof(tuple(judgements))
 
 

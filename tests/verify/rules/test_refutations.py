@@ -14,8 +14,8 @@ from onnx_passes.contracts import equality
 from onnx_passes.verify.rules import fuzz_verdict
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Fault
-from onnx_passes.verify.rules.fuzz_child import Job
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+from onnx_passes.verify.rules.job import Job
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.refutations import repeats, write_refutation
 from onnx_passes.verify.rules.replay import Replayer

@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.verify.rules.replay import Replayer, difference, samples
-from onnx_passes.verify.rules.running import Runner
+from onnx_passes.verify.rules.running import PairRunner
 
 pytest.importorskip("z3")
 
@@ -37,7 +37,7 @@ def test_a_crash_of_the_engine_loses_only_its_own_sample(graph):
     model = graph("int32[1] x, int32[1] y", "int32[1] o", "o = Div(x, y)")
     pairs = [(6, 3), (-(2**31), -1), (8, 2), (1, 0)]
     feeds = [{"x": np.array([a], np.int32), "y": np.array([b], np.int32)} for a, b in pairs]
-    results = [left for _, left, _ in Runner((model, model)).run(feeds)]
+    results = [left for _, left, _ in PairRunner((model, model)).run(feeds)]
     assert results[0][0].tolist() == [2]
     assert results[1].crashed
     assert "SIGFPE" in results[1].message

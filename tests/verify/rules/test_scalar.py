@@ -1,13 +1,13 @@
 import pytest
 
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.scalar import scalar_argument
 
 pytest.importorskip("z3")
 
 
 def argue(graph, signature, before, after):
-    return scalar_argument(Pair.of(graph(*signature, before), graph(*signature, after)))
+    return scalar_argument(ModelPair.of(graph(*signature, before), graph(*signature, after)))
 
 
 def test_operands_that_only_one_side_reads_are_named(graph):

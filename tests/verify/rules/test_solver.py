@@ -7,8 +7,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.errors import UsageError
 from onnx_passes.ops.domains import z3_module
 from onnx_passes.verify.rules import claims, prove_rule, solver
-from onnx_passes.verify.rules.fuzz_child import Job
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+from onnx_passes.verify.rules.job import Job
 from onnx_passes.verify.rules.proof import Outcome
 
 
@@ -51,7 +51,7 @@ def test_no_time_is_not_all_time():
 @pytest.mark.parametrize("prefer", [(), (True,)])
 def test_what_the_clock_stops_is_no_answer(monkeypatch, prefer):
     monkeypatch.setattr(solver, "STEPS", 2_000_000)
-    with pytest.raises(solver.OutOfTime):
+    with pytest.raises(solver.QueryTimeout):
         solver.refute(HARD, milliseconds=50, prefer=prefer, backstop=1)
 
 
@@ -69,7 +69,7 @@ def test_a_rule_of_which_the_clock_stops_the_proof_is_undecided(monkeypatch):
     )
 
     def stopped(*_, **__):
-        raise solver.OutOfTime("z3 was stopped")
+        raise solver.QueryTimeout("z3 was stopped")
 
     monkeypatch.setattr(claims, "refute", stopped)
     proof = prove_rule(rule)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair
 from onnx_passes.verify.rules.blocks import block_argument
-from onnx_passes.verify.rules.pairs import Pair
+from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.replay import Replayer
 
 pytest.importorskip("z3")
@@ -86,13 +86,13 @@ def build(program, size):
 @RARELY
 @given(near_misses())
 def test_what_blocks_show_for_all_sizes_holds_for_some(programs):
-    pair = Pair.of(*(build(p, 3) for p in programs))
+    pair = ModelPair.of(*(build(p, 3) for p in programs))
     try:
         block_argument(pair, ring=True)
     except Unsupported:
         return
     for size in (2, 3, 5):
-        other = Pair.of(*(build(p, size) for p in programs))
+        other = ModelPair.of(*(build(p, size) for p in programs))
         found = Replayer(other.before, other.after).search(4, real=True)
         overflows = found is not None and not all(
             np.isfinite(v).all() for v in found.expected.values()

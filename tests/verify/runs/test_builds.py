@@ -1,12 +1,12 @@
 """Good and bad builds of one model, and the layers in which they differ."""
 
 from onnx_passes.report.timings import builds_lines
-from onnx_passes.runtime.layers import Layer
+from onnx_passes.runtime.layers import EngineLayer
 from onnx_passes.verify.runs.builds import Build, Builds
 
 
 def layer(name, how="a"):
-    return Layer(name, "conv", how, seconds=0.5)
+    return EngineLayer(name, "conv", how, seconds=0.5)
 
 
 def test_layers_that_only_bad_builds_have_are_suspect():
@@ -33,7 +33,7 @@ def test_without_bad_builds_what_varies_is_told():
     assert list(builds_lines(builds))[-1].endswith("the engine does not list them here")
     builds.builds[1].layers = [layer("x", "b"), layer("z")]
     assert builds.varying == {"1": [layer("x")], "2": [layer("x", "b"), layer("z")]}
-    builds.builds[1].layers = [Layer("x", "conv", "a")]
+    builds.builds[1].layers = [EngineLayer("x", "conv", "a")]
     assert list(builds_lines(builds))[-1] == "    no layer differs"
 
 

@@ -16,9 +16,9 @@ from onnx_passes.verify.models.planted import (
     shapes,
 )
 from onnx_passes.verify.models.planted.plant import Plant, planted
-from onnx_passes.verify.models.scope import Scope
+from onnx_passes.verify.models.scope import GraphScope
 
-Step = Callable[[Scope, np.random.Generator], None]
+Step = Callable[[GraphScope, np.random.Generator], None]
 
 STEPS = (
     *activations.STEPS,
@@ -33,13 +33,14 @@ STEPS = (
 
 FORMS: dict[str, Step] = {
     "pair": planted(movable.pair, sealed=True),
+    "pruned": planted(movable.pruned, sealed=True),
     "smoothed": planted(movable.smoothed, sealed=True),
     "transposed": planted(movable.transposed, sealed=False),
 }
 """Steps that models are asked to have, by name. Few passes look for them."""
 
 
-def low_steps(scope: Scope) -> tuple[Step, ...]:
+def low_steps(scope: GraphScope) -> tuple[Step, ...]:
     """Return the steps of low precision that a model of this kind has."""
     return quantization.STEPS if scope.precision.quantized else precision.STEPS
 

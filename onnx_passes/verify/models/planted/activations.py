@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from onnx_passes.verify.models.planted.plant import FLOATS, INTS, Plant, planted
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.values import KnownValue
 
 
-def gelu(p: Plant) -> Known:
+def gelu(p: Plant) -> KnownValue:
     """Gelu by Erf or Tanh, its products in any order."""
     x = p.x(rank=1)
     curve = p.op("Erf", _root_of_two(p, x)) if p.chance() else p.op("Tanh", _bent(p, x))
@@ -21,13 +21,13 @@ def gelu(p: Plant) -> Known:
     return p.op("Mul", p.op("Mul", raised, p.number(0.5, x)), x)
 
 
-def _root_of_two(p: Plant, x: Known) -> Known:
+def _root_of_two(p: Plant, x: KnownValue) -> KnownValue:
     if p.chance():
         return p.op("Div", x, p.number(math.sqrt(2), x))
     return p.op("Mul", x, p.number(math.sqrt(0.5), x))
 
 
-def _bent(p: Plant, x: Known) -> Known:
+def _bent(p: Plant, x: KnownValue) -> KnownValue:
     slope, cubic = math.sqrt(2 / math.pi), 0.044715
     square = p.square(x)
     match p.choose("power", "cube", "factor"):
@@ -42,20 +42,20 @@ def _bent(p: Plant, x: Known) -> Known:
     return p.op("Mul", p.op("Add", whole, x), p.number(slope, x))
 
 
-def silu(p: Plant) -> Known:
+def silu(p: Plant) -> KnownValue:
     """A Sigmoid times its operand, which may have a factor."""
     x = p.x(rank=1)
     inner = p.op("Mul", x, p.number(1.702, x)) if p.chance() else x
     return p.op("Mul", x, p.op("Sigmoid", inner))
 
 
-def swish(p: Plant) -> Known:
+def swish(p: Plant) -> KnownValue:
     """A Swish, which opset 24 has."""
     x = p.x(rank=1)
     return p.op("Swish", x, alpha=p.choose(None, 1.0, 1.5))
 
 
-def mish(p: Plant) -> Known:
+def mish(p: Plant) -> KnownValue:
     """A Tanh of a Softplus times its operand."""
     x = p.x(rank=1)
     if p.miss():
@@ -64,7 +64,7 @@ def mish(p: Plant) -> Known:
     return p.op("Mul", x, p.op("Tanh", p.op("Softplus", x)))
 
 
-def hard_sigmoid(p: Plant) -> Known:
+def hard_sigmoid(p: Plant) -> KnownValue:
     """A line between bounds."""
     x = p.x(rank=1)
     if p.chance(0.3):
@@ -74,7 +74,7 @@ def hard_sigmoid(p: Plant) -> Known:
     return _sixth(p, line)
 
 
-def hard_swish(p: Plant) -> Known:
+def hard_swish(p: Plant) -> KnownValue:
     """A line between bounds times its operand."""
     x = p.x(rank=1)
     if p.chance(0.3):
@@ -86,27 +86,27 @@ def hard_swish(p: Plant) -> Known:
     return p.op("Mul", x, _sixth(p, line))
 
 
-def _sixth(p: Plant, x: Known) -> Known:
+def _sixth(p: Plant, x: KnownValue) -> KnownValue:
     if p.chance():
         return p.op("Div", x, p.number(6, x))
     return p.op("Mul", x, p.number(1 / 6, x))
 
 
-def leaky_relu(p: Plant) -> Known:
+def leaky_relu(p: Plant) -> KnownValue:
     """The greater of a value and a part of it."""
     x = p.x(rank=1)
     slope = p.number(p.other(0.1, 1.5, -0.1), x)
     return p.op("Max", x, p.op("Mul", x, slope))
 
 
-def prelu(p: Plant) -> Known:
+def prelu(p: Plant) -> KnownValue:
     """A PRelu of one slope, or of one for each channel."""
     x = p.x(shape=(p.batch(), 3, 4))
     slope = p.weights(*p.choose((1,), (3, 1), (4,), (3, 4)), dtype=x.dtype)
     return p.op("PRelu", x, slope)
 
 
-def min_max(p: Plant) -> Known:
+def min_max(p: Plant) -> KnownValue:
     """A Min and a Max with constants, of any type."""
     x = p.x(p.choose(*FLOATS, *FLOATS, *INTS), rank=1)
     low, high = p.other((0, 6), (6, 0), (3, 3))
@@ -115,7 +115,7 @@ def min_max(p: Plant) -> Known:
     return p.op("Max", p.op("Min", x, p.number(high, x)), p.number(low, x))
 
 
-def clips(p: Plant) -> Known:
+def clips(p: Plant) -> KnownValue:
     """Two of Clip and Relu, whose bounds may cross."""
     x = p.x(p.choose(*FLOATS[:2], *INTS[:2]), rank=1)
     inner, outer = p.choose(("Clip", "Clip"), ("Clip", "Relu"), ("Relu", "Clip"))
@@ -128,7 +128,7 @@ def clips(p: Plant) -> Known:
     return x
 
 
-def _clip(p: Plant, x: Known, low: float | None, high: float | None) -> Known:
+def _clip(p: Plant, x: KnownValue, low: float | None, high: float | None) -> KnownValue:
     if p.scope.has_attribute("Clip", "min"):
         return p.op("Clip", x, min=low, max=high)
     # A bound is a scalar: engines take no other.
@@ -136,7 +136,7 @@ def _clip(p: Plant, x: Known, low: float | None, high: float | None) -> Known:
     return p.op("Clip", x, *bounds)
 
 
-def parametric(p: Plant) -> Known:
+def parametric(p: Plant) -> KnownValue:
     """An activation that back ends want in primitives."""
     x = p.x(rank=1)
     forms: tuple[tuple[str, dict[str, float | str]], ...] = (

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
-from onnx_passes.verify.models.values import BOOL, Known
+from onnx_passes.verify.models.values import BOOL, KnownValue
 
 
-def attention(p: Plant) -> Known:
+def attention(p: Plant) -> KnownValue:
     """The formula of Attention, its scale and mask in any place."""
     batch, heads, rows, width = p.batch(), 4, p.choose(3, 5), 4
     repeated = p.chance(0.25)
@@ -40,7 +40,7 @@ def attention(p: Plant) -> Known:
     return p.op("MatMul", weights, v)
 
 
-def _mask(p: Plant, like: Known, rows: int, guarded: bool) -> Known:
+def _mask(p: Plant, like: KnownValue, rows: int, guarded: bool) -> KnownValue:
     shape = p.other((rows, rows), (1, 1, 1, rows), (1, 1, rows, rows), (rows, 1))
     lowest = -np.inf if guarded or p.miss() else p.choose(-1e4, float(np.finfo("f4").min))
     if p.chance():
@@ -51,14 +51,14 @@ def _mask(p: Plant, like: Known, rows: int, guarded: bool) -> Known:
     return p.constant(np.broadcast_to(array, shape).astype(kind))
 
 
-def _repeated(p: Plant, x: Known, batch: int | str, rows: int, width: int) -> Known:
+def _repeated(p: Plant, x: KnownValue, batch: int | str, rows: int, width: int) -> KnownValue:
     stacked = p.with_axes("Unsqueeze", x, [2])
     spread = p.op("Expand", stacked, p.ints(1, 2, p.other(2, 3), rows, width))
     first = 0 if isinstance(batch, str) or p.chance() else batch
     return p.op("Reshape", spread, p.ints(first, 4, rows, width))
 
 
-def rotary(p: Plant) -> Known:
+def rotary(p: Plant) -> KnownValue:
     """The formula of RotaryEmbedding, by Slice or Split."""
     batch, rows, width = p.batch(), 3, p.choose(4, 8)
     x = p.x(p.dtype(), (batch, 2, rows, width))
@@ -74,7 +74,7 @@ def rotary(p: Plant) -> Known:
     return p.op("Add", p.op("Mul", x, cos), p.op("Mul", turned, sin))
 
 
-def _table(p: Plant, x: Known, rows: int, width: int) -> Known:
+def _table(p: Plant, x: KnownValue, rows: int, width: int) -> KnownValue:
     kind = kind_of(x.dtype)
     half = p.rng.uniform(-1, 1, (rows, width // 2)).astype(kind)
     whole = np.concatenate([half, half + kind.type(p.other(0, 1))], axis=1)
@@ -85,7 +85,7 @@ def _table(p: Plant, x: Known, rows: int, width: int) -> Known:
     return p.op(p.choose("Cos", "Sin"), p.op("Concat", angles, angles, axis=-1))
 
 
-def attention_operator(p: Plant) -> Known:
+def attention_operator(p: Plant) -> KnownValue:
     """Attention as an operator, of rank 3 or 4, with groups, masks and past keys."""
     batch, rows, keys, width = p.choose(1, 2), 3, p.choose(3, 4), 4
     groups = p.choose(2, 4)
@@ -97,7 +97,7 @@ def attention_operator(p: Plant) -> Known:
     else:
         q = p.x(FLOAT, (batch, 4, rows, width))
         k, v = (p.x(FLOAT, (batch, groups, keys, width)) for _ in range(2))
-    inputs: list[Known | None] = [q, k, v]
+    inputs: list[KnownValue | None] = [q, k, v]
     if p.chance(0.4):
         inputs.append(p.x(p.choose(FLOAT, BOOL), p.choose((rows, keys), (1, 1, rows, keys))))
     given |= {"is_causal": p.choose(None, 1), "scale": p.choose(None, 0.3)}
@@ -106,12 +106,12 @@ def attention_operator(p: Plant) -> Known:
         past = [p.x(FLOAT, (batch, groups, 2, width)) for _ in range(2)]
         made = p.nodes("Attention", *inputs, None, *past, outputs=3, **given)
         p.shared.update(value.name for value in made[1:])
-        found: Known = made[0]
+        found: KnownValue = made[0]
         return found
     return p.op("Attention", *inputs, **given)
 
 
-def rotary_operator(p: Plant) -> Known:
+def rotary_operator(p: Plant) -> KnownValue:
     """RotaryEmbedding as an operator, whole or partial, with positions or without."""
     batch, rows, width = p.choose(1, 2), 3, 8
     turned = p.choose(None, 4)

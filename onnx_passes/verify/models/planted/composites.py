@@ -8,17 +8,17 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, planted
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.values import KnownValue
 
 
-def softmax(p: Plant) -> Known:
+def softmax(p: Plant) -> KnownValue:
     """Softmax or its logarithm, along any axis."""
     x = p.x(p.dtype(), rank=1)
     axis = p.axis(x.rank - 1, x.rank) if p.chance(0.7) else None
     return p.op(p.choose("Softmax", "LogSoftmax"), x, axis=axis)
 
 
-def norm(p: Plant) -> Known:
+def norm(p: Plant) -> KnownValue:
     """A reduction that is a formula of others."""
     operators = "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"
     x = p.x(p.dtype(), (p.batch(), 3, 4))
@@ -26,7 +26,7 @@ def norm(p: Plant) -> Known:
     return p.with_axes(p.choose(*operators), x, axes, keepdims=p.choose(0, 1))
 
 
-def loss(p: Plant) -> Known:
+def loss(p: Plant) -> KnownValue:
     """A loss over classes, with weights or a class that is left out."""
     sizes = p.choose((), (2,), (2, 2))
     x = p.x(FLOAT, (3, 4, *sizes))
@@ -41,11 +41,11 @@ def loss(p: Plant) -> Known:
         return p.op(operator, *inputs, **given)
     made = p.nodes(operator, *inputs, outputs=p.choose(1, 2), **given)
     p.shared.update(value.name for value in made[1:])
-    found: Known = made[0]
+    found: KnownValue = made[0]
     return found
 
 
-def quantized(p: Plant) -> Known:
+def quantized(p: Plant) -> KnownValue:
     """A DynamicQuantizeLinear, or a pair that quantizes and back."""
     x = p.x(FLOAT, (p.batch(), 4))
     if p.chance():
@@ -57,13 +57,13 @@ def quantized(p: Plant) -> Known:
     return p.op("DequantizeLinear", y, scale, zero)
 
 
-def cropped(p: Plant) -> Known:
+def cropped(p: Plant) -> KnownValue:
     """A CenterCropPad."""
     x = p.x(FLOAT, (4, 5, 2))
     return p.op("CenterCropPad", x, p.ints(p.choose(3, 6), p.choose(3, 7)), axes=[0, 1])
 
 
-def grid(p: Plant) -> Known:
+def grid(p: Plant) -> KnownValue:
     """An AffineGrid of two or three dimensions."""
     flat = p.chance()
     theta = p.x(FLOAT, (2, 2, 3) if flat else (2, 3, 4))
@@ -71,7 +71,7 @@ def grid(p: Plant) -> Known:
     return p.op("AffineGrid", theta, p.ints(*sizes), align_corners=p.choose(None, 1))
 
 
-def gemm(p: Plant) -> Known:
+def gemm(p: Plant) -> KnownValue:
     """A Gemm with all its attributes."""
     x = p.x(p.choose(FLOAT, TensorProto.DOUBLE), (3, 4))
     flip = p.chance()

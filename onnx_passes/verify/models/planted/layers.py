@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes.verify.models.planted.plant import FLOAT, INTS, Plant, planted
 from onnx_passes.verify.models.scope import UnfitError
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.values import KnownValue
 
 REDUCTIONS = (
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
@@ -16,7 +16,7 @@ REDUCTIONS = (
 )  # fmt: skip
 
 
-def affine(p: Plant) -> Known:
+def affine(p: Plant) -> KnownValue:
     """Arithmetic with constants before or behind a Conv, ConvTranspose or Gemm."""
     layer = p.choose("Conv", "ConvTranspose", "Gemm")
     x = p.x(FLOAT, (p.batch(), 4) if layer == "Gemm" else (p.batch(), 2, 5, 5))
@@ -36,7 +36,7 @@ def affine(p: Plant) -> Known:
     return y if before and p.chance(0.7) else _arithmetic(p, y, 3)
 
 
-def _arithmetic(p: Plant, x: Known, channels: int) -> Known:
+def _arithmetic(p: Plant, x: KnownValue, channels: int) -> KnownValue:
     operator = p.choose("Mul", "Add", "Sub", "Div")
     tail = [1] * (x.rank - 2)
     if p.chance(0.4):
@@ -49,7 +49,7 @@ def _arithmetic(p: Plant, x: Known, channels: int) -> Known:
     return p.op(operator, x, c)
 
 
-def matmul(p: Plant) -> Known:
+def matmul(p: Plant) -> KnownValue:
     """A MatMul, with a sum or a factor behind it."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (p.batch(), 4), (2, p.batch(), 4)))
     y = p.op("MatMul", x, p.weights(4, 3))
@@ -61,7 +61,7 @@ def matmul(p: Plant) -> Known:
     return y
 
 
-def constant_arithmetic(p: Plant) -> Known:
+def constant_arithmetic(p: Plant) -> KnownValue:
     """Two sums or two products with constants, of floats and integers."""
     x = p.x(p.choose(FLOAT, FLOAT, p.dtype(), *INTS[:2]), rank=1)
     family = p.choose(("Mul", "Div"), ("Add", "Sub"))
@@ -71,7 +71,7 @@ def constant_arithmetic(p: Plant) -> Known:
     return p.op(outer, y, b)
 
 
-def pad(p: Plant) -> Known:
+def pad(p: Plant) -> KnownValue:
     """A Pad before a Conv, an AveragePool or a MaxPool."""
     operator = p.choose("Conv", "AveragePool", "MaxPool")
     x = p.x(FLOAT, (p.batch(), 2, 5, 6))
@@ -107,7 +107,7 @@ def _window(p: Plant) -> dict[str, Any]:
     return given
 
 
-def windows(p: Plant) -> Known:
+def windows(p: Plant) -> KnownValue:
     """A convolution or pooling over one to three axes: what lowerings look for."""
     axes = p.choose(1, 2, 3)
     x = p.x(p.dtype(), (p.batch(), 2, 6, 5, 4)[: axes + 2])
@@ -133,11 +133,11 @@ def windows(p: Plant) -> Known:
     made = p.nodes(operator, x, outputs=p.choose(1, 2), **given)
     if p.chance(0.3):
         p.shared.update(value.name for value in made[1:])
-    found: Known = made[0]
+    found: KnownValue = made[0]
     return found
 
 
-def transposed_gemm(p: Plant) -> Known:
+def transposed_gemm(p: Plant) -> KnownValue:
     """A Gemm of transposed operands."""
     operands, given = [], {}
     turned = p.choose((True, True), (True, False), (False, True))
@@ -149,7 +149,7 @@ def transposed_gemm(p: Plant) -> Known:
     return p.op("Gemm", *operands, **given)
 
 
-def reshaped_gemm(p: Plant) -> Known:
+def reshaped_gemm(p: Plant) -> KnownValue:
     """A Gemm between what makes rows of a tensor, and what makes a tensor of rows."""
     x = p.x(p.dtype(), (2, 3, 4) if p.chance(0.6) else (p.batch(), 3, 4))
     flat = p.choose("Flatten", "Reshape")
@@ -168,7 +168,7 @@ def reshaped_gemm(p: Plant) -> Known:
     return p.op("Reshape", y, p.ints(*p.other(p.choose((2, 3, -1), (-1, 3, 2)), (3, -1, 2))))
 
 
-def reduction(p: Plant) -> Known:
+def reduction(p: Plant) -> KnownValue:
     """A reduction before a Squeeze or Unsqueeze, or behind a Transpose."""
     operator = p.choose(*REDUCTIONS, "ArgMax", "ArgMin")
     x = p.x(FLOAT, (p.batch(), 2, 3, 4))
@@ -186,7 +186,7 @@ def reduction(p: Plant) -> Known:
     return p.with_axes("Squeeze" if keep else "Unsqueeze", y, [same])
 
 
-def recurrent(p: Plant) -> Known:
+def recurrent(p: Plant) -> KnownValue:
     """A recurrent layer that starts with a state of zeros, for a batch that may be read."""
     operator, gates = p.choose(("RNN", 1), ("GRU", 3), ("LSTM", 4))
     hidden, x = 3, p.x(FLOAT, (2, p.batch(), 4))

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, Plant, kind_of
-from onnx_passes.verify.models.values import BOOL, Known
+from onnx_passes.verify.models.values import BOOL, KnownValue
 
 _ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Floor", "LeakyRelu", "Not")
 _PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal", "Where")
 
+Weights = Callable[[Plant, Sequence[int], int], KnownValue]
+"""Draws weights of a shape, for the channels along an axis."""
 
-def pair(p: Plant) -> Known:
+
+def pair(p: Plant) -> KnownValue:
     """Two layers; channels of the first one have weights of very different size."""
+    return _pair(p, _uneven, _even)
+
+
+def pruned(p: Plant) -> KnownValue:
+    """Two layers; the first writes channels of zeros, or the second multiplies some by 0."""
+    return _pair(p, *p.choose((_sparse, _even), (_even, _sparse), (_sparse, _sparse)))
+
+
+def _pair(p: Plant, first: Weights, second: Weights) -> KnownValue:
     if p.chance():
-        return _pair_of_rows(p)
+        return _pair_of_rows(p, first, second)
     x = p.x(FLOAT, (p.batch(), 2, 6, 6))
-    y = p.op("Conv", x, _uneven(p, (4, 2, 3, 3), 0), *_bias(p, 4), pads=[1, 1, 1, 1])
+    y = p.op("Conv", x, first(p, (4, 2, 3, 3), 0), *_bias(p, 4), pads=[1, 1, 1, 1])
     y = _activation(p, y)
     style = p.choose("", "MaxPool", "AveragePool", "Flatten", "GlobalAveragePool")
     if style.endswith("Pool") and not style.startswith("Global"):
@@ -28,42 +40,54 @@ def pair(p: Plant) -> Known:
     elif style:
         y = p.op(style, y)
     if style == "Flatten":
-        return _layer_of_rows(p, y, 4 * 36)
+        return _layer_of_rows(p, y, 4 * 36, second)
     group = p.other(1, 2)
-    return p.op("Conv", y, p.weights(2, 4 // group, 1, 1), *_bias(p, 2), group=group)
+    return p.op("Conv", y, second(p, (2, 4 // group, 1, 1), 1), *_bias(p, 2), group=group)
 
 
-def _pair_of_rows(p: Plant) -> Known:
+def _pair_of_rows(p: Plant, first: Weights, second: Weights) -> KnownValue:
     x = p.x(FLOAT, (p.batch(), 5))
     if p.chance():
         flip = p.chance()
-        w = _uneven(p, (4, 5) if flip else (5, 4), 0 if flip else 1)
+        w = first(p, (4, 5) if flip else (5, 4), 0 if flip else 1)
         y = p.op("Gemm", x, w, *_bias(p, 4), transB=int(flip))
     else:
-        y = p.op("MatMul", x, _uneven(p, (5, 4), 1))
+        y = p.op("MatMul", x, first(p, (5, 4), 1))
         if p.chance():
             y = p.op("Add", y, p.weights(*p.other((4,), (1,), ())))
-    return _layer_of_rows(p, _activation(p, y), 4)
+    return _layer_of_rows(p, _activation(p, y), 4, second)
 
 
-def _layer_of_rows(p: Plant, x: Known, depth: int) -> Known:
+def _layer_of_rows(p: Plant, x: KnownValue, depth: int, weights: Weights) -> KnownValue:
     if x.rank != 2 or p.chance():
-        return p.op("MatMul", x, p.weights(depth, 3))
+        return p.op("MatMul", x, weights(p, (depth, 3), 0))
     flip = p.chance()
-    w = p.weights(*((3, depth) if flip else (depth, 3)))
+    w = weights(p, (3, depth) if flip else (depth, 3), 1 if flip else 0)
     return p.op("Gemm", x, w, *_bias(p, 3), transB=int(flip))
 
 
-def _activation(p: Plant, x: Known) -> Known:
+def _activation(p: Plant, x: KnownValue) -> KnownValue:
     kind = p.other(p.choose("Relu", "Relu", "LeakyRelu", ""), "Sigmoid", "Tanh", "Neg")
     return p.op(kind, x) if kind else x
 
 
-def _bias(p: Plant, count: int) -> list[Known]:
+def _bias(p: Plant, count: int) -> list[KnownValue]:
     return [p.weights(count)] if p.chance() else []
 
 
-def _uneven(p: Plant, shape: Sequence[int], axis: int) -> Known:
+def _even(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+    """Return weights that are drawn alike for all channels."""
+    return p.weights(*shape)
+
+
+def _sparse(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+    """Return weights that are 0 for some channels along an axis."""
+    array = p.rng.standard_normal(shape).astype(np.float32)
+    np.moveaxis(array, axis, 0)[p.rng.random(shape[axis]) < 0.4] = 0
+    return p.constant(array)
+
+
+def _uneven(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
     """Return weights whose largest element differs a lot from channel to channel."""
     sizes = [1] * len(shape)
     sizes[axis] = shape[axis]
@@ -71,7 +95,7 @@ def _uneven(p: Plant, shape: Sequence[int], axis: int) -> Known:
     return p.constant((p.rng.standard_normal(shape) * scales).astype(np.float32))
 
 
-def smoothed(p: Plant) -> Known:
+def smoothed(p: Plant) -> KnownValue:
     """Products that read one value, whose channels are of very different size."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (2, p.batch(), 4), (p.batch(), 2, 5, 5)))
     if x.rank == 4:
@@ -94,7 +118,7 @@ def smoothed(p: Plant) -> Known:
     return p.op("Sum", *made) if len(made) > 1 else made[0]
 
 
-def transposed(p: Plant) -> Known:
+def transposed(p: Plant) -> KnownValue:
     """One to three elementwise operators, or a Pad, behind Transposes."""
     rank = p.choose(2, 3, 3, 4)
     shape = (p.batch(), *(int(n) for n in p.rng.integers(2, 4, rank - 1)))
@@ -114,14 +138,14 @@ def transposed(p: Plant) -> Known:
     return y
 
 
-def _transposed(p: Plant, x: Known, perm: list[int]) -> Known:
+def _transposed(p: Plant, x: KnownValue, perm: list[int]) -> KnownValue:
     given: dict[str, Any] = {"perm": perm}
     if perm == list(reversed(range(len(perm)))) and p.chance():
         given = {}
     return p.op("Transpose", x, **given)
 
 
-def _with_another(p: Plant, y: Known, shape: Any, perm: list[int]) -> Known:
+def _with_another(p: Plant, y: KnownValue, shape: Any, perm: list[int]) -> KnownValue:
     """Apply an operator to a value and a constant, or another Transpose."""
     kind = p.choose(*_PAIRS)
     if p.chance(0.4):
@@ -140,12 +164,12 @@ def _with_another(p: Plant, y: Known, shape: Any, perm: list[int]) -> Known:
     return p.op(kind, y, other)
 
 
-def _padded(p: Plant, y: Known, rank: int) -> Known:
+def _padded(p: Plant, y: KnownValue, rank: int) -> KnownValue:
     pads = [int(n) for n in p.rng.integers(0, 2, 2 * rank)]
     mode = p.other("constant", "edge", "reflect")
     if p.scope.has_attribute("Pad", "pads"):
         return p.op("Pad", y, pads=pads, mode=mode)
-    inputs: list[Known | None] = [y, p.ints(*pads)]
+    inputs: list[KnownValue | None] = [y, p.ints(*pads)]
     if y.dtype in FLOATS and p.chance():
         inputs.append(p.scalar(p.other(0.0, 1.5), y))
     if p.scope.opset >= 18 and p.chance(0.3):

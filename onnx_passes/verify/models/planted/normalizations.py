@@ -6,20 +6,20 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.values import KnownValue
 
 
-def layer_normalization(p: Plant) -> Known:
+def layer_normalization(p: Plant) -> KnownValue:
     """LayerNormalization by means, or half of it as an operator already."""
     return _normalization(p, centred=True)
 
 
-def rms_normalization(p: Plant) -> Known:
+def rms_normalization(p: Plant) -> KnownValue:
     """RMSNormalization by a mean, or half of it as an operator already."""
     return _normalization(p, centred=False)
 
 
-def _normalization(p: Plant, *, centred: bool) -> Known:
+def _normalization(p: Plant, *, centred: bool) -> KnownValue:
     width, half = p.choose(3, 8), p.chance(0.2)
     x = p.x(TensorProto.FLOAT16 if half else None, (p.batch(), 4, width))
     operator = "LayerNormalization" if centred else "RMSNormalization"
@@ -39,14 +39,14 @@ def _normalization(p: Plant, *, centred: bool) -> Known:
     return y
 
 
-def _row(p: Plant, y: Known, width: int) -> Known:
+def _row(p: Plant, y: KnownValue, width: int) -> KnownValue:
     shape = p.other((width,), (1, width), (1,), (), (4, 1))
     if p.chance(0.2):
         return p.scope.input(y.dtype, shape)
     return p.weights(*shape, dtype=y.dtype)
 
 
-def _formula(p: Plant, x: Known, axes: list[int], *, centred: bool) -> Known:
+def _formula(p: Plant, x: KnownValue, axes: list[int], *, centred: bool) -> KnownValue:
     keep = {"keepdims": 1} if p.chance() else {}
     deviation = x
     if centred:
@@ -64,7 +64,7 @@ def _formula(p: Plant, x: Known, axes: list[int], *, centred: bool) -> Known:
     return p.op("Mul", deviation, p.op("Div", p.number(1, x), root))
 
 
-def instance_normalization(p: Plant) -> Known:
+def instance_normalization(p: Plant) -> KnownValue:
     """InstanceNormalization by means over all that lies behind the channels."""
     x = p.x(shape=(p.batch(), 3, *p.choose((4,), (4, 2))))
     axes = [p.axis(axis, x.rank) for axis in p.other(range(2, x.rank), range(1, x.rank))]
@@ -76,7 +76,7 @@ def instance_normalization(p: Plant) -> Known:
     return y
 
 
-def group_normalization(p: Plant) -> Known:
+def group_normalization(p: Plant) -> KnownValue:
     """GroupNormalization by InstanceNormalization of a Reshape."""
     x = p.x(shape=(p.choose(1, 2), 4, 3, 3))
     groups = p.other(2, 1, 4)
@@ -88,7 +88,7 @@ def group_normalization(p: Plant) -> Known:
     return p.op("Add", y, p.weights(4, 1, 1, dtype=x.dtype))
 
 
-def batch_normalization(p: Plant) -> Known:
+def batch_normalization(p: Plant) -> KnownValue:
     """BatchNormalization behind a Conv, ConvTranspose or Gemm."""
     channels = p.choose(2, 3)
     layer = p.choose("Conv", "ConvTranspose", "Gemm")
@@ -109,7 +109,7 @@ def batch_normalization(p: Plant) -> Known:
     )
 
 
-def operators(p: Plant) -> Known:
+def operators(p: Plant) -> KnownValue:
     """A normalization as an operator, with odd attributes: what lowerings look for."""
     x = p.x(None, (p.batch(), 4, 3, 3)[: p.choose(3, 4)])
     match p.choose("Instance", "Group", "RMS", "Layer", "Mean", "Batch", "Lp"):
@@ -128,7 +128,7 @@ def operators(p: Plant) -> Known:
             count = p.choose(1, 2, 3)
             made = p.nodes("LayerNormalization", x, *rows, outputs=count, epsilon=0.1)
             p.shared.update(value.name for value in made[1:])
-            found: Known = made[0]
+            found: KnownValue = made[0]
             return found
         case "Mean":
             return p.op("MeanVarianceNormalization", x, axes=p.choose([0, -1], [0, 2], [1]))

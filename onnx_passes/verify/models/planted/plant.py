@@ -10,8 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from onnx_passes.verify.models.scope import Scope, UnfitError
-from onnx_passes.verify.models.values import ALL, FLOATS, INTS, Known, Shape
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.values import ALL, FLOATS, INTS, KnownValue, Shape
 
 FLOAT = TensorProto.FLOAT
 EXACT = 0.6
@@ -35,7 +35,7 @@ class Plant:
         exact: Whether the form deviates in nothing that a guard asks for.
     """
 
-    def __init__(self, scope: Scope, rng: np.random.Generator) -> None:
+    def __init__(self, scope: GraphScope, rng: np.random.Generator) -> None:
         """Begin a form."""
         self.scope = scope
         self.rng = rng
@@ -71,7 +71,9 @@ class Plant:
         """Return a size that is often dynamic."""
         return "N" if self.chance(0.4) else int(self.rng.integers(1, 4))
 
-    def x(self, dtype: int | None = None, shape: Shape | None = None, rank: int = 0) -> Known:
+    def x(
+        self, dtype: int | None = None, shape: Shape | None = None, rank: int = 0
+    ) -> KnownValue:
         """Return a value that is not a constant: one that is there, or an input.
 
         Args:
@@ -96,7 +98,7 @@ class Plant:
             shape = (self.batch(), *sizes[1:])
         return self.scope.input(dtype, shape)
 
-    def constant(self, array: NDArray[Any]) -> Known:
+    def constant(self, array: NDArray[Any]) -> KnownValue:
         """Return a constant; one that callers may override where the form deviates.
 
         Args:
@@ -107,7 +109,7 @@ class Plant:
             return self.scope.overridable(found)
         return found
 
-    def number(self, wanted: float, like: Known) -> Known:
+    def number(self, wanted: float, like: KnownValue) -> KnownValue:
         """Return a constant of the type of a value, of one element that widens nothing.
 
         Args:
@@ -125,7 +127,7 @@ class Plant:
             array = wanted * noise
         return self.constant(cast_to(array, like.dtype))
 
-    def scalar(self, wanted: float, like: Known) -> Known:
+    def scalar(self, wanted: float, like: KnownValue) -> KnownValue:
         """Return a constant of the type of a value, of no dimensions.
 
         Args:
@@ -136,18 +138,18 @@ class Plant:
             wanted = self.choose(wanted + 1, -wanted, 0.0)
         return self.constant(cast_to(np.asarray(wanted), like.dtype))
 
-    def weights(self, *shape: int, dtype: int = FLOAT) -> Known:
+    def weights(self, *shape: int, dtype: int = FLOAT) -> KnownValue:
         """Return a constant of numbers around 0, none of them odd; an input now and then."""
         if self.miss(0.15):
             return self.scope.input(dtype, shape)
         array = self.rng.standard_normal(shape)
         return self.constant(array.astype(kind_of(dtype)))
 
-    def positive(self, *shape: int, dtype: int = FLOAT) -> Known:
+    def positive(self, *shape: int, dtype: int = FLOAT) -> KnownValue:
         """Return a constant of numbers from 0.5 to 2."""
         return self.constant(self.rng.uniform(0.5, 2, shape).astype(kind_of(dtype)))
 
-    def ints(self, *numbers: int) -> Known:
+    def ints(self, *numbers: int) -> KnownValue:
         """Return a constant vector of int64."""
         return self.constant(np.asarray(numbers, np.int64))
 
@@ -163,7 +165,7 @@ class Plant:
         axis %= rank
         return axis - rank if self.chance(0.3) else axis
 
-    def op(self, operator: str, *inputs: Known | None, **attributes: Any) -> Known:
+    def op(self, operator: str, *inputs: KnownValue | None, **attributes: Any) -> KnownValue:
         """Add a node of one output.
 
         Raises:
@@ -177,7 +179,9 @@ class Plant:
             self.shared.add(made.name)
         return self._disguised(made) if self.chance(0.03) else made
 
-    def nodes(self, operator: str, *inputs: Known | None, outputs: int, **given: Any) -> Any:
+    def nodes(
+        self, operator: str, *inputs: KnownValue | None, outputs: int, **given: Any
+    ) -> Any:
         """Add a node of several outputs.
 
         Args:
@@ -189,8 +193,8 @@ class Plant:
         return self.scope.emit(operator, list(inputs), outputs=outputs, **given)
 
     def with_axes(
-        self, operator: str, x: Known, axes: Sequence[int], **attributes: Any
-    ) -> Known:
+        self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: Any
+    ) -> KnownValue:
         """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input.
 
         Args:
@@ -203,7 +207,7 @@ class Plant:
             return self.op(operator, x, axes=list(axes), **attributes)
         return self.op(operator, x, self.ints(*axes), **attributes)
 
-    def cast(self, x: Known, to: int) -> Known:
+    def cast(self, x: KnownValue, to: int) -> KnownValue:
         """Add a Cast.
 
         Args:
@@ -212,11 +216,11 @@ class Plant:
         """
         return self.op("Cast", x, to=to)
 
-    def square(self, x: Known) -> Known:
+    def square(self, x: KnownValue) -> KnownValue:
         """Add a square, as a product or as a power."""
         return self.op("Mul", x, x) if self.chance() else self.op("Pow", x, self.number(2, x))
 
-    def _disguised(self, x: Known) -> Known:
+    def _disguised(self, x: KnownValue) -> KnownValue:
         """Put a node behind that does nothing, which hides the form until it is gone."""
         style = self.choose("Identity", "Cast", "Dropout", "Transpose")
         if style == "Cast":
@@ -228,10 +232,10 @@ class Plant:
         return self.scope.emit("Identity", [x])[0]
 
 
-Form = Callable[[Plant], Known]
+Form = Callable[[Plant], KnownValue]
 
 
-def planted(form: Form, *, sealed: bool) -> Callable[[Scope, np.random.Generator], None]:
+def planted(form: Form, *, sealed: bool) -> Callable[[GraphScope, np.random.Generator], None]:
     """Return a form as a step.
 
     Inner values are for the form only, but for those that it shares on purpose.
@@ -242,7 +246,7 @@ def planted(form: Form, *, sealed: bool) -> Callable[[Scope, np.random.Generator
             otherwise, and steps such as Floor or Tan would make much of that.
     """
 
-    def step(scope: Scope, rng: np.random.Generator) -> None:
+    def step(scope: GraphScope, rng: np.random.Generator) -> None:
         before = {value.name for value in scope.values}
         plant = Plant(scope, rng)
         result = form(plant)

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
 from onnx_passes.verify.models.precision import FLOAT8, FLOAT16
 from onnx_passes.verify.models.scope import UnfitError
-from onnx_passes.verify.models.values import Known, random_array
+from onnx_passes.verify.models.values import KnownValue, random_array
 
 
 def _low(p: Plant) -> int:
@@ -18,7 +18,7 @@ def _low(p: Plant) -> int:
     return p.scope.precision.chosen(p.choose(*p.scope.precision.low))
 
 
-def _narrow(p: Plant, x: Known, low: int) -> Known:
+def _narrow(p: Plant, x: KnownValue, low: int) -> KnownValue:
     """Cast to a low type; to float8 in any of its two ways."""
     given: dict[str, Any] = {}
     if p.scope.precision.real(low) in FLOAT8:
@@ -26,7 +26,7 @@ def _narrow(p: Plant, x: Known, low: int) -> Known:
     return p.op("Cast", x, to=low, **given)
 
 
-def rounded(p: Plant) -> Known:
+def rounded(p: Plant) -> KnownValue:
     """A Cast to a low type and back, with one more such pair behind it at times."""
     x = p.x(rank=1)
     low = _low(p)
@@ -36,7 +36,7 @@ def rounded(p: Plant) -> Known:
     return x
 
 
-def chain(p: Plant) -> Known:
+def chain(p: Plant) -> KnownValue:
     """Casts one behind another; some lose digits."""
     x = p.x(p.choose(FLOAT, FLOAT, TensorProto.DOUBLE, TensorProto.INT32), rank=1)
     types = [_low(p), p.choose(FLOAT, TensorProto.DOUBLE), _low(p), FLOAT]
@@ -45,14 +45,14 @@ def chain(p: Plant) -> Known:
     return x
 
 
-def like(p: Plant) -> Known:
+def like(p: Plant) -> KnownValue:
     """A CastLike to a low type and back."""
     x = p.x(rank=1)
     model = p.constant(random_array(p.rng, p.scope.precision.chosen(FLOAT16), ()))
     return p.op("CastLike", p.op("CastLike", x, model), x)
 
 
-def moved(p: Plant) -> Known:
+def moved(p: Plant) -> KnownValue:
     """Operators that move elements, between Casts to a low type and back."""
     batch = p.batch()
     x = p.x(FLOAT, p.choose((batch, 3, 4), (batch, 2, 1)))
@@ -62,7 +62,7 @@ def moved(p: Plant) -> Known:
     return p.cast(y, x.dtype)
 
 
-def _move(p: Plant, y: Known) -> Known:
+def _move(p: Plant, y: KnownValue) -> KnownValue:
     rank = y.rank
     if rank < 1:
         raise UnfitError
@@ -93,7 +93,7 @@ def _move(p: Plant, y: Known) -> Known:
     return p.op("Identity", y)
 
 
-def stored(p: Plant) -> Known:
+def stored(p: Plant) -> KnownValue:
     """Weights that are stored in a low type and read in a wider one."""
     x = p.x(FLOAT, (p.batch(), 4))
     flip = p.chance(0.3)
@@ -109,7 +109,7 @@ def stored(p: Plant) -> Known:
     return p.op("Relu", y) if p.chance(0.4) else y
 
 
-def layer(p: Plant) -> Known:
+def layer(p: Plant) -> KnownValue:
     """A layer between Casts: in the low type if it has kernels, else with Casts around."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (2, p.batch(), 4)))
     low = _low(p)
@@ -129,7 +129,7 @@ def layer(p: Plant) -> Known:
     return p.cast(y, x.dtype)
 
 
-def scaled(p: Plant) -> Known:
+def scaled(p: Plant) -> KnownValue:
     """A QuantizeLinear to float8 and back, per tensor or per axis; weights at times."""
     low = p.choose(*FLOAT8)
     x = p.x(FLOAT, (p.batch(), 4))
@@ -148,7 +148,7 @@ def scaled(p: Plant) -> Known:
     return p.op("DequantizeLinear", q, p.other(scale, other), zero, axis=axis)
 
 
-def scaled_if_float8(p: Plant) -> Known:
+def scaled_if_float8(p: Plant) -> KnownValue:
     """As :func:`scaled`, in models that have float8."""
     if not set(p.scope.precision.low) & set(FLOAT8):
         raise UnfitError

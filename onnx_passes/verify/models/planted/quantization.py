@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
 from onnx_passes.verify.models.scope import UnfitError
-from onnx_passes.verify.models.values import Known
+from onnx_passes.verify.models.values import KnownValue
 
 _BYTES: tuple[int, ...] = (TensorProto.INT8, TensorProto.UINT8)
 _MORE: tuple[int, ...] = (
@@ -43,8 +43,8 @@ class _Grid:
         dtype: Of the tensor.
     """
 
-    scale: Known
-    zero: Known | None
+    scale: KnownValue
+    zero: KnownValue | None
     axis: int | None
     dtype: int
 
@@ -68,22 +68,22 @@ def _dtype(p: Plant) -> int:
     return p.choose(*(_MORE if wide else _BYTES))
 
 
-def _quantize(p: Plant, x: Known, grid: _Grid) -> Known:
+def _quantize(p: Plant, x: KnownValue, grid: _Grid) -> KnownValue:
     inputs = [x, grid.scale] if grid.zero is None else [x, grid.scale, grid.zero]
     return p.op("QuantizeLinear", *inputs, axis=grid.axis)
 
 
-def _dequantize(p: Plant, q: Known, grid: _Grid, **given: Any) -> Known:
+def _dequantize(p: Plant, q: KnownValue, grid: _Grid, **given: Any) -> KnownValue:
     inputs = [q, grid.scale] if grid.zero is None else [q, grid.scale, grid.zero]
     return p.op("DequantizeLinear", *inputs, axis=grid.axis, **given)
 
 
-def _through(p: Plant, x: Known, grid: _Grid | None = None) -> Known:
+def _through(p: Plant, x: KnownValue, grid: _Grid | None = None) -> KnownValue:
     grid = grid or _grid(p, p.choose(*_BYTES))
     return _dequantize(p, _quantize(p, x, grid), grid)
 
 
-def pair(p: Plant) -> Known:
+def pair(p: Plant) -> KnownValue:
     """A pair on any value, per tensor or per axis; twice at times, or with another scale."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (p.batch(), 4, 3)))
     dtype = _dtype(p)
@@ -97,7 +97,7 @@ def pair(p: Plant) -> Known:
     return _through(p, y, p.other(grid, None)) if p.chance(0.3) else y
 
 
-def moved(p: Plant) -> Known:
+def moved(p: Plant) -> KnownValue:
     """Operators that move or clip elements, before, between or behind a pair."""
     x = p.x(FLOAT, (p.batch(), 2, 4, 4))
     grid = _grid(p, p.choose(*_BYTES))
@@ -110,7 +110,7 @@ def moved(p: Plant) -> Known:
     return _move(p, x) if place == "behind" else x
 
 
-def _move(p: Plant, x: Known) -> Known:
+def _move(p: Plant, x: KnownValue) -> KnownValue:
     if x.rank < 2:
         raise UnfitError
     match p.choose("Relu", "Clip", "Transpose", "Reshape", "MaxPool", "Concat", "Flatten"):
@@ -131,7 +131,7 @@ def _move(p: Plant, x: Known) -> Known:
     return p.op("Flatten", x, axis=p.choose(1, 2))
 
 
-def _weights(p: Plant, *shape: int, axis: int, dtype: int | None = None) -> Known:
+def _weights(p: Plant, *shape: int, axis: int, dtype: int | None = None) -> KnownValue:
     """Return weights that are stored quantized: per tensor, per axis, or in blocks."""
     dtype = dtype or p.choose(*_BYTES)
     low, high = _LIMITS[dtype]
@@ -146,7 +146,7 @@ def _weights(p: Plant, *shape: int, axis: int, dtype: int | None = None) -> Know
     return _dequantize(p, stored, grid)
 
 
-def layer(p: Plant) -> Known:
+def layer(p: Plant) -> KnownValue:
     """A layer between pairs, as exporters of quantized models write it."""
     operator = p.choose("MatMul", "Gemm", "Conv", "Add", "Mul", "MaxPool", "AveragePool")
     if operator in ("Conv", "MaxPool", "AveragePool"):
@@ -173,7 +173,7 @@ def layer(p: Plant) -> Known:
     return _through(p, y) if p.chance(0.7) else y
 
 
-def _bias(p: Plant, size: int) -> Sequence[Known]:
+def _bias(p: Plant, size: int) -> Sequence[KnownValue]:
     if p.chance():
         return []
     stored = p.constant(p.rng.integers(-500, 500, size).astype(np.int32))
@@ -181,7 +181,7 @@ def _bias(p: Plant, size: int) -> Sequence[Known]:
     return [p.op("DequantizeLinear", stored, scale, axis=p.other(0, None))]
 
 
-def dynamic(p: Plant) -> Known:
+def dynamic(p: Plant) -> KnownValue:
     """A layer on integers, whose input is quantized by its own range."""
     deep = p.chance(0.4)
     x = p.x(FLOAT, (p.choose(1, 2), 2, 5, 5) if deep else (p.batch(), 4))
@@ -196,7 +196,7 @@ def dynamic(p: Plant) -> Known:
     return p.op("Add", y, p.weights(*((3, 1, 1) if deep else (3,)))) if p.chance() else y
 
 
-def integer(p: Plant) -> Known:
+def integer(p: Plant) -> KnownValue:
     """A QLinearMatMul or QLinearConv between a QuantizeLinear and its inverse."""
     deep = p.chance()
     x = p.x(FLOAT, (p.choose(1, 2), 2, 5, 5) if deep else (p.choose(2, 3), 4))
@@ -227,7 +227,7 @@ def _zeroed(p: Plant, dtype: int) -> _Grid:
     return _Grid(grid.scale, p.constant(np.zeros((), kind_of(dtype))), None, dtype)
 
 
-def stored(p: Plant) -> Known:
+def stored(p: Plant) -> KnownValue:
     """Weights that are stored in eight or four bits, and read in floats."""
     x = p.x(FLOAT, (p.batch(), 4))
     four = p.scope.opset >= _WITH_INT4 and p.chance(0.6)

@@ -17,7 +17,7 @@ from onnx_passes.verify.models.planted.plant import (
     planted,
 )
 from onnx_passes.verify.models.scope import UnfitError
-from onnx_passes.verify.models.values import BOOL, Known
+from onnx_passes.verify.models.values import BOOL, KnownValue
 
 INT64, SIZES = TensorProto.INT64, (2, 1, 3, 1)
 UNARY = (
@@ -38,7 +38,7 @@ def _any(p: Plant) -> int:
     return p.choose(FLOAT, FLOAT, *ALL)
 
 
-def unary_pair(p: Plant) -> Known:
+def unary_pair(p: Plant) -> KnownValue:
     """Two operators of one operand; one of them is not needed."""
     inner, outer = p.choose(*UNARY) if not p.miss() else ("Abs", "Neg")
     dtype = p.dtype()
@@ -49,7 +49,7 @@ def unary_pair(p: Plant) -> Known:
     return p.op(outer, p.op(inner, p.x(dtype)))
 
 
-def neutral(p: Plant) -> Known:
+def neutral(p: Plant) -> KnownValue:
     """Arithmetic with a neutral constant on either side."""
     operator = p.choose(*NEUTRAL)
     wanted: float = NEUTRAL[operator]
@@ -74,7 +74,7 @@ def neutral(p: Plant) -> Known:
     return p.op(operator, x, c, **given)
 
 
-def idle_bounds(p: Plant) -> Known:
+def idle_bounds(p: Plant) -> KnownValue:
     """Bounds at the ends of a type, or of a tensor by itself."""
     x = p.x(p.choose(FLOAT, FLOAT, *FLOATS, *SMALL_INTS), rank=1)
     low, high = p.other((-np.inf, np.inf), (0, np.inf), (np.inf, -np.inf))
@@ -88,7 +88,7 @@ def idle_bounds(p: Plant) -> Known:
     return p.op(operator, x, p.number(low if operator == "Max" else high, x))
 
 
-def single(p: Plant) -> Known:
+def single(p: Plant) -> KnownValue:
     """An operator over any number of tensors that is given one."""
     operator = p.choose("Concat", "Split", "Max", "Min", "Sum", "Mean")
     x = p.x(_any(p) if operator in ("Concat", "Split") else FLOAT, rank=1)
@@ -96,12 +96,12 @@ def single(p: Plant) -> Known:
         return p.op("Concat", x, axis=p.axis(0, x.rank))
     if operator == "Split":
         given = {"num_outputs": 1} if p.scope.has_attribute("Split", "num_outputs") else {}
-        found: Known = p.nodes("Split", x, outputs=1, axis=x.rank - 1, **given)[0]
+        found: KnownValue = p.nodes("Split", x, outputs=1, axis=x.rank - 1, **given)[0]
         return found
     return p.op(operator, x)
 
 
-def casts(p: Plant) -> Known:
+def casts(p: Plant) -> KnownValue:
     """A Cast behind a Cast, to wider or narrower types."""
     x = p.x(p.choose(FLOAT, TensorProto.FLOAT16, *INTS[:4], BOOL))
     wide: dict[int, int] = {FLOAT: TensorProto.DOUBLE, BOOL: FLOAT}
@@ -111,7 +111,7 @@ def casts(p: Plant) -> Known:
     return p.cast(p.cast(x, between), to)
 
 
-def where(p: Plant) -> Known:
+def where(p: Plant) -> KnownValue:
     """A Where that is negated, decided, or does not matter."""
     x = p.x(_any(p), (p.batch(), 3))
     y, c = p.x(x.dtype, x.shape), p.x(BOOL, x.shape)
@@ -124,7 +124,7 @@ def where(p: Plant) -> Known:
     return p.op("Where", known, x, y)
 
 
-def transposes(p: Plant) -> Known:
+def transposes(p: Plant) -> KnownValue:
     """Two Transpose, which may undo each other, or one that moves nothing."""
     x = p.x(_any(p), (p.batch(), 1, 3, 1))
     perm = [int(i) for i in p.rng.permutation(4)]
@@ -137,14 +137,14 @@ def transposes(p: Plant) -> Known:
     return p.op("Transpose", p.op("Transpose", x, perm=perm), perm=back)
 
 
-def transposed_reshape(p: Plant) -> Known:
+def transposed_reshape(p: Plant) -> KnownValue:
     """A Reshape behind a Transpose that moves dimensions of size 1 only."""
     x = p.x(_any(p), (p.batch(), 1, 4, 3))
     turned = p.op("Transpose", x, perm=p.other([0, 2, 1, 3], [0, 1, 3, 2]))
     return p.op("Reshape", turned, p.ints(*p.choose([-1, 12], [1, -1], [-1, 4, 3], [0, -1])))
 
 
-def swapped_keys(p: Plant) -> Known:
+def swapped_keys(p: Plant) -> KnownValue:
     """A Transpose of rank 3 between two Reshapes, as exporters turn keys."""
     a, b, c, d = p.choose(1, 2), 2, 3, 4
     x = p.x(_any(p), (a, b, c, d))
@@ -153,7 +153,7 @@ def swapped_keys(p: Plant) -> Known:
     return p.op("Reshape", turned, p.ints(*p.other([a, b, d, c], [a, b, c, d])))
 
 
-def shapers(p: Plant) -> Known:
+def shapers(p: Plant) -> KnownValue:
     """Two operators that only change the shape, of a tensor that may be dynamic."""
     sizes = (p.batch(), *SIZES[1:])
     x = p.x(_any(p), sizes)
@@ -161,7 +161,7 @@ def shapers(p: Plant) -> Known:
     return _shaped(p, y, p.choose(*SHAPERS))
 
 
-def _shaped(p: Plant, x: Known, operator: str) -> Known:
+def _shaped(p: Plant, x: KnownValue, operator: str) -> KnownValue:
     if x.shape is None:
         raise UnfitError
     if operator == "Flatten":
@@ -182,7 +182,7 @@ def _shaped(p: Plant, x: Known, operator: str) -> Known:
     return p.op("Reshape", x, p.ints(*p.choose(*targets)))
 
 
-def squeezes(p: Plant) -> Known:
+def squeezes(p: Plant) -> KnownValue:
     """A Squeeze and an Unsqueeze in a row, which may undo each other."""
     x = p.x(_any(p), (p.batch(), 1, 3, 1))
     inner, outer = p.choose("Squeeze", "Unsqueeze"), p.choose("Squeeze", "Unsqueeze")
@@ -193,7 +193,7 @@ def squeezes(p: Plant) -> Known:
     return p.with_axes(outer, p.with_axes(inner, x, [first]), [second])
 
 
-def concats(p: Plant) -> Known:
+def concats(p: Plant) -> KnownValue:
     """A Concat in a Concat."""
     x = p.x(_any(p), (p.batch(), 3))
     axis = p.choose(0, 1)
@@ -202,19 +202,19 @@ def concats(p: Plant) -> Known:
     return p.op("Concat", *parts, axis=p.axis(axis, 2))
 
 
-def idle_gather(p: Plant) -> Known:
+def idle_gather(p: Plant) -> KnownValue:
     """A Gather of all elements, in order or not."""
     x = p.x(_any(p), (p.batch(), 3, 2))
     return p.op("Gather", x, p.ints(*p.other([0, 1, 2], [0, 2, 1], [0, 1])), axis=p.axis(1, 3))
 
 
-def idle_pad(p: Plant) -> Known:
+def idle_pad(p: Plant) -> KnownValue:
     """A Pad by nothing."""
     x = p.x(FLOAT, (p.batch(), 3))
     return p.op("Pad", x, p.ints(*p.other([0] * 4, [0, 1, 0, 0])))
 
 
-def idle_expand(p: Plant) -> Known:
+def idle_expand(p: Plant) -> KnownValue:
     """An Expand or Tile that repeats nothing."""
     x = p.x(_any(p), (p.batch(), 3, 1))
     if p.chance():
@@ -222,7 +222,7 @@ def idle_expand(p: Plant) -> Known:
     return p.op("Expand", x, p.ints(*p.other([1, 3, 1], [3, 1], [1, 3, 2])))
 
 
-def scatters(p: Plant) -> Known:
+def scatters(p: Plant) -> KnownValue:
     """A scatter that writes everything, or nothing."""
     x = p.x(p.choose(FLOAT, INT64, TensorProto.INT32), (3, 3))
     empty = p.chance(0.3)
@@ -241,7 +241,7 @@ def scatters(p: Plant) -> Known:
     return p.op("ScatterElements", x, places, updates, axis=axis, **given)
 
 
-def slices(p: Plant) -> Known:
+def slices(p: Plant) -> KnownValue:
     """Two Slice in a row, or one of everything."""
     x = p.x(_any(p), (p.batch(), 8, 6))
     if p.chance(0.3):
@@ -256,7 +256,7 @@ def slices(p: Plant) -> Known:
     return x
 
 
-def shape_parts(p: Plant) -> Known:
+def shape_parts(p: Plant) -> KnownValue:
     """Dimensions read out of a Shape in several ways."""
     x = p.x(_any(p), (p.batch(), "S", 3, 2))
     shape = p.op("Shape", x)
@@ -277,7 +277,7 @@ def shape_parts(p: Plant) -> Known:
     return p.op("Concat", *parts, p.ints(7), axis=0)
 
 
-def shape_arithmetic(p: Plant) -> Known:
+def shape_arithmetic(p: Plant) -> KnownValue:
     """A target that is computed from dynamic sizes: what folding follows half known."""
     x = p.x(_any(p), (p.batch(), 4, 6))
     shape = p.op("Shape", x)

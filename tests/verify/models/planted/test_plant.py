@@ -9,13 +9,13 @@ from onnx_passes.configs.load import load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import planted, recipes
 from onnx_passes.verify.models.planted.plant import Plant
-from onnx_passes.verify.models.scope import Scope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
 
 SEEDS = 12
 
 
 def scope_of(step, seed, opset=23):
-    scope = Scope(seed, opset)
+    scope = GraphScope(seed, opset)
     step(scope, scope.begin(1))
     return scope
 
@@ -47,7 +47,7 @@ def test_a_form_is_the_same_for_the_same_seed():
 
 
 def test_exact_forms_deviate_in_nothing_and_others_do():
-    plants = [Plant(Scope(0, 23), np.random.default_rng(seed)) for seed in range(40)]
+    plants = [Plant(GraphScope(0, 23), np.random.default_rng(seed)) for seed in range(40)]
     exact = [plant for plant in plants if plant.exact]
     assert 0 < len(exact) < len(plants)
     assert not any(plant.miss(1.0) for plant in exact)
