@@ -251,6 +251,8 @@ def execute(
                 resume=states,
             )
         report = run.report
+        if any(places):
+            report.settle()
         received.check()
         try:
             if run.usable and goal is not None:

@@ -85,7 +85,8 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``PipelineRun.error``.
+        The result. A failed check or pass does not raise: see ``PipelineRun.error``. If
+        nothing was checked, call ``report.settle()`` before the model changes.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.
@@ -128,7 +129,7 @@ def _run(
     resume: Resume | None,
 ) -> PipelineRun:
     original = Snapshot(model)
-    report.before = summarize(original)
+    report.before = summarize(original, hashed=config.verify.enabled)
     gate = None
     whole = _whole_data(config, original)
     if whole is not None and reference is None and config.reference.inputs is None:
@@ -160,7 +161,7 @@ def _run(
         report.error = failed.error if failed is not None else None
         manager.snapshot = manager.recovered(original)
         manager.model = manager.snapshot.restore()
-    report.after = summarize(manager.snapshot)
+    report.after = summarize(manager.snapshot, hashed=gate is not None)
     if gate is not None and error is None:
         from onnx_passes.pipeline.stepping import drift_along_steps
 
