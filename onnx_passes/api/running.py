@@ -21,6 +21,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.html import to_html
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
@@ -126,8 +127,8 @@ def run(
     pipeline: Any = "optimize",
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
-    engines: Sequence[str | Mapping[str, Any]] | None = None,
-    options: Mapping[str, Any] | None = None,
+    engines: Sequence[str | PlainMapping] | None = None,
+    options: PlainMapping | None = None,
     verify: bool = True,
     progress: Callable[[PassReport], None] | None = None,
 ) -> RunResult:
@@ -167,8 +168,8 @@ def run(
 
 
 def _overrides(
-    options: Mapping[str, Any],
-    engines: Sequence[str | Mapping[str, Any]] | None,
+    options: PlainMapping,
+    engines: Sequence[str | PlainMapping] | None,
     *,
     verify: bool,
 ) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Array
+from onnx_passes.arrays import Array
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Semantics, Unsupported, scalars
 

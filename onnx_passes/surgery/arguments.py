@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.plain import PlainMapping

@@ -14,8 +14,9 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.registry import lookup
+from onnx_passes.plain import PlainDict, PlainMapping
 
-Steps: TypeAlias = tuple[tuple[str, Mapping[str, Any]], ...]
+Steps: TypeAlias = tuple[tuple[str, PlainMapping], ...]
 COMPENSATING = "quantize-weights-gptq"
 SMOOTHING = "smooth-activations"
 _LEARNERS = (COMPENSATING, "quantize-weights-adaround", "correct-biases")
@@ -39,7 +40,7 @@ class Format:
 
     name: str
     pass_name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: PlainMapping = field(default_factory=dict)
     weight_bits: int = 32
     data_bits: int = 32
     before: Steps = ()
@@ -141,8 +142,8 @@ class Observed:
     """
 
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    values: Sequence[Mapping[str, Any]] = ()
-    state: dict[str, Any] = field(default_factory=dict)
+    values: Sequence[PlainMapping] = ()
+    state: PlainDict = field(default_factory=dict)
 
 
 def convert(

@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
-from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.exact import ExactSum, number, plain
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError

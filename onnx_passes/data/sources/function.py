@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 from onnx_passes.errors import ReferenceDataError

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.archive import decode_image

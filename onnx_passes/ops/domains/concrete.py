@@ -12,9 +12,9 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.semantics import (
     Elements,
     Scalar,
@@ -23,8 +23,6 @@ from onnx_passes.ops.semantics import (
     columns,
     is_float,
 )
-
-Array = npt.NDArray[Any]
 
 
 class ArraySemantics(Semantics):

@@ -7,15 +7,12 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.semantics import Elements, is_float
 
 Interval: TypeAlias = tuple[float, float]
-
-
-Array = npt.NDArray[Any]
 
 
 UNBOUNDED: Interval = (-math.inf, math.inf)

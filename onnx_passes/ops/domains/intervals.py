@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics
 from onnx_passes.ops.domains.interval_ends import (
     ULPS,
     UNBOUNDED,
-    Array,
     fitted,
     of_type,
     pair,

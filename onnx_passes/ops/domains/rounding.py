@@ -17,13 +17,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics, ConcreteSemantics
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
-
-Array = npt.NDArray[Any]
 
 ULPS = 8
 """By how many units in the last place functions of engines may be wrong."""

@@ -13,13 +13,11 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.domains.concrete import ArraySemantics
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns
-
-Array = npt.NDArray[Any]
 
 _PARTS = ("low", "high", "scale", "offset")
 _GRID = np.dtype([(name, np.float64) for name in _PARTS])

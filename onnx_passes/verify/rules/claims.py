@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.ieee import IeeeSemantics
 from onnx_passes.ops.domains.laws import of_logarithms
@@ -172,7 +172,7 @@ class Claim:
         answer = self._refute(negation, assumptions, milliseconds)
         return answer.holds is True
 
-    def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, model: Any) -> dict[str, Array]:
         """Return the values that a model gives to the inputs, shaped as the pair's inputs."""
         arrays = {}
         for value in self.pair.inputs:

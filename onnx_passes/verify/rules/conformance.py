@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
@@ -17,7 +18,7 @@ from onnx_passes.ops.domains.rounding import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
 from onnx_passes.verify.rules.random_calls import RandomCall, random_call
-from onnx_passes.verify.rules.running import Array, EngineFailure, run_once
+from onnx_passes.verify.rules.running import EngineFailure, run_once
 
 _TRIES = 12
 _TOGETHER = 25

@@ -11,6 +11,7 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.applying import assumes_finite
 from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
@@ -40,7 +41,7 @@ LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
 
-def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
+def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
 
     Args:
@@ -92,7 +93,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     )
     if loose is not None and not reason:
         reason = loose.reason
-    result: dict[str, Any] = {
+    result: PlainDict = {
         "rule": rule_name(rule),
         "verdict": verdict,
         "reason": reason,
@@ -227,7 +228,7 @@ def _inexact(tested: Tested | None, proof: Proof | None) -> bool:
     return found is not None
 
 
-def _tested(tested: Tested) -> dict[str, Any]:
+def _tested(tested: Tested) -> PlainDict:
     return {
         "models": tested.models,
         "firings": tested.firings,

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.suggestions import Operand
 from onnx_passes.passes.hints import Hint, Spec, hints_in
 from onnx_passes.passes.registry import is_known, lookup
@@ -90,7 +90,7 @@ class Guide:
             return Operand((len(numbers),), ir.DataType.INT64, numbers, True)
         return Operand(numbers, spec.dtype or self._choose.dtype)
 
-    def content(self, spec: Spec, operand: Operand) -> npt.NDArray[Any] | None:
+    def content(self, spec: Spec, operand: Operand) -> Array | None:
         """Return the numbers of a constant; None where the hint leaves them open.
 
         Args:

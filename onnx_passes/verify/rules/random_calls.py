@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.admitted import admitted
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.semantics import is_float
 from onnx_passes.ops.use import Use
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.draws import Draws
 from onnx_passes.verify.rules.operands import Chooser
-from onnx_passes.verify.rules.running import Array
 from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
 
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
@@ -122,7 +123,7 @@ def _typed(schema: Any, index: int, wanted: ir.DataType) -> ir.DataType:
 
 def _attributes(
     choose: Chooser, op_type: str, schema: Any, shapes: list[Any], rng: np.random.Generator
-) -> dict[str, Any]:
+) -> PlainDict:
     found = {}
     for name, attribute in schema.attributes.items():
         if attribute.required or rng.random() < 0.5:
