@@ -124,7 +124,7 @@ class _Progress(Instrument):
 
 def run(
     model: AnyModel,
-    pipeline: Any = "optimize",
+    pipeline: object = "optimize",
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
     engines: Sequence[str | PlainMapping] | None = None,

@@ -125,7 +125,7 @@ class Operator:
     exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: object) -> None:
         """Register the class, unless it is what several operators share."""
         super().__init_subclass__(**kwargs)
         if not abstract:

@@ -123,7 +123,7 @@ class Call:
         value = self.attribute(name, None)
         return None if value is None else [int(v) for v in value]
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: object) -> Any:
         """Return the value of an attribute.
 
         Args:

@@ -59,7 +59,7 @@ class Choices(Protocol):
     def levels(self) -> ir.DataType:
         """The type of the integers that quantisers make or read."""
 
-    def pick(self, options: Sequence[Any]) -> Any:
+    def pick(self, options: Sequence[object]) -> Any:
         """Return one of the options."""
 
     def shape(self) -> Shape:

@@ -35,7 +35,7 @@ def dtype_of(given: Any) -> ir.DataType:
         raise UsageError(f"{given!r} is not an element type", help=hint) from error
 
 
-def as_array(value: Any, dtype: ir.DataType | None = None) -> Array:
+def as_array(value: object, dtype: ir.DataType | None = None) -> Array:
     """Return an array; floats become float32 and integers int64 where no type is given.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -82,7 +82,7 @@ class Format:
         return any(issubclass(lookup(name)[0], OnData) for name, _ in self.steps if name)
 
 
-def _weights(name: str, bits: int, **options: Any) -> Format:
+def _weights(name: str, bits: int, **options: object) -> Format:
     return Format(name, "quantize-weights", {"least": 1} | options, bits, 32)
 
 
@@ -93,7 +93,7 @@ _CORRECTED: Steps = (("correct-biases", {}),)
 _SMOOTH: Steps = ((SMOOTHING, {}),)
 
 
-def _learned(name: str, how: str, bits: int, **options: Any) -> Format:
+def _learned(name: str, how: str, bits: int, **options: object) -> Format:
     return Format(name, f"quantize-weights-{how}", {"least": 1} | options, bits, 32)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ class Record:
         else:
             self.add("search", format=FORMAT, key=key)
 
-    def add(self, event: str, **data: Any) -> None:
+    def add(self, event: str, **data: object) -> None:
         """Write down a decision."""
         entry = {"event": event, **data}
         self.entries.append(entry)

@@ -176,7 +176,7 @@ def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]
     return found
 
 
-def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
+def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
     """Return a format that the user has made of passes and their options."""
     where = config.where("tune", "formats", index)
     if name == FLOAT32:

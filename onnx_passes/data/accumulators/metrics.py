@@ -45,7 +45,7 @@ class MetricState(Protocol):
         """Return the state as JSON has it."""
         ...
 
-    def load(self, state: Any) -> None:
+    def load(self, state: object) -> None:
         """Replace the state by one of :meth:`to_json`."""
         ...
 

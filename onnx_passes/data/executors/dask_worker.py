@@ -38,7 +38,7 @@ def make_plugin(text: str, digest: str) -> Any:
     class Warm(need("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
         """Hands the job to each worker, those that join later included."""
 
-        def setup(self, worker: Any) -> None:
+        def setup(self, worker: object) -> None:
             from onnx_passes.data.executors.dask_worker import keep
 
             del worker

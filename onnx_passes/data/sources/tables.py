@@ -162,7 +162,7 @@ def _ragged(column: Any, where: str) -> list[Array]:
         raise broken(where, f"holds lists that are not arrays: {error}") from error
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: object) -> bool:
     types = need("pyarrow").types
     return bool(
         types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)

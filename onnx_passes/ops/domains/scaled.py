@@ -201,7 +201,7 @@ def _product(x: Elements, y: Elements) -> Elements:
     return found
 
 
-def _clipped(x: Elements, low: Any, high: Any) -> Elements:
+def _clipped(x: Elements, low: object, high: object) -> Elements:
     """Keep a grid between bounds; a bound that lies beside the grid leaves none."""
     least, most = ends(x)
     with np.errstate(invalid="ignore", divide="ignore"):

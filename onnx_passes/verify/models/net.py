@@ -89,7 +89,7 @@ class Net:
             raise AttributeError(kind)
         return partial(self.add, kind)
 
-    def constant(self, array: Any) -> str:
+    def constant(self, array: object) -> str:
         """Add an initializer of float32, or of int64 if it holds integers."""
         self._count += 1
         array = np.asarray(array)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -196,7 +195,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int = 1,
-        **attributes: Any,
+        **attributes: object,
     ) -> list[KnownValue]:
         """Add a node, whose outputs follow from onnx's own inference.
 

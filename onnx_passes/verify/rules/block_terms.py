@@ -147,7 +147,7 @@ def _collect(terms: Iterable[tuple[Monomial, Fraction]]) -> Form:
     return tuple(sorted((m, c) for m, c in sums.items() if c))
 
 
-def _walk(node: Any, visit: Callable[[Index], None]) -> None:
+def _walk(node: object, visit: Callable[[Index], None]) -> None:
     if not isinstance(node, tuple):
         return
     if (
@@ -162,17 +162,17 @@ def _walk(node: Any, visit: Callable[[Index], None]) -> None:
         _walk(child, visit)
 
 
-def _indices(node: Any) -> list[Index]:
+def _indices(node: object) -> list[Index]:
     found: list[Index] = []
     _walk(node, found.append)
     return found
 
 
-def _bound(node: Any) -> list[Index]:
+def _bound(node: object) -> list[Index]:
     return list(dict.fromkeys(i for i in _indices(node) if i[0] == "b"))
 
 
-def _height(node: Any) -> int:
+def _height(node: object) -> int:
     return max((i[1] for i in _indices(node) if i[0] == "c"), default=0)
 
 

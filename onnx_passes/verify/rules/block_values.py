@@ -112,7 +112,7 @@ class Node:
             )
         return [int(v) for v in value.known.reshape(-1)]
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: object) -> Any:
         """Return the value of an attribute.
 
         Args:

@@ -95,7 +95,7 @@ class ModelBuilder:
             self._node(pattern.producer())
         return self._draft.values[key]
 
-    def _alternative(self, pattern: Any) -> Any:
+    def _alternative(self, pattern: object) -> Any:
         """Choose among the alternatives of an Or pattern, once for the whole model."""
         alternatives = getattr(pattern, "_values", None)
         if alternatives is None and hasattr(pattern, "_op_to_pattern"):
@@ -265,7 +265,7 @@ class ModelBuilder:
         self._choose.rank = None
         raise Unsupported(f"{op_type} with an operand of rank {rank}")
 
-    def _specified(self, key: Any, name: str | None, spec: Spec) -> ir.Value:
+    def _specified(self, key: object, name: str | None, spec: Spec) -> ir.Value:
         """Return the operand that a hint describes."""
         if spec.node:
             return self._computed(key, spec)
@@ -286,7 +286,7 @@ class ModelBuilder:
             self._specified(name, name, own)
         return self._draft.values[name]
 
-    def _computed(self, key: Any, spec: Spec) -> ir.Value:
+    def _computed(self, key: object, spec: Spec) -> ir.Value:
         """Return the result of a node that a hint describes, made for this operand alone."""
         inputs = [self._named(name) for name in spec.of]
         node = ir.node(spec.node, inputs, attributes=dict(spec.attributes))

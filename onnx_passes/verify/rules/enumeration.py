@@ -129,7 +129,7 @@ def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
         seen.add(form)
 
 
-def _form(node: Any, opset: int) -> tuple[Any, ...]:
+def _form(node: object, opset: int) -> tuple[Any, ...]:
     """Return the inputs and attributes that an operator of a pattern has in an opset."""
     identifier = operator_in(node)
     schema = None if identifier is None else schema_of(identifier[1], opset)
@@ -192,7 +192,7 @@ def _is_open(node: Any) -> bool:
     )
 
 
-def _is_steered(node: Any) -> bool:
+def _is_steered(node: object) -> bool:
     identifier = operator_in(node)
     operator = None if identifier is None else find(*identifier)
     return operator is not None and bool(operator.steers)
@@ -243,7 +243,7 @@ def operands_of(rule: RewriteRule) -> list[Any]:
     return [value for output in pattern.outputs for value in _leaves(output, seen)]
 
 
-def _is_tolerant(operand: Any) -> bool:
+def _is_tolerant(operand: object) -> bool:
     """Whether an operand is a number, which others beside it are taken for."""
     found = getattr(operand, "value", None) is not None
     return found and bool(getattr(operand, "_rel_tol", 0) or getattr(operand, "_abs_tol", 0))

@@ -41,7 +41,7 @@ LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
 
-def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> PlainDict:
+def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
 
     Args:

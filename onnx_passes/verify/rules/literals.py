@@ -100,7 +100,7 @@ def _of_code(code: types.CodeType) -> Iterator[float]:
             yield from _numbers(constant)
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
     elif isinstance(value, tuple | list | frozenset):

@@ -146,7 +146,7 @@ class Chooser:
         shape = self.pick(((), (), (), (1,)))
         return np.full(shape, number).astype(operand.dtype.numpy())
 
-    def pick(self, options: Sequence[Any]) -> Any:
+    def pick(self, options: Sequence[object]) -> Any:
         """Return one of the options."""
         return options[int(self.rng.integers(len(options)))]
 

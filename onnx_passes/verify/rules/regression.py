@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -89,7 +88,7 @@ def _inputs(model: ir.Model, folder: Path) -> Mapping[str, Array]:
 
 
 def write_regression(
-    fault: Fault, subject: str, index: int, folder: Path, declared: Any
+    fault: Fault, subject: str, index: int, folder: Path, declared: object
 ) -> Path:
     """Write the model of a refutation and a test that fails while the rule is wrong.
 

@@ -113,7 +113,7 @@ def operator_in(node: Any) -> tuple[str, str] | None:
     return domain, op_type
 
 
-def fits(pattern: Any, opset: int) -> bool:
+def fits(pattern: object, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names.
 
     Args:
@@ -145,7 +145,7 @@ def lacking(pattern: Any, opset: int) -> list[str]:
     return missing
 
 
-def impossible(pattern: Any) -> str:
+def impossible(pattern: object) -> str:
     """Return why no opset has all that a pattern names; empty where one has."""
     found = {opset: lacking(pattern, opset) for opset in OPSETS}
     if not all(found.values()):

@@ -59,11 +59,11 @@ def differs(left: Any, right: Any) -> Any | None:
 
 
 def refute(
-    negation: Iterable[Any],
-    assumptions: Sequence[Any] = (),
+    negation: Iterable[object],
+    assumptions: Sequence[object] = (),
     *,
     milliseconds: int,
-    prefer: Sequence[Any] = (),
+    prefer: Sequence[object] = (),
     backstop: int = BACKSTOP,
 ) -> Answer:
     """Look for a model in which any of ``negation`` holds under ``assumptions``.
@@ -100,7 +100,7 @@ def refute(
     return Answer(None, reason=GAVE_UP)
 
 
-def _solver(formulas: Sequence[Any]) -> Any:
+def _solver(formulas: Sequence[object]) -> Any:
     """Return a solver of its own: one that is asked twice gives up z3's tactics for reals."""
     solver = z3().Solver()
     solver.set("random_seed", 0)

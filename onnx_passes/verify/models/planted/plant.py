@@ -181,7 +181,7 @@ class Plant:
         return self._disguised(made) if self.chance(0.03) else made
 
     def nodes(
-        self, operator: str, *inputs: KnownValue | None, outputs: int, **given: Any
+        self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
     ) -> Any:
         """Add a node of several outputs.
 
@@ -194,7 +194,7 @@ class Plant:
         return self.scope.emit(operator, list(inputs), outputs=outputs, **given)
 
     def with_axes(
-        self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: Any
+        self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: object
     ) -> KnownValue:
         """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input.
 
