@@ -6,7 +6,7 @@ import functools
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import onnx_ir as ir
 
@@ -158,7 +158,7 @@ class Operator:
         """
         return None
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
+    def options(self, name: str, known: Known) -> Sequence[object]:
         """Return values that an attribute of a template may have; none where any fits.
 
         Args:

@@ -11,6 +11,7 @@ from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.hints import Guide
 from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.pattern import PatternPart
 from onnx_passes.verify.rules.schemas import attribute_names
 
 
@@ -30,7 +31,7 @@ class AttributeChooser:
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def values(
-        self, pattern: Any, domain: str, op_type: str, known: list[Shape | None]
+        self, pattern: PatternPart, domain: str, op_type: str, known: list[Shape | None]
     ) -> PlainDict:
         """Return the attributes of a node by name.
 

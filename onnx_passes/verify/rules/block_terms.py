@@ -18,7 +18,7 @@ Everything is a nested tuple, so that it can be hashed and ordered:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -233,6 +233,6 @@ def _canonical(monomial: Monomial) -> Monomial:
     return min(candidates)
 
 
-def _signature(monomial: Monomial, index: Index, bound: Sequence[Index]) -> Any:
+def _signature(monomial: Monomial, index: Index, bound: Sequence[Index]) -> Hashable:
     blank = {other: ("b", -1, other[2]) for other in bound}
     return (index[2], _rename_sorted(monomial, {**blank, index: ("b", -2, index[2])}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -74,7 +74,7 @@ class Node:
     inputs: Sequence[Blocks | None]
     sizes: Sizes
     ring: bool
-    key: tuple[Any, ...]
+    key: tuple[Hashable, ...]
     opset: int
 
     def required(self, index: int) -> Blocks:

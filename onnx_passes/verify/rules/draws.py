@@ -17,7 +17,7 @@ class Draw:
     """One draw: what was asked for, and what came."""
 
     kind: str
-    asked: tuple[Any, ...]
+    asked: tuple[object, ...]
     value: Any
 
 

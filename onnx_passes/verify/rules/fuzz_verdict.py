@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnxscript.rewriter import RewriteRule
 
@@ -16,6 +16,7 @@ from onnx_passes.verify.rules.applying import assumes_finite
 from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
 from onnx_passes.verify.rules.job import Job
+from onnx_passes.verify.rules.pattern import pattern_of
 from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage
 from onnx_passes.verify.rules.refutations import repeats, write_refutation
 from onnx_passes.verify.rules.regression import write_regression
@@ -166,11 +167,10 @@ def _covered(coverage: Coverage) -> str:
 
 
 def _idle(rule: RewriteRule, tested: Tested) -> str:
-    pattern: Any = rule._target_pattern
     models = f"its pattern or guard admitted none of {tested.attempts} models"
     if tested.not_run:
         models = f"the engine ran none of the {tested.not_run} models that its guard admitted"
-    return impossible(pattern) or models
+    return impossible(pattern_of(rule)) or models
 
 
 def _verdict(

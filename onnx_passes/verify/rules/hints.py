@@ -7,7 +7,6 @@ model, so that near misses are made as well.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -71,7 +70,7 @@ class Guide:
         found: Spec = self._choose.pick(specs)
         return found
 
-    def attribute(self, op_type: str, name: str) -> tuple[Any, ...]:
+    def attribute(self, op_type: str, name: str) -> tuple[object, ...]:
         """Return the value that an attribute may have, alone in a tuple; else nothing.
 
         Args:

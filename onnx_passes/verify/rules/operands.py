@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -20,6 +20,9 @@ from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.plain import PlainMapping
 from onnx_passes.verify.rules.draws import Draws
+from onnx_passes.verify.rules.pattern import PatternPart
+
+T = TypeVar("T")
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
@@ -96,7 +99,7 @@ class Chooser:
         draw = self.rng.random()
         return "nodes" if draw < 0.15 else "computed" if draw < 0.3 else "initializers"
 
-    def literal(self, pattern: Any, dtype: ir.DataType) -> Array:
+    def literal(self, pattern: PatternPart, dtype: ir.DataType) -> Array:
         """Return a constant that a pattern spells out, or one that it still takes for it.
 
         Args:
@@ -146,7 +149,7 @@ class Chooser:
         shape = self.pick(((), (), (), (1,)))
         return np.full(shape, number).astype(operand.dtype.numpy())
 
-    def pick(self, options: Sequence[object]) -> Any:
+    def pick(self, options: Sequence[T]) -> T:
         """Return one of the options."""
         return options[int(self.rng.integers(len(options)))]
 
