@@ -82,7 +82,7 @@ def call(text: str) -> Any:
         UsageError: There is no such function.
         ReferenceDataError: It raises.
     """
-    function: Callable[[], Any] = named_function(text, "--data")
+    function: Callable[[], object] = named_function(text, "--data")
     try:
         return function()
     except (Exception, SystemExit) as error:  # whatever the function raises
