@@ -1,7 +1,7 @@
 """The kinds of pass, as their authors import them."""
 
 from onnx_ir.passes import FunctionalPass
-from onnxscript.rewriter import MatchContext
+from onnxscript.rewriter._basics import MatchContext
 
 from onnx_passes.passes.kinds import (
     ALL,

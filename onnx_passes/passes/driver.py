@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import onnx_ir as ir
-from onnxscript.rewriter import RewriteRule
+from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes.context import Application, Rewrites
@@ -36,7 +36,7 @@ FREE_APPLICATIONS = 1000
 
 def rewrite(
     model: ir.Model,
-    rules: Sequence[RewriteRule],
+    rules: Sequence[RewriteRule | PatternInfo],
     rewrites: Rewrites | None = None,
     index: NodeIndex | None = None,
 ) -> list[Application]:
@@ -68,7 +68,7 @@ class _Driver:
     def __init__(
         self,
         model: ir.Model,
-        rules: Sequence[RewriteRule],
+        rules: Sequence[RewriteRule | PatternInfo],
         rewrites: Rewrites,
         index: NodeIndex,
     ) -> None:
@@ -76,7 +76,9 @@ class _Driver:
         self.index = index
         self.rewrites = rewrites
         self.applied: list[Application] = []
-        self.patterns = [PatternInfo.of(rule) for rule in rules]
+        self.patterns = [
+            rule if isinstance(rule, PatternInfo) else PatternInfo.of(rule) for rule in rules
+        ]
         self.by_root: dict[tuple[str, str] | None, list[PatternInfo]] = {}
         for info in self.patterns:
             self.by_root.setdefault(info.root, []).append(info)

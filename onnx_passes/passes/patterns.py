@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter import RewriteRule, _pattern_ir
+from onnxscript.rewriter import _pattern_ir
+from onnxscript.rewriter.pattern import RewriteRule
 
 
 @dataclass(frozen=True, eq=False)

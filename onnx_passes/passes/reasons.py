@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter import RewriteRule
 from onnxscript.rewriter._basics import MatchingTracer, MatchStatus
+from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.passes.patterns import describe
 

@@ -6,12 +6,16 @@ import abc
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
-from onnxscript.rewriter import MatchContext, MatchResult, RewriteRule
+from onnxscript.rewriter._basics import MatchContext
+from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnx_passes.passes.kinds import Pass
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.patterns import PatternInfo
 
 # onnxscript resolves operators and pattern variables by attribute, which no type checker sees.
 Op: TypeAlias = Any
@@ -64,6 +68,27 @@ class _Rewriting(Pass):
         """Return what :meth:`rules` became: rules of onnxscript."""
         return [rule for rule in self.rules() if not isinstance(rule, Rule)]
 
+    def patterns(self) -> list[PatternInfo]:
+        """Return the rules with what the driver has to know of them.
+
+        To build them takes longer than to match them on a small model. Those of a pass that
+        depend on its options alone are built once for all its turns in a run.
+        """
+        from onnx_passes.passes.patterns import PatternInfo
+
+        cls, known = type(self), self.context.rules
+        # The methods too: a test may put another rule in.
+        methods = [
+            getattr(cls, name, None) for name in ("rules", "pattern", "rewrite", "check")
+        ]
+        key = (cls, *methods, repr(sorted(self.options.items())))
+        found = known.get(key)
+        if found is None:
+            found = [PatternInfo.of(rule) for rule in self.rewrite_rules()]
+            if self.repeats_itself and cls.call is _Rewriting.call:
+                known[key] = found
+        return found
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
         from onnx_passes.passes.driver import rewrite
@@ -74,7 +99,7 @@ class _Rewriting(Pass):
         # A pass with a call of its own may have changed the model before this one.
         if index is None or index.model is not model or type(self).call is not _Rewriting.call:
             index = NodeIndex.of(model)
-        applied = rewrite(model, self.rewrite_rules(), rewrites, index)
+        applied = rewrite(model, self.patterns(), rewrites, index)
         rewrites.index = None if applied else index
         return ir.passes.PassResult(model, modified=bool(applied))
 

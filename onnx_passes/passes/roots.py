@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
-from onnx_passes.passes.patterns import PatternInfo
 
 Operators: TypeAlias = frozenset[tuple[str, str] | None]
 """Domains and operators; None means any."""
@@ -46,5 +45,5 @@ def _roots_of(pass_: RewriteRulePass | RewriteRuleSetPass) -> Operators:
     key = (cls.rules, cls.pattern, repr(sorted(pass_.options.items())))
     known = _ROOTS.setdefault(cls, {})
     if key not in known:
-        known[key] = frozenset(PatternInfo.of(rule).root for rule in pass_.rewrite_rules())
+        known[key] = frozenset(info.root for info in pass_.patterns())
     return known[key]

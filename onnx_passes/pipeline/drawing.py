@@ -16,7 +16,8 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
-from onnx_passes.pipeline.derived import Cause, find_cause
+from onnx_passes.pipeline.causes import Cause
+from onnx_passes.pipeline.derived import find_cause
 from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from onnxscript.rewriter import MatchResult
+from onnxscript.rewriter.pattern import MatchResult
 
 from onnx_passes import passes
 from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)

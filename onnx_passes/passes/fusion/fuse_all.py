@@ -53,9 +53,9 @@ class FuseAll(Transformation):
         modified, operators = False, operators_of(model)
         for cls in self.members():
             member = cls(self.config, self.state_dict)
+            member.context = self.context
             if begins_nowhere(member, operators):
                 continue
-            member.context = self.context
             result = member(model)
             if result.modified:
                 model, modified, operators = result.model, True, operators_of(result.model)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter import MatchResult
+from onnxscript.rewriter.pattern import MatchResult
 
 from onnx_passes.passes._support.shapes import Dim, dims_of, sizes_of
 from onnx_passes.passes.base import MatchContext, Op, RewriteRulePass, Transformation, Value

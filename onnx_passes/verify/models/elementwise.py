@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.known_operators import numbers_of, of_elements
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import (
     ALL,
     BOOL,

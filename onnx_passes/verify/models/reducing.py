@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.choosing import axis_of, ranked, static
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.known_operators import reductions
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
-from onnx_passes.verify.models.shaping import axis_of, ranked, static
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import FLOATS, NUMBERS, KnownValue, random_array
 
 FLOAT = TensorProto.FLOAT

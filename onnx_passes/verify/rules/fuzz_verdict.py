@@ -12,8 +12,8 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
 from onnx_passes.verify.rules.applying import assumes_finite
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
-from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.job import Job
 from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage
 from onnx_passes.verify.rules.refutations import repeats, write_refutation

@@ -17,7 +17,7 @@ from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.covered import Template, covered_by, describe
 from onnx_passes.verify.rules.enumeration import operand_names
 from onnx_passes.verify.rules.exact import Effort, judge_exact
-from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import (

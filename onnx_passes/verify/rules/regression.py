@@ -14,7 +14,8 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.verify.rules.applying import rules_of
-from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fault import Fault
+from onnx_passes.verify.rules.fuzz_check import Examiner
 from onnx_passes.verify.rules.job import resolve
 from onnx_passes.verify.rules.replay import samples
 from onnx_passes.verify.rules.running import Array

@@ -22,7 +22,7 @@ from onnx_passes.ops.domains.scaled import ScaledSemantics
 from onnx_passes.ops.elementwise import Elementwise
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported
-from onnx_passes.verify.rules.conformance import RandomCall, random_call
+from onnx_passes.verify.rules.random_calls import RandomCall, random_call
 
 DOMAINS: Mapping[str, Callable[[], Semantics]] = {
     "numbers": ConcreteSemantics,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import FLOAT, INTS, Plant, planted
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import KnownValue
 
 REDUCTIONS = (

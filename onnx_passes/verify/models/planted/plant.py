@@ -10,7 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.inferring import UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import ALL, FLOATS, INTS, KnownValue, Shape
 
 FLOAT = TensorProto.FLOAT

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
 from onnx_passes.verify.models.precision import FLOAT8, FLOAT16
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import KnownValue, random_array
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import KnownValue
 
 _BYTES: tuple[int, ...] = (TensorProto.INT8, TensorProto.UINT8)
