@@ -8,10 +8,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import MatchContext
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 FLOATS = (
     ir.DataType.FLOAT16,

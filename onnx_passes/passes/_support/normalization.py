@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.forms import (
     PRECISE,
     commuted,
@@ -212,7 +213,7 @@ def holds(value: Value | None, number: float) -> bool:
     return tensor is not None and bool(np.all(tensor.numpy() == number))
 
 
-def _row(value: Value, sizes: list[int]) -> np.ndarray[Any, Any] | None:
+def _row(value: Value, sizes: list[int]) -> Array | None:
     """Return a constant as it acts on rows of the given sizes, if it is one for all rows."""
     tensor = constant_of(value)
     if tensor is None:

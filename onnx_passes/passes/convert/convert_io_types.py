@@ -11,6 +11,7 @@ import onnx_ir as ir
 from pydantic import BeforeValidator, Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import PassError
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import (
@@ -180,7 +181,7 @@ def _cast(types: Mapping[ir.Value, ir.DataType | None]) -> Port:
     return port
 
 
-def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _rounded(array: Array, dtype: DType) -> Array:
     """Cast as a caller would: floats become the nearest integer that there is."""
     if np.issubdtype(dtype, np.integer) and array.dtype.kind not in "iub":
         bounds = np.iinfo(dtype)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.shapes import dims_of, sizes_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
@@ -81,7 +81,7 @@ def _overwrites(context: MatchContext, x: Value, i: Value, u: Value) -> bool:
     return bool(np.all(np.where(array < 0, array + sizes[axis], array) == along))
 
 
-def _is_all_in_order(indices: np.ndarray[Any, Any], sizes: list[int]) -> bool:
+def _is_all_in_order(indices: Array, sizes: list[int]) -> bool:
     """Whether tuples of indices count through the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= len(sizes) or list(indices.shape[:-1]) != sizes[:depth]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.linear import LAYERS, Linear
-from onnx_passes.passes._support.matches import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
@@ -97,7 +96,7 @@ def _weights(node: ir.Node, norm: ir.Node) -> tuple[Array, Array] | None:
         return both.weights.astype(dtype), both.bias.astype(dtype)
 
 
-def _wide(value: Value | None) -> np.ndarray[Any, Any]:
+def _wide(value: Value | None) -> Array:
     tensor = constant_of(value)
     assert tensor is not None, "check has seen to it"
     return tensor.numpy().astype(np.float64)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.normalization import holds
 from onnx_passes.passes._support.shapes import dims_of
@@ -111,7 +112,7 @@ def _with_parameter(
     return _call(op, x, *parameters, **_node(n).attributes)
 
 
-def _by_channel(w: Value, x: Value) -> np.ndarray[Any, Any] | None:
+def _by_channel(w: Value, x: Value) -> Array | None:
     """Return the numbers of a constant that broadcasts by channel, one for each."""
     tensor, dims, channels = constant_of(w), dims_of(x), _channels(x)
     if tensor is None or dims is None or channels is None or len(tensor.shape) > len(dims):

@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
@@ -123,7 +124,7 @@ def _joined(
     first = found[0].product
     nodes: list[ir.Node] = []
 
-    def constant(array: np.ndarray[Any, Any], wish: str) -> ir.Value:
+    def constant(array: Array, wish: str) -> ir.Value:
         tensor = scratch.keep(ir.tensor(array, name=namer.value(wish)))
         node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         node.outputs[0].name = tensor.name

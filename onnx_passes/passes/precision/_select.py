@@ -9,6 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from pydantic import Field
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.walk import all_nodes, subgraphs_of
@@ -21,7 +22,7 @@ from onnx_passes.passes.precision._between import names_of, nodes_between
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
 from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
-from onnx_passes.passes.precision._record import Array, read_feeds, record
+from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._watch import WatchProbe
 
 OVERRIDABLE = (

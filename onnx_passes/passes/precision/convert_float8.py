@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, layers_of, stored_layers_of
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 

@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._insert import ORIGINALS, Inserter
 from onnx_passes.passes.precision._layers import Layer, stored_layers_of
 from onnx_passes.passes.precision._moments import Moments, has_rows, matrix_of, moments_of
 from onnx_passes.passes.precision._probes import in_body
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.precision._stored import dequantised

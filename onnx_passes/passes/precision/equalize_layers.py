@@ -9,9 +9,9 @@ import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._scaling import (
     Absorber,
     Place,

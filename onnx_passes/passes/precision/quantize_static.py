@@ -10,6 +10,7 @@ import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._between import names_of
@@ -18,7 +19,7 @@ from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, w
 from onnx_passes.passes.precision._half import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import Array, read_feeds, record
+from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 
 _LARGEST = 2**31 - 1

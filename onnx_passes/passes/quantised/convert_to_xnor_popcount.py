@@ -6,10 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
-from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
+from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 from onnx_passes.passes.streamline._terms import constant
 
 _DEEPEST = 2**23

@@ -7,6 +7,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.ops.bodies.rounding import is_rounding_mode
 from onnx_passes.ops.bodies.thresholds import channel_axis
@@ -15,7 +16,7 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant
+from onnx_passes.passes.streamline._terms import constant
 
 
 @passes.verify.equality

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
@@ -16,8 +17,6 @@ from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import constant
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @passes.verify.tolerance

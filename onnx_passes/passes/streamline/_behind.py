@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import TermCall, TermRule, Values
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant
+from onnx_passes.passes.streamline._terms import constant
 
 Found: TypeAlias = "Sequence[Array | Value] | None"
 """Constants that stand behind an operator; None if none do."""

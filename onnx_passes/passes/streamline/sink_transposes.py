@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
@@ -13,7 +14,7 @@ from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._terms import Array, rank_of
+from onnx_passes.passes.streamline._terms import rank_of
 
 _BESIDES = frozenset(
     {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}
