@@ -111,7 +111,7 @@ def follow_objective(
 
 
 @dataclass(frozen=True)
-class Plan:
+class OrderPlan:
     """How a model may be optimised.
 
     Attributes:
@@ -130,7 +130,7 @@ class Plan:
 
 def search_orders(
     model: ir.Model, config: PipelineConfig, pipeline: ResolvedPipeline, meter: Meter
-) -> tuple[Plan, str]:
+) -> tuple[OrderPlan, str]:
     """Find the order of passes whose result costs least.
 
     A change that gains is kept, and the next one starts from it. Passes change places inside
@@ -146,7 +146,7 @@ def search_orders(
     Returns:
         The best plan, at worst the pipeline as it is, and what was found, as a sentence.
     """
-    best, rng = Plan(pipeline), random.Random(0)
+    best, rng = OrderPlan(pipeline), random.Random(0)
     result = _result(model, config, best, meter)
     seen, tried, gained = {best.text}, 0, 0
     while result is not None and tried < config.search:  # None: the run itself says why
@@ -170,7 +170,7 @@ def search_orders(
 
 
 def _result(
-    model: ir.Model, config: PipelineConfig, plan: Plan, meter: Meter
+    model: ir.Model, config: PipelineConfig, plan: OrderPlan, meter: Meter
 ) -> ir.Model | None:
     """Return what a plan makes of a copy of a model, unchecked; None if it fails."""
     copy = copy_model(model)
@@ -184,7 +184,7 @@ def _result(
     return manager.model
 
 
-def _changed(plan: Plan, rng: random.Random) -> Iterator[Plan]:
+def _changed(plan: OrderPlan, rng: random.Random) -> Iterator[OrderPlan]:
     yield replace(plan, measured=not plan.measured)
     for steps in _changes(plan.pipeline.steps, rng):
         yield replace(plan, pipeline=ResolvedPipeline(steps))

@@ -1,8 +1,8 @@
 """What onnx's checker has accepted before, so that it is asked about what is new alone.
 
-Beyond names, order and scopes, which :mod:`onnx_passes.verify.structure` looks at by itself,
-the checker looks at each node on its own: its operator, which of its operands and results
-there are, and its attributes. So nodes that agree in these get one answer.
+Names, order and scopes are looked at by :mod:`onnx_passes.verify.structure`. What else the
+checker looks at is in one node: its operator, its attributes, and which operands and results
+it has. So nodes that agree in these get one answer.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _ask_leniently(proto: onnx.ModelProto) -> None:
 
 
 def _release(proto: onnx.ModelProto) -> None:
-    """Let tensors that are not there be, and initializers that are no inputs.
+    """Accept absent tensors, and initializers that are not inputs.
 
     Large constants have become initializers, which old models must list as inputs.
     """
