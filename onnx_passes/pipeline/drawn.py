@@ -85,7 +85,7 @@ def named_anew(values: Mapping[str, Data], renamed: Mapping[str, str]) -> dict[s
     """Return values under the names of the model after, too.
 
     Args:
-        values: Values by their names in the model before.
+        values: Values by their names in the model before, tensors of any shape.
         renamed: For values of the model after, the names of those that they must equal.
     """
     found = dict(values)
