@@ -178,7 +178,7 @@ def _leave_out_types_of_constants(graph: onnx.GraphProto) -> None:
         if key not in plain:
             type_ = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             plain[key] = type_.SerializeToString(deterministic=True)
-        return info.type.SerializeToString(deterministic=True) == plain[key]
+        return bool(info.type.SerializeToString(deterministic=True) == plain[key])
 
     kept = [info for info in graph.value_info if not says_as_much(info)]
     if len(kept) < len(graph.value_info):
