@@ -38,7 +38,11 @@ class Drawn:
 
 
 def is_plain(array: Array) -> bool:
-    """Whether an array is small, and of no float that every node rounds much."""
+    """Whether an array is small, and of no float that every node rounds much.
+
+    Args:
+        array: Elements of any shape and type.
+    """
     return array.size <= _SMALL and (kind_of(array.dtype) != "float" or array.itemsize > 2)
 
 
