@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.edit import supersede
+from onnx_passes.plain import Plain
 from onnx_passes.surgery.arguments import as_array, dtype_of
 from onnx_passes.surgery.builder import Builder
 
@@ -191,7 +191,10 @@ def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
 
 
 def to_variable(
-    model: ir.Model, value: ir.Value, dtype: Any = None, shape: Sequence[Any] | None = None
+    model: ir.Model,
+    value: ir.Value,
+    dtype: Plain = None,
+    shape: Sequence[int | str | None] | None = None,
 ) -> ir.Value:
     """Let a value be an input of the graph from now on, under its name.
 
