@@ -12,3 +12,6 @@ Array: TypeAlias = npt.NDArray[Any]
 
 DType: TypeAlias = np.dtype[Any]
 """An element type of numpy."""
+
+Numbers: TypeAlias = Array | float
+"""An array of any shape, or one number."""

@@ -49,7 +49,12 @@ def scope_of(cls: type[Pass], modules: Collection[str]) -> Scope:
 
 
 def same_source(a: type[Pass], b: type[Pass]) -> bool:
-    """Whether two classes are one definition, imported again."""
+    """Whether two classes are one definition, imported again.
+
+    Args:
+        a: A class.
+        b: Another one, or the same.
+    """
     return a is b or (source_of(a) == source_of(b) and a.__qualname__ == b.__qualname__)
 
 

@@ -75,9 +75,9 @@ class PassManager(RunState):
         )
 
     def _settled(self) -> Snapshot:
-        """Return the model between rounds, with its hash where it will be lost."""
+        """Return the model between rounds, with its counts where it will be lost."""
         if self.gate is None:
-            _ = self.snapshot.hash
+            self.snapshot.count()
         return self.snapshot
 
     def _compose(self, step: PassStep, group: str) -> None:

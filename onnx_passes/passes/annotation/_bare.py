@@ -5,6 +5,8 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.fields import nodes_of
+from onnx_passes.model.tensors import ListedTensor
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.proto import is_big, stub
 from onnx_passes.passes._support.scopes import own_values
@@ -48,13 +50,25 @@ def bare_proto(model: ir.Model) -> onnx.ModelProto:
         if value.const_value is not None:
             _tensor(graph.initializer.add(), value.const_value)
             graph.initializer[-1].name = value.name or ""
-    for node in model.graph:
+    for node in nodes_of(model.graph):
         _node(graph, node)
     return proto
 
 
 def _tensor(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
-    ir.serde.serialize_tensor_into(proto, stub(tensor, None) if is_big(tensor) else tensor)
+    if is_big(tensor):
+        ir.serde.serialize_tensor_into(proto, stub(tensor, None))
+    elif type(tensor) in _PLAIN and tensor.dtype.bitwidth >= 8:
+        # What onnx-ir would write, without its remarks, in a third of the time.
+        proto.data_type = tensor.dtype.value
+        proto.dims.extend(tensor.shape.numpy())
+        proto.raw_data = tensor.tobytes()
+    else:
+        ir.serde.serialize_tensor_into(proto, tensor)
+
+
+_PLAIN = (ir.Tensor, ListedTensor)
+"""Tensors that hold an array as it is."""
 
 
 def _node(graph: onnx.GraphProto, node: ir.Node) -> None:

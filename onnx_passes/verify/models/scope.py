@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.models.inferring import UnfitError, infer_outputs
 from onnx_passes.verify.models.precision import BFLOAT16, FLOAT, FULL, Precision
 from onnx_passes.verify.models.support import runs
@@ -195,7 +195,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int = 1,
-        **attributes: Any,
+        **attributes: object,
     ) -> list[KnownValue]:
         """Add a node, whose outputs follow from onnx's own inference.
 
@@ -220,7 +220,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int,
-        attributes: dict[str, Any],
+        attributes: PlainDict,
     ) -> list[KnownValue]:
         """Add a node in float32, with Casts of bfloat16 around it."""
         low, full = self.precision.chosen(BFLOAT16), self.precision.chosen(FLOAT)
@@ -241,7 +241,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int,
-        attributes: dict[str, Any],
+        attributes: PlainDict,
     ) -> list[KnownValue]:
         names = ["" if value is None else value.name for value in inputs]
         while names and not names[-1]:

@@ -7,9 +7,11 @@ from typing import Any
 
 from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Shape
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.hints import Guide
 from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.pattern import PatternPart
 from onnx_passes.verify.rules.schemas import attribute_names
 
 
@@ -29,8 +31,8 @@ class AttributeChooser:
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def values(
-        self, pattern: Any, domain: str, op_type: str, known: list[Shape | None]
-    ) -> dict[str, Any]:
+        self, pattern: PatternPart, domain: str, op_type: str, known: list[Shape | None]
+    ) -> PlainDict:
         """Return the attributes of a node by name.
 
         Args:
@@ -39,7 +41,7 @@ class AttributeChooser:
             op_type: Its operator.
             known: Shapes of its operands; None for one that is left out.
         """
-        given: dict[str, Any] = {}
+        given: PlainDict = {}
         for name, attribute in pattern.attributes.items():
             fixed = getattr(attribute, "_value", None)
             if fixed is not None:
@@ -62,9 +64,9 @@ class AttributeChooser:
         return attribute_value(self._choose, op_type, name, known)
 
     def _unmentioned(
-        self, domain: str, op_type: str, known: list[Shape | None], given: dict[str, Any]
-    ) -> dict[str, Any]:
-        extra: dict[str, Any] = {}
+        self, domain: str, op_type: str, known: list[Shape | None], given: PlainDict
+    ) -> PlainDict:
+        extra: PlainDict = {}
         described = find(domain, op_type, self._opset)
         alone = described is not None and described.one_attribute
         for name, required in attribute_names(domain, op_type, self._opset).items():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -19,6 +18,7 @@ from onnx_passes.verify.rules.enumeration import Plan
 from onnx_passes.verify.rules.hints import Guide, hint_of
 from onnx_passes.verify.rules.literals import guarded
 from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.pattern import PatternPart, alternatives_of, pattern_of
 from onnx_passes.verify.rules.schemas import (
     MAIN,
     OPSETS,
@@ -58,10 +58,9 @@ class ModelBuilder:
                 not, such a template is left out.
         """
         self._plan = plan or Plan()
-        # onnxscript has no public accessor for a rule's pattern.
-        self._pattern: Any = rule._target_pattern
+        self._pattern = pattern_of(rule)
         self._choose = chooser
-        self._alternatives: dict[int, Any] = {}
+        self._alternatives: dict[int, PatternPart] = {}
         chooser.prefer({n.op_type for n in self._pattern})
         self._guarded = guarded(rule)
         self._guide = Guide(hint_of(rule.name), chooser)
@@ -85,7 +84,7 @@ class ModelBuilder:
             raise Unsupported("every variable became a constant")
         return self._draft.model(ends)
 
-    def _value(self, pattern: Any) -> ir.Value:
+    def _value(self, pattern: PatternPart) -> ir.Value:
         """Return the value for an output of a pattern node, building the node first."""
         pattern = self._alternative(pattern)
         key = self._key(pattern)
@@ -95,22 +94,20 @@ class ModelBuilder:
             self._node(pattern.producer())
         return self._draft.values[key]
 
-    def _alternative(self, pattern: Any) -> Any:
+    def _alternative(self, pattern: PatternPart) -> PatternPart:
         """Choose among the alternatives of an Or pattern, once for the whole model."""
-        alternatives = getattr(pattern, "_values", None)
-        if alternatives is None and hasattr(pattern, "_op_to_pattern"):
-            alternatives = [v for _, v in pattern._op_to_pattern.values()]
+        alternatives = alternatives_of(pattern)
         if alternatives is None:
             return pattern
         chosen = self._alternatives.setdefault(id(pattern), self._choose.pick(alternatives))
         return self._alternative(chosen)
 
-    def _key(self, value: Any) -> Any:
+    def _key(self, value: PatternPart) -> Hashable:
         # Variables of one name are one value; a clone of a pattern makes several objects.
         producer = value.producer()
         return (id(producer), value.output_index) if producer else value.name or id(value)
 
-    def _node(self, pattern: Any) -> None:
+    def _node(self, pattern: PatternPart) -> None:
         identifier = operator_in(pattern)
         if identifier is None:
             raise CannotInstantiate
@@ -131,7 +128,7 @@ class ModelBuilder:
             self._draft.values[self._key(result)] = value
 
     def _operands(
-        self, pattern: Any, op_type: str
+        self, pattern: PatternPart, op_type: str
     ) -> tuple[list[ir.Value | None], list[Shape | None]]:
         inputs = [None if v is None else self._alternative(v) for v in pattern.inputs]
         plain = {n: getattr(a, "_value", None) for n, a in pattern.attributes.items()}
@@ -169,7 +166,7 @@ class ModelBuilder:
         return operands, known
 
     def _join(
-        self, pattern: Any, op_type: str, index: int, known: Sequence[Shape | None]
+        self, pattern: PatternPart, op_type: str, index: int, known: Sequence[Shape | None]
     ) -> None:
         """Choose the variables that a pattern joins to a shape, or to other known integers."""
         operator, producer = find("", op_type), pattern.producer()
@@ -214,7 +211,7 @@ class ModelBuilder:
         return range(count, int(self._choose.rng.integers(least, max(most, least) + 1)))
 
     def _operand(
-        self, pattern: Any, op_type: str, index: int, known: list[Shape | None]
+        self, pattern: PatternPart, op_type: str, index: int, known: list[Shape | None]
     ) -> ir.Value | None:
         if pattern is None:
             return None
@@ -265,7 +262,7 @@ class ModelBuilder:
         self._choose.rank = None
         raise Unsupported(f"{op_type} with an operand of rank {rank}")
 
-    def _specified(self, key: Any, name: str | None, spec: Spec) -> ir.Value:
+    def _specified(self, key: object, name: str | None, spec: Spec) -> ir.Value:
         """Return the operand that a hint describes."""
         if spec.node:
             return self._computed(key, spec)
@@ -286,7 +283,7 @@ class ModelBuilder:
             self._specified(name, name, own)
         return self._draft.values[name]
 
-    def _computed(self, key: Any, spec: Spec) -> ir.Value:
+    def _computed(self, key: object, spec: Spec) -> ir.Value:
         """Return the result of a node that a hint describes, made for this operand alone."""
         inputs = [self._named(name) for name in spec.of]
         node = ir.node(spec.node, inputs, attributes=dict(spec.attributes))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
@@ -17,8 +18,9 @@ from onnx_passes.ops.domains.rounding import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
 from onnx_passes.verify.rules.random_calls import RandomCall, random_call
-from onnx_passes.verify.rules.running import Array, EngineFailure, run_once
+from onnx_passes.verify.rules.running import EngineFailure, run_once
 
+Results: TypeAlias = tuple[Tensor | None, ...]
 _TRIES = 12
 _TOGETHER = 25
 
@@ -127,7 +129,9 @@ def _drawn(
         return None
 
 
-def _ours(call: RandomCall, operator: Operator, found: Conformance) -> Any:
+def _ours(
+    call: RandomCall, operator: Operator, found: Conformance
+) -> tuple[Results, Results] | None:
     """Return our results and those with bounds; None if the call is not described."""
     made = []
     try:
@@ -140,7 +144,8 @@ def _ours(call: RandomCall, operator: Operator, found: Conformance) -> Any:
     except Unsupported as unsupported:
         found.refused[str(unsupported)[:60]] += 1
         return None
-    return made
+    exact, bounded = made
+    return exact, bounded
 
 
 def _faults(

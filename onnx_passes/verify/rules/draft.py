@@ -7,6 +7,7 @@ from collections.abc import Hashable
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import ShapeSemantics
@@ -15,7 +16,6 @@ from onnx_passes.ops.semantics import Misfit, Unsupported, scalars
 from onnx_passes.ops.suggestions import Operand
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser
-from onnx_passes.verify.rules.running import Array
 
 
 class Draft:

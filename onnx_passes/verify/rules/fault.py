@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.text import canonical_lines
 from onnx_passes.verify.rules.proof import Counterexample
-from onnx_passes.verify.rules.running import Array
 
 _SHOWN = 64
 """Elements of an array that a report shows."""

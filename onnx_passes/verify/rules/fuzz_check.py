@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -22,6 +21,7 @@ from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz_error import Error, errors_of, exceeds
 from onnx_passes.verify.rules.generate_variants import AMPLIFIED
+from onnx_passes.verify.rules.pattern import pattern_of
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.running import Feeds
@@ -169,8 +169,7 @@ class Examiner:
         if fault.breaks in ("rule", "engine", "model"):
             return replace(fault, sort=f"{fault.breaks}; {words}")
         # The attributes distinguish one wrong value from another; the surroundings do not.
-        target: Any = self.rule._target_pattern
-        matched = {node.op_type for node in target}
+        matched = {node.op_type for node in pattern_of(self.rule)}
         graphs = fault.before.graph.all_nodes()
         nodes = {f"{n.op_type}{sorted(n.attributes)}" for n in graphs if n.op_type in matched}
         return replace(fault, sort=f"{words} {' '.join(sorted(nodes))}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
@@ -148,7 +147,7 @@ class _Proofs:
     decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
     idle: int = 0
-    kinds: set[tuple[Any, ...]] = field(default_factory=set)
+    kinds: set[tuple[object, ...]] = field(default_factory=set)
     types: set[frozenset[str]] = field(default_factory=set)
 
     def wants(self, template: Template, effort: Effort) -> bool:

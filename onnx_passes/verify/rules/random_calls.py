@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.admitted import admitted
 from onnx_passes.ops.base import Operator
 from onnx_passes.ops.hints import ValueHint
 from onnx_passes.ops.semantics import is_float
+from onnx_passes.ops.suggestions import Shape
 from onnx_passes.ops.use import Use
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.draws import Draws
 from onnx_passes.verify.rules.operands import Chooser
-from onnx_passes.verify.rules.running import Array
 from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
 
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
@@ -69,7 +71,7 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
     choose = Chooser(Draws(rng), numbers[int(rng.integers(len(numbers)))], NUMBERS)
     choose.prefer({operator.op_type})
     count = _arity(schema, rng)
-    shapes: list[Any] = [None] * count
+    shapes: list[Shape | None] = [None] * count
     inputs: list[ir.Value | None] = []
     arrays: dict[ir.Value, Array] = {}
     for index in range(count):
@@ -100,17 +102,17 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
     return RandomCall(node, opset, arrays)
 
 
-def _arity(schema: Any, rng: np.random.Generator) -> int:
+def _arity(schema: onnx.defs.OpSchema, rng: np.random.Generator) -> int:
     if _is_variadic(schema.inputs[-1]):
         return len(schema.inputs) + int(rng.integers(0, 3))
     return len(schema.inputs)
 
 
-def _is_variadic(formal: Any) -> bool:
+def _is_variadic(formal: onnx.defs.OpSchema.FormalParameter) -> bool:
     return "Variadic" in str(formal.option)
 
 
-def _typed(schema: Any, index: int, wanted: ir.DataType) -> ir.DataType:
+def _typed(schema: onnx.defs.OpSchema, index: int, wanted: ir.DataType) -> ir.DataType:
     """Return the type that an operand must have, if it has no choice."""
     formal = schema.inputs[min(index, len(schema.inputs) - 1)]
     types = [t[7:-1].upper() for t in formal.types if t.startswith("tensor(")]
@@ -121,8 +123,12 @@ def _typed(schema: Any, index: int, wanted: ir.DataType) -> ir.DataType:
 
 
 def _attributes(
-    choose: Chooser, op_type: str, schema: Any, shapes: list[Any], rng: np.random.Generator
-) -> dict[str, Any]:
+    choose: Chooser,
+    op_type: str,
+    schema: onnx.defs.OpSchema,
+    shapes: list[Shape | None],
+    rng: np.random.Generator,
+) -> PlainDict:
     found = {}
     for name, attribute in schema.attributes.items():
         if attribute.required or rng.random() < 0.5:

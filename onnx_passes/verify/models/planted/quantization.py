@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
@@ -73,7 +72,7 @@ def _quantize(p: Plant, x: KnownValue, grid: _Grid) -> KnownValue:
     return p.op("QuantizeLinear", *inputs, axis=grid.axis)
 
 
-def _dequantize(p: Plant, q: KnownValue, grid: _Grid, **given: Any) -> KnownValue:
+def _dequantize(p: Plant, q: KnownValue, grid: _Grid, **given: object) -> KnownValue:
     inputs = [q, grid.scale] if grid.zero is None else [q, grid.scale, grid.zero]
     return p.op("DequantizeLinear", *inputs, axis=grid.axis, **given)
 
