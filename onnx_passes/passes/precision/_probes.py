@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -189,7 +189,7 @@ def rows_in_bodies(
 
 def measure(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     wanted: Mapping[Key, tuple[ir.Value, WatchProbe]],
     pass_: str,
 ) -> dict[Key, list[Array]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -41,7 +40,7 @@ def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
 
 def record(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     names: Collection[str],
     pass_: str,
     *,
@@ -82,7 +81,7 @@ def record(
 
 def record_probes(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
     pass_: str,
 ) -> Iterator[dict[str, Array]]:
@@ -107,7 +106,7 @@ def record_probes(
 
 def _run(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     inner: Sequence[str],
     ends: Sequence[str],
     pass_: str,
