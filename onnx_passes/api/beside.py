@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.comparison import comparison_lines
 from onnx_passes.report.text import one_line
 from onnx_passes.runtime.base import Feeds
@@ -100,7 +101,7 @@ class Description:
         data: The facts, as ``onnx-passes inspect model --json`` prints them.
     """
 
-    data: Mapping[str, Any]
+    data: PlainMapping
 
     def __repr__(self) -> str:
         """Return the lines that ``onnx-passes inspect model`` prints."""
@@ -176,7 +177,7 @@ def certify(
     seconds: float = 10.0,
     models: int = 200,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[PlainDict]:
     """Test and prove rewrite rules on their own, each in a process of its own.
 
     Args:
@@ -206,7 +207,7 @@ def certify(
         subjects += [
             (cls.name, f"{cls.__module__}:{cls.__qualname__}", cls) for cls in collect([name])
         ]
-    found: list[dict[str, Any]] = []
+    found: list[PlainDict] = []
     for label, subject, target in subjects:
         for index in range(len(rules_of(target))):
             job = Job(subject, index, level, seconds, seed, models=models)

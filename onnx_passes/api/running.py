@@ -21,6 +21,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.html import to_html
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
@@ -123,11 +124,11 @@ class _Progress(Instrument):
 
 def run(
     model: AnyModel,
-    pipeline: Any = "optimize",
+    pipeline: object = "optimize",
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
-    engines: Sequence[str | Mapping[str, Any]] | None = None,
-    options: Mapping[str, Any] | None = None,
+    engines: Sequence[str | PlainMapping] | None = None,
+    options: PlainMapping | None = None,
     verify: bool = True,
     progress: Callable[[PassReport], None] | None = None,
 ) -> RunResult:
@@ -168,8 +169,8 @@ def run(
 
 
 def _overrides(
-    options: Mapping[str, Any],
-    engines: Sequence[str | Mapping[str, Any]] | None,
+    options: PlainMapping,
+    engines: Sequence[str | PlainMapping] | None,
     *,
     verify: bool,
 ) -> list[str]:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.load import config_from_data, load_config
 from onnx_passes.model.save import save_model
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
 from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.base import Feeds
@@ -52,7 +53,7 @@ class TuneResult:
         return dict(self.found.best.names)
 
     @cached_property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> PlainDict:
         """All but the model, as ``--json`` has it."""
         return to_json(self.found)
 

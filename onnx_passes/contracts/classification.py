@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import (
     BLOCK,
-    Array,
     blocks,
     dtype_name,
     kind_of,

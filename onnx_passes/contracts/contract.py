@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
-ClassT = TypeVar("ClassT", bound=type[Any])
+ClassT = TypeVar("ClassT", bound=type[object])
 
 _ATTRIBUTE = "__contracts__"
 READS_ONLY = "reads only"
@@ -62,7 +62,7 @@ class Metric:
 Contract: TypeAlias = Equality | Tolerance | Metric
 
 
-def contracts_of(cls: type[Any]) -> tuple[Contract, ...]:
+def contracts_of(cls: type[object]) -> tuple[Contract, ...]:
     """Return the contracts declared on a class or inherited, outermost decorator first."""
     declared: tuple[Contract, ...] = getattr(cls, _ATTRIBUTE, ())
     return declared

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from onnx_passes.arrays import Array, DType
+
 Kind: TypeAlias = Literal["float", "complex", "int", "bool", "string", "other"]
 
 BLOCK = 1 << 16
@@ -27,7 +28,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-def kind_of(dtype: np.dtype[Any]) -> Kind:
+def kind_of(dtype: DType) -> Kind:
     """Classify a dtype, those of ``ml_dtypes`` included, which numpy calls void."""
     if dtype.kind in _KINDS:
         return _KINDS[dtype.kind]
@@ -36,7 +37,7 @@ def kind_of(dtype: np.dtype[Any]) -> Kind:
     return "int" if dtype.name.startswith(("int", "uint")) else "other"
 
 
-def dtype_name(dtype: np.dtype[Any]) -> str:
+def dtype_name(dtype: DType) -> str:
     """Name a dtype as a user knows it: byte order left out, all text types ``string``."""
     return "string" if kind_of(dtype) == "string" else dtype.name
 

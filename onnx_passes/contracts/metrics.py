@@ -19,8 +19,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import classification, scores
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import (
     ConfigError,
     OnnxPassesError,

@@ -13,13 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from onnx_passes.contracts.elements import (
-    Array,
-    blocks,
-    kind_of,
-    shape_text,
-    widen,
-)
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import blocks, kind_of, shape_text, widen
 from onnx_passes.errors import VerificationError
 
 Tensors = Sequence[Array]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, dtype_name, shape_text
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import dtype_name, shape_text
 from onnx_passes.data.interface import DataInterface
 from onnx_passes.data.sources.part import Columns
 from onnx_passes.data.spec import DataSpec

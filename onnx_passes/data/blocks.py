@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.shard import Batches, Shard

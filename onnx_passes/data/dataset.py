@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.binding import check_column
 from onnx_passes.data.order import Order
 from onnx_passes.data.plan import ShardPlan

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, TypeAlias
 
 from onnx_passes.errors import UsageError
+
+Foreign: TypeAlias = Any
+"""A module or an object of an optional library, whose types are there only with it."""
 
 EXTRAS = {
     "fsspec": ("data", "reads data sets from URLs"),
@@ -16,7 +19,7 @@ EXTRAS = {
 }
 
 
-def need(module: str) -> Any:
+def need(module: str) -> Foreign:
     """Import a module of an optional library.
 
     Args:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.files import digest
@@ -213,6 +212,6 @@ def _version(run: RunSpec) -> PlainDict:
     return dict(run.engine.make().describe())
 
 
-def _hash(value: Any) -> str:
+def _hash(value: object) -> str:
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import BinaryIO, ClassVar, Self
 
 from onnx_passes.data.job import FORMAT, DataJob
 from onnx_passes.errors import OnnxPassesError, UsageError
@@ -105,7 +105,7 @@ class Journal:
             f"{self._path} is not a journal of a data set run", help="give another --journal"
         )
 
-    def _check(self, entry: Any, job: DataJob) -> None:
+    def _check(self, entry: object, job: DataJob) -> None:
         if not isinstance(entry, dict) or entry.get("journal") != FORMAT:
             raise self._foreign()
         other = [name for name, value in job.key.items() if entry["key"].get(name) != value]

@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 
 _ROUNDS = 6
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.binding import Binding
 from onnx_passes.data.sources.part import Column
 from onnx_passes.errors import ReferenceDataError

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
 from onnx_passes.model.branches import hand_out
 from onnx_passes.model.formats import LIMIT

@@ -178,7 +178,8 @@ def _leave_out_types_of_constants(graph: onnx.GraphProto) -> None:
         if key not in plain:
             type_ = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             plain[key] = type_.SerializeToString(deterministic=True)
-        return bool(info.type.SerializeToString(deterministic=True) == plain[key])
+        same: bool = info.type.SerializeToString(deterministic=True) == plain[key]
+        return same
 
     kept = [info for info in graph.value_info if not says_as_much(info)]
     if len(kept) < len(graph.value_info):

@@ -6,7 +6,7 @@ import functools
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import onnx_ir as ir
 
@@ -125,7 +125,7 @@ class Operator:
     exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: object) -> None:
         """Register the class, unless it is what several operators share."""
         super().__init_subclass__(**kwargs)
         if not abstract:
@@ -158,7 +158,7 @@ class Operator:
         """
         return None
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
+    def options(self, name: str, known: Known) -> Sequence[object]:
         """Return values that an attribute of a template may have; none where any fits.
 
         Args:

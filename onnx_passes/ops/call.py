@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Array
+from onnx_passes.arrays import Array
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Semantics, Unsupported, scalars
 
@@ -123,7 +123,7 @@ class Call:
         value = self.attribute(name, None)
         return None if value is None else [int(v) for v in value]
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: object) -> Any:
         """Return the value of an attribute.
 
         Args:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from onnx_passes.arrays import Array
 
 Bound = float | Array | None
 
@@ -111,6 +110,6 @@ def between(low: Bound, high: Bound) -> ValueHint:
     return ValueHint(low=low, high=high)
 
 
-def exactly(values: Any) -> ValueHint:
+def exactly(values: object) -> ValueHint:
     """Return the hint for one value, given as anything numpy makes an array of."""
     return ValueHint(exact=np.asarray(values))

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
-from onnx_passes.ops.domains.interval_ends import Array, Interval, pair
+from onnx_passes.ops.domains.interval_ends import Interval, pair
 from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.semantics import Semantics, Unsupported
 

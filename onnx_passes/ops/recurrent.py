@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -43,9 +43,9 @@ class _Recurrent(Operator, abstract=True):
         }
         return c.data(shapes.get(index, (ways, batch, hidden)))
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
+    def options(self, name: str, known: Known) -> Sequence[object]:
         recurrence = known[2] if len(known) > 2 else None
-        found: dict[str, Sequence[Any]] = {
+        found: dict[str, Sequence[object]] = {
             "hidden_size": recurrence[-1:] if recurrence else (2,),
             "direction": ("forward", "reverse"),
             "layout": (0,),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.primitives import TypedPrimitives
-from onnx_passes.ops.semantics import Elements
+from onnx_passes.ops.semantics import Elements, Scalar
 
 
 def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
@@ -79,7 +78,7 @@ def opaque_rows(call: Call, a: TypedPrimitives, rows: Elements, label: str) -> E
     return np.stack(parts, -1) if parts else rows
 
 
-def summed(call: Call, function: Callable[..., Any], *rows: Elements) -> Elements:
+def summed(call: Call, function: Callable[..., Scalar], *rows: Elements) -> Elements:
     """Return a function of rows, as columns that broadcast with them.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -27,7 +27,7 @@ class _Sampling(Operator, abstract=True):
     images = True
     shapes: ClassVar[tuple[Shape, ...]]
     numbers: ClassVar[dict[int, tuple[int, ...]]] = {}
-    values: ClassVar[dict[str, Sequence[Any]]] = {}
+    values: ClassVar[dict[str, Sequence[object]]] = {}
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         shape = self.shapes[min(index, len(self.shapes) - 1)]
@@ -35,7 +35,7 @@ class _Sampling(Operator, abstract=True):
             return Operand(shape, ir.DataType.INT64, self.numbers[index], constant=True)
         return c.data(shape)
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
+    def options(self, name: str, known: Known) -> Sequence[object]:
         return self.values.get(name, ())
 
 

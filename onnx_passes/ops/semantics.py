@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Array
+from onnx_passes.arrays import Array
 
 Scalar: TypeAlias = Any
 """A scalar of some arithmetic; opaque to the evaluator."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
@@ -47,7 +46,7 @@ class MelWeightMatrix(Operator):
             return Operand((), ir.DataType.INT64, (number,), constant=True)
         return Operand((), ir.DataType.FLOAT, constant=True, positive=True)
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
+    def options(self, name: str, known: Known) -> Sequence[object]:
         return (1, 11) if name == "output_datatype" else ()
 
     def admits(self, use: Use) -> ValueHint:
@@ -68,7 +67,7 @@ class NegativeLogLikelihoodLoss(Operator):
         rows, classes = first(known, (2, 3))[:2]
         return c.data((rows, classes) if index == 0 else (classes,))
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
+    def options(self, name: str, known: Known) -> Sequence[object]:
         return (None, "none", "sum", "mean") if name == "reduction" else ()
 
     def admits(self, use: Use) -> ValueHint | None:

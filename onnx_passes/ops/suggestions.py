@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import onnx_ir as ir
 
 from onnx_passes.plain import PlainMapping
+
+T = TypeVar("T")
 
 Shape: TypeAlias = tuple[int, ...]
 Known: TypeAlias = Sequence[Shape | None]
@@ -59,7 +61,7 @@ class Choices(Protocol):
     def levels(self) -> ir.DataType:
         """The type of the integers that quantisers make or read."""
 
-    def pick(self, options: Sequence[Any]) -> Any:
+    def pick(self, options: Sequence[T]) -> T:
         """Return one of the options."""
 
     def shape(self) -> Shape:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.hints import Array, ValueHint, between
+from onnx_passes.arrays import Array
+from onnx_passes.ops.hints import ValueHint, between
 
 Shape = tuple[int, ...]
 

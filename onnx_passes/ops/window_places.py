@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.hints import Array
 from onnx_passes.ops.semantics import Elements, Misfit, Unsupported
 
 Places = npt.NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -15,7 +15,7 @@ from onnx_passes.ops.domains.interval_ends import ULPS, UNBOUNDED, Interval, hul
 from onnx_passes.ops.norms import norm
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.primitives import TypedPrimitives
-from onnx_passes.ops.semantics import Elements, Unsupported, present
+from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, present
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.window_places import SlidingWindow
 
@@ -121,8 +121,8 @@ class Resize(Operator):
         scales: Shape = (len(x),) if index == 2 and c.rng.random() < 0.7 else (0,)
         return Operand(scales, ir.DataType.FLOAT, constant=True, positive=True)
 
-    def options(self, name: str, known: Known) -> Sequence[Any]:
-        found: dict[str, Sequence[Any]] = {
+    def options(self, name: str, known: Known) -> Sequence[object]:
+        found: dict[str, Sequence[object]] = {
             "mode": (None, "nearest", "linear", "cubic"),
             "coordinate_transformation_mode": (None, "asymmetric", "align_corners"),
             "nearest_mode": (None, "floor", "ceil", "round_prefer_ceil"),
@@ -197,7 +197,7 @@ def _norms(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
 def _largest(
     call: Call, a: TypedPrimitives, rows: Elements, exact: bool, label: str
 ) -> Elements:
-    def largest(row: Elements) -> Any:
+    def largest(row: Elements) -> Scalar:
         if exact or len(present(row)) == 1:
             return a.fold("max", row)
         return a.function(label, *present(row))
@@ -213,7 +213,7 @@ def _averaged(
         divisors = constant(counts.astype(a.dtype.numpy()), a.dtype, call.semantics)
         return call.semantics.map(a.div, totals, divisors.data)
 
-    def opaque(row: Elements, count: Elements) -> Any:
+    def opaque(row: Elements, count: Elements) -> Scalar:
         terms = present(row)
         if len(terms) == 1:
             return a.div(terms[0], float(count[0]))

@@ -130,9 +130,9 @@ class PassContext:
     )
 
     def analysis(self, name: str) -> Any:
-        """Return the result of an analysis that the pass requires.
+        """Return the result of an analysis that the pass needs.
 
         Raises:
-            KeyError: The analysis is not among the pass's ``requires``.
+            KeyError: The analysis is not among the ``needs`` of the pass.
         """
         return self.analyses[name]

@@ -8,7 +8,7 @@ class are its options (see :mod:`onnx_passes.passes.options`).
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -182,6 +182,17 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
 def is_shipped(cls: type[Pass]) -> bool:
     """Whether a pass is one of the library's, whose tests hold it to what it says."""
     return cls.__module__.startswith(_LIBRARY)
+
+
+def in_order(members: Iterable[type[Pass]]) -> list[type[Pass]]:
+    """Return passes in their order, but each before those that it ``precedes``."""
+    left, ordered = list(members), []
+    while left:
+        waiting = {name for cls in left for name in cls.precedes}
+        first = next((cls for cls in left if cls.name not in waiting), left[0])
+        left.remove(first)
+        ordered.append(first)
+    return ordered
 
 
 class Analysis(Pass):

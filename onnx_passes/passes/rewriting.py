@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
+from onnxscript.rewriter._basics import MatchContext
 from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnx_passes.passes.kinds import Pass
@@ -150,7 +151,7 @@ class RewriteRulePass(_Rewriting):
     def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Any:
         """Build the subgraph to put in its place."""
 
-    def check(self, context: Any, *args: Any, **kwargs: Any) -> MatchResult | bool:
+    def check(self, context: MatchContext, *args: Any, **kwargs: Any) -> MatchResult | bool:
         """Accept a match, or fail with the reason."""
         return MatchResult()
 

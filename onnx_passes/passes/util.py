@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Op, Pass, Value
 from onnx_passes.passes.constants import constant, is_constant
@@ -36,7 +37,6 @@ __all__ = [
     "zeros_like",
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 PassT = TypeVar("PassT", bound=type[Pass])
 
 
@@ -165,7 +165,7 @@ def get_range(value: Value) -> tuple[Array | None, Array | None]:
 
 
 def evaluate_model(
-    model: ir.Model, inputs: Sequence[Array], full_context_dump: bool = False, **_: Any
+    model: ir.Model, inputs: Sequence[Array], full_context_dump: bool = False, **_: object
 ) -> tuple[list[Array], dict[str, Array]]:
     """Run a model on ONNX Runtime as it is written, on one thread of the processor.
 

@@ -157,7 +157,14 @@ class Bench:
 def no_engine(
     error: EngineError, engine: str, stand_in: str, second: EngineError
 ) -> EngineError:
-    """Return the error of an original that the engine cannot run, nor the one in its place."""
+    """Return the error of an original that the engine cannot run, nor the one in its place.
+
+    Args:
+        error: What the engine said.
+        engine: The engine, as text.
+        stand_in: The engine in its place, as text.
+        second: What that one said.
+    """
     if isinstance(error, InputsRefusedError):
         return error
     if not isinstance(error, UnsupportedModelError):
@@ -177,7 +184,12 @@ def no_engine(
 
 
 def left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]) -> str:
-    """Return the note on adversarial samples that the original does not run on."""
+    """Return the note on adversarial samples that the original does not run on.
+
+    Args:
+        bench: The engine.
+        special: The samples, each with what the engine said.
+    """
     kinds = Counter(feeds.kind for feeds, _ in special)
     counted = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     first, error = special[0]

@@ -96,7 +96,12 @@ class PartInFloat64:
         return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]
 
     def spread(self, noise: RandomRoundings, trials: int) -> list[Array]:
-        """Return how far random roundings move each element, by sample."""
+        """Return how far random roundings move each element, by sample.
+
+        Args:
+            noise: Where and how far results are moved.
+            trials: How many times.
+        """
         exact: list[Outputs] = [{self.name: found} for found in self.exact]
         found = rounding_spread(self.model, self.feeds, noise, exact, trials)
         return [row[self.name] for row in found]

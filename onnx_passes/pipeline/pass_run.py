@@ -90,9 +90,9 @@ class PassRun:
         state.context.notes = []
         for instrument in state.instruments:
             instrument.before_pass(pass_, state.model, report)
-        idle = state.idle.notes(pass_, self.step, self.before)
-        if idle is not None:
-            report.notes += idle
+        said = state.skipping.notes(pass_, self.step, self.before)
+        if said is not None:
+            report.notes += said
             self._note_in_history()
             state.valid.add(pass_.name)
             self._finish()
@@ -160,7 +160,7 @@ class PassRun:
         state, report = self.state, self.report
         if not report.changed:
             if not self.composed:
-                state.idle.note(self.step, self.before, report.notes)
+                state.skipping.note(self.step, self.before, report.notes)
             return None
         after = None
         if state.gate is None:

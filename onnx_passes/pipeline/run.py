@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from onnx_passes.configs.imports import search_path
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
+from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
@@ -32,10 +31,7 @@ from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
-    from onnx_passes.runtime.base import Feeds
     from onnx_passes.verify.reference import ReferenceData
 
 
@@ -147,7 +143,10 @@ def _run(
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     manager.whole = whole
-    manager.paying = _paying(original, config, gate, reference)
+    if config.objective is not None or config.search:
+        from onnx_passes.pipeline.orders import follow_objective
+
+        pipeline = follow_objective(manager, pipeline, reference)
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -208,40 +207,6 @@ def _run(
     if error is not None and resume is not None:
         resume.save()
     return PipelineRun(manager.model, report, error, usable)
-
-
-def _paying(
-    original: Snapshot,
-    config: PipelineConfig,
-    gate: Gate | None,
-    reference: ReferenceData | None,
-) -> Paying | None:
-    """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
-    if config.objective is None:
-        return None
-    from onnx_passes.configs.engines import resolve_engines
-    from onnx_passes.pipeline.checking import make_baseline
-    from onnx_passes.pipeline.objective import Meter, fast_form
-    from onnx_passes.pipeline.paying import Paying
-
-    engines = resolve_engines(config)
-    if not engines:
-        raise ConfigError(
-            "an objective needs an engine, and the pipeline has none",
-            where=config.where("objective"),
-            help="name one under 'engines'",
-        )
-
-    unchecked = cache(lambda: make_baseline(original.model, config, reference))
-
-    def samples() -> Sequence[Feeds]:
-        """Return inputs that the original runs on, as it is called now."""
-        baseline = unchecked() if gate is None else gate.state.baseline
-        baseline.ready("each")
-        return baseline.samples
-
-    fast = fast_form(engines[-1].engine)
-    return Paying(Meter(config.objective, fast, engines[0].engine, samples))
 
 
 def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:

@@ -13,8 +13,8 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.base import ALL, Pass
 from onnx_passes.passes.context import PassContext, Rewrites
-from onnx_passes.pipeline.idle import Idle
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
@@ -75,7 +75,7 @@ class RunState:
             samples=self.gate.baseline.samples if self.gate is not None and given else (),
         )
         self.valid: set[str] = set()
-        self.idle = Idle()
+        self.skipping = Skipping()
         self.kept: list[Kept] = []
 
     def add_report(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.result import DataResult
 from onnx_passes.errors import OnnxPassesError

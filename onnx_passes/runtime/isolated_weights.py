@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.tensors import tensor_buffer

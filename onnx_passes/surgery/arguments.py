@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.plain import PlainMapping
@@ -35,7 +35,7 @@ def dtype_of(given: Any) -> ir.DataType:
         raise UsageError(f"{given!r} is not an element type", help=hint) from error
 
 
-def as_array(value: Any, dtype: ir.DataType | None = None) -> Array:
+def as_array(value: object, dtype: ir.DataType | None = None) -> Array:
     """Return an array; floats become float32 and integers int64 where no type is given.
 
     Args:

@@ -115,7 +115,12 @@ class Builder(NodeWriter):
         return lambda *args, **kwargs: layer(self, *args, **kwargs)
 
     def input(
-        self, name: str, dtype: Any = np.float32, shape: Dims = None, *, doc: str | None = None
+        self,
+        name: str,
+        dtype: object = np.float32,
+        shape: Dims = None,
+        *,
+        doc: str | None = None,
     ) -> ir.Value:
         """Add an input.
 
@@ -140,7 +145,11 @@ class Builder(NodeWriter):
         return value
 
     def output(
-        self, value: ir.Value, name: str | None = None, dtype: Any = None, shape: Dims = None
+        self,
+        value: ir.Value,
+        name: str | None = None,
+        dtype: object = None,
+        shape: Dims = None,
     ) -> ir.Value:
         """Make a value an output, under a name of its own if one is given.
 
@@ -169,7 +178,7 @@ class Builder(NodeWriter):
         self.graph.outputs.append(value)
         return value
 
-    def subgraph(self, body: Layer, *inputs: tuple[str, Any, Dims]) -> ir.Graph:
+    def subgraph(self, body: Layer, *inputs: tuple[str, object, Dims]) -> ir.Graph:
         """Write the body of an If, Loop or Scan, and return it for the attribute.
 
             b.op.If(condition, then_branch=b.subgraph(lambda b: b.op.Relu(x)), ...)
@@ -222,7 +231,7 @@ class Operators:
             *inputs: Operand,
             outputs: int | Sequence[str] | None = None,
             name: str | None = None,
-            **attributes: Any,
+            **attributes: object,
         ) -> Any:
             return self._builder.add(
                 op_type, inputs, attributes, domain=self._domain, outputs=outputs, name=name

@@ -155,7 +155,7 @@ def remove(model: ir.Model, node: ir.Node, index: int = 0) -> None:
     node.graph.remove(node, safe=True)
 
 
-def to_constant(model: ir.Model, value: ir.Value, array: Any) -> ir.Value:
+def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
     """Let a value be an initializer from now on, under its name.
 
     Args:

@@ -44,7 +44,9 @@ class NodeWriter:
         self._taken = _names(model)
         self._counts: dict[str, int] = {}
 
-    def constant(self, value: Operand, name: str | None = None, dtype: Any = None) -> ir.Value:
+    def constant(
+        self, value: Operand, name: str | None = None, dtype: object = None
+    ) -> ir.Value:
         """Add an initializer.
 
         Args:

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.walk import all_graphs

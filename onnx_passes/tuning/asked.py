@@ -7,11 +7,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tuning.budget import LossBudget, Spent
 from onnx_passes.tuning.formats import Format, Observed, by_format, convert
@@ -192,7 +193,7 @@ class Result:
     start: float
     tried: list[Tried] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
-    front: list[dict[str, Any]] = field(default_factory=list)
+    front: list[PlainDict] = field(default_factory=list)
     ended: Literal[
         "optimal", "within the gap", "evaluations", "time", "interrupted", "not recorded"
     ] = "optimal"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -14,8 +14,9 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.registry import lookup
+from onnx_passes.plain import PlainDict, PlainMapping
 
-Steps: TypeAlias = tuple[tuple[str, Mapping[str, Any]], ...]
+Steps: TypeAlias = tuple[tuple[str, PlainMapping], ...]
 COMPENSATING = "quantize-weights-gptq"
 SMOOTHING = "smooth-activations"
 _LEARNERS = (COMPENSATING, "quantize-weights-adaround", "correct-biases")
@@ -39,7 +40,7 @@ class Format:
 
     name: str
     pass_name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: PlainMapping = field(default_factory=dict)
     weight_bits: int = 32
     data_bits: int = 32
     before: Steps = ()
@@ -81,7 +82,7 @@ class Format:
         return any(issubclass(lookup(name)[0], OnData) for name, _ in self.steps if name)
 
 
-def _weights(name: str, bits: int, **options: Any) -> Format:
+def _weights(name: str, bits: int, **options: object) -> Format:
     return Format(name, "quantize-weights", {"least": 1} | options, bits, 32)
 
 
@@ -92,7 +93,7 @@ _CORRECTED: Steps = (("correct-biases", {}),)
 _SMOOTH: Steps = ((SMOOTHING, {}),)
 
 
-def _learned(name: str, how: str, bits: int, **options: Any) -> Format:
+def _learned(name: str, how: str, bits: int, **options: object) -> Format:
     return Format(name, f"quantize-weights-{how}", {"least": 1} | options, bits, 32)
 
 
@@ -141,8 +142,8 @@ class Observed:
     """
 
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    values: Sequence[Mapping[str, Any]] = ()
-    state: dict[str, Any] = field(default_factory=dict)
+    values: Sequence[PlainMapping] = ()
+    state: PlainDict = field(default_factory=dict)
 
 
 def convert(

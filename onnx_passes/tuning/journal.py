@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Feeds, Outputs
 from onnx_passes.tuning.score import Score
 from onnx_passes.tuning.sketch import Sketch
@@ -30,7 +30,7 @@ class Record:
     """
 
     def __init__(self, folder: Path | None, key: str) -> None:
-        self.folder, self.entries = folder, list[dict[str, Any]]()
+        self.folder, self.entries = folder, list[PlainDict]()
         if folder is None:
             return
         (folder / "effects").mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ class Record:
         else:
             self.add("search", format=FORMAT, key=key)
 
-    def add(self, event: str, **data: Any) -> None:
+    def add(self, event: str, **data: object) -> None:
         """Write down a decision."""
         entry = {"event": event, **data}
         self.entries.append(entry)
@@ -56,7 +56,7 @@ class Record:
             with open(self.folder / _NAME, "a", encoding="utf-8") as file:
                 file.write(_line(entry))
 
-    def of(self, event: str) -> list[dict[str, Any]]:
+    def of(self, event: str) -> list[PlainDict]:
         """Return the decisions of a kind, in order."""
         return [entry for entry in self.entries if entry["event"] == event]
 
@@ -97,7 +97,7 @@ class Record:
                 return self._read(entry)
         return None
 
-    def _read(self, entry: Mapping[str, Any]) -> Score | None:
+    def _read(self, entry: PlainMapping) -> Score | None:
         if self.folder is None:
             return None
         path = self.folder / "effects" / f"{entry['number']}.npz"
@@ -163,8 +163,8 @@ class Record:
         return None
 
 
-def _read_arrays(path: Path, samples: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{} for _ in range(samples)]
+def _read_arrays(path: Path, samples: int) -> list[PlainDict]:
+    found: list[PlainDict] = [{} for _ in range(samples)]
     with np.load(path, allow_pickle=False) as arrays:
         for key in arrays.files:
             place, _, name = key.partition(" ")
@@ -177,11 +177,11 @@ def plain(number: float) -> float | str:
     return number if np.isfinite(number) else str(number)
 
 
-def _line(entry: Mapping[str, Any]) -> str:
+def _line(entry: PlainMapping) -> str:
     return json.dumps(entry, sort_keys=True) + "\n"
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[PlainDict]:
     for line in path.read_text("utf-8").splitlines():
         try:
             entry = json.loads(line)
@@ -191,7 +191,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             yield entry
 
 
-def read_record(folder: Path) -> list[dict[str, Any]]:
+def read_record(folder: Path) -> list[PlainDict]:
     """Return the decisions in a folder.
 
     Raises:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -12,6 +12,7 @@ from onnx_passes.errors import VerificationError
 from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import amount, plural, snr_text
 from onnx_passes.tuning.asked import Result, Tried
 from onnx_passes.tuning.audit import audit
@@ -63,7 +64,7 @@ def inspector(result: Result) -> Inspect:
     return inspect
 
 
-def to_json(result: Result) -> dict[str, Any]:
+def to_json(result: Result) -> PlainDict:
     """Return all of a result but the model."""
     task, best = result.task, result.best
     spent = best.spent
@@ -108,7 +109,7 @@ def to_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _group(result: Result, name: str) -> dict[str, Any]:
+def _group(result: Result, name: str) -> PlainDict:
     scores = {s.format: s for s in result.scores if s.group == name}
     chosen = result.best.names[name]
     group = next(g for g in result.task.groups if g.name == name)
@@ -137,7 +138,7 @@ def _group(result: Result, name: str) -> dict[str, Any]:
     }
 
 
-def lines(data: Mapping[str, Any]) -> list[str]:
+def lines(data: PlainMapping) -> list[str]:
     """Return a result as lines of text: a table of groups, then the front.
 
     Args:
@@ -189,7 +190,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
     return text
 
 
-def _front(data: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _front(data: PlainMapping) -> list[tuple[str, ...]]:
     unit = data["unit"]
     return [(f"{float(p['expected']):.4g}", amount(p["cost"], unit)) for p in data["front"]]
 
@@ -202,9 +203,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     ]
 
 
-def explain(
-    entries: Sequence[Mapping[str, Any]], node: str, data: Mapping[str, Any]
-) -> list[str]:
+def explain(entries: Sequence[PlainMapping], node: str, data: PlainMapping) -> list[str]:
     """Return why a node has its format, from the record of a search.
 
     Args:
@@ -242,11 +241,11 @@ def explain(
 
 
 def _why(
-    entry: Mapping[str, Any],
+    entry: PlainMapping,
     gain: float,
     chosen: str,
     own: float,
-    entries: Sequence[Mapping[str, Any]],
+    entries: Sequence[PlainMapping],
 ) -> str:
     if gain <= 0:
         return _NO_GAIN

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.configs.load import config_from_data
 from onnx_passes.errors import PassError
+from onnx_passes.plain import PlainMapping
 from onnx_passes.tuning.journal import Record
 from onnx_passes.tuning.result import lines, to_json
 from onnx_passes.tuning.search import TuningSearch
@@ -19,8 +19,8 @@ from onnx_passes.verify.reference import ReferenceData
 
 def search_within(
     model: ir.Model,
-    config: Mapping[str, Any],
-    samples: Sequence[Mapping[str, Any]],
+    config: PlainMapping,
+    samples: Sequence[PlainMapping],
     record: str | None,
 ) -> tuple[ir.Model | None, list[str]]:
     """Search for precisions on behalf of a pass.

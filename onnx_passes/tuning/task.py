@@ -14,9 +14,11 @@ from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.passes.base import Pass
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
@@ -146,7 +148,7 @@ def task_of(
 def _groups(
     model: ir.Model,
     formats: Sequence[str],
-    wanted: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],
+    wanted: Mapping[str, tuple[PlainMapping, Sequence[str]]],
     config: PipelineConfig,
 ) -> list[FormatGroup]:
     """Return the groups; see ``onnx_passes.tuning.groups.partition``."""
@@ -174,7 +176,7 @@ def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]
     return found
 
 
-def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
+def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
     """Return a format that the user has made of passes and their options."""
     where = config.where("tune", "formats", index)
     if name == FLOAT32:
@@ -184,7 +186,7 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
             help="give the format another name",
         )
     listed = use if isinstance(use, list | tuple) else [use]
-    steps: list[tuple[str, dict[str, Any]]] = []
+    steps: list[tuple[str, PlainDict]] = []
     for entry in listed:
         item = {entry: {}} if isinstance(entry, str) else entry
         if not isinstance(item, Mapping) or len(item) != 1:
@@ -216,7 +218,7 @@ def _own(name: str, use: Any, config: PipelineConfig, index: int) -> Format:
     return Format(name, main, given, bits[0] or 32, data, *around)
 
 
-def _options(name: str, cls: type[Any], options: Any, where: str | None) -> dict[str, Any]:
+def _options(name: str, cls: type[Pass], options: Any, where: str | None) -> PlainDict:
     """Return the options of a pass of a format, checked as far as the search cares."""
     if not issubclass(cls, OnSomeNodes):
         raise ConfigError(
@@ -230,7 +232,7 @@ def _options(name: str, cls: type[Any], options: Any, where: str | None) -> dict
             where=where,
             help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
         )
-    found: dict[str, Any] = dict(options or {})
+    found: PlainDict = dict(options or {})
     if "nodes" in found:
         raise ConfigError(
             f"the format {name!r} names nodes",

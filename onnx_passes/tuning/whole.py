@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import onnx_ir as ir
 
@@ -22,6 +22,7 @@ from onnx_passes.data.rule import Demand
 from onnx_passes.data.run import evaluate
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
+from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.base import Engine, Feeds, Outputs
 from onnx_passes.tuning.budget import LossBudget, Spent
 
@@ -224,7 +225,7 @@ class Streamed:
         (pair,) = result.data["pairs"]
         return self._read(pair["found"])
 
-    def _read(self, found: Mapping[str, Any]) -> tuple[dict[str, float], tuple[int, int]]:
+    def _read(self, found: PlainMapping) -> tuple[dict[str, float], tuple[int, int]]:
         values = {name: float(value) for name, value in found["metrics"].items()}
         if self._budget.flips is None:
             return values, (0, 0)
@@ -237,7 +238,7 @@ class Streamed:
         return values, (classes["flips"], classes["rows"])
 
 
-def _check_complete(counts: Mapping[str, Any]) -> None:
+def _check_complete(counts: PlainMapping) -> None:
     """Check that all samples were evaluated.
 
     Raises:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from numpy.lib.stride_tricks import sliding_window_view
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.base import Data

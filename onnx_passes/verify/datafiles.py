@@ -11,7 +11,8 @@ import onnx
 import onnx_ir as ir
 from onnx import numpy_helper
 
-from onnx_passes.contracts.elements import Array, dtype_name, kind_of
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import dtype_name, kind_of
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.paths import near_by
 from onnx_passes.runtime.base import Data

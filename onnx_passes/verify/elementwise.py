@@ -8,8 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.contract import Tolerance
-from onnx_passes.contracts.elements import Array, Kind, blocks, kind_of, shape_text, widen
+from onnx_passes.contracts.elements import Kind, blocks, kind_of, shape_text, widen
 from onnx_passes.verify.result import OutputCheck
 
 # rtol and atol as torch.testing.assert_close has them (PyTorch's documentation); half and

@@ -16,7 +16,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array, kind_of, shape_text
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import kind_of, shape_text
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.atomic import pending
 from onnx_passes.runtime.interface import did_you_mean

@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify import datafiles
 

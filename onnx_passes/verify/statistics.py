@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, blocks, kind_of, shape_text, widen
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import blocks, kind_of, shape_text, widen
 from onnx_passes.plain import PlainDict
 
 _BINS, _WIDTH = 10, 40

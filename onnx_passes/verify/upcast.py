@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.runtime.base import Data
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)

@@ -12,7 +12,8 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from benchmarks.certify.public_rules import public_rules
-from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fault import Fault
+from onnx_passes.verify.rules.fuzz_check import Examiner
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, dtype_name, kind_of, shape_text, widen
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import dtype_name, kind_of, shape_text, widen
 from onnx_passes.data.accumulators.exact import ExactSum, plain
 from onnx_passes.data.accumulators.histogram import LogHistogram
 from onnx_passes.data.accumulators.worst import WorstSamples

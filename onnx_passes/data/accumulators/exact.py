@@ -54,7 +54,7 @@ class ExactSum:
         self._units = mantissa << (exponent + _SHIFT)
 
 
-def loaded(state: Any) -> ExactSum:
+def loaded(state: object) -> ExactSum:
     """Return a sum of a given state."""
     total = ExactSum()
     total.load(state)

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.plain import PlainDict, PlainMapping
 
 STEPS = 8

@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
-from onnx_passes.contracts.elements import Array
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.exact import ExactSum, number, plain
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -45,7 +45,7 @@ class MetricState(Protocol):
         """Return the state as JSON has it."""
         ...
 
-    def load(self, state: Any) -> None:
+    def load(self, state: object) -> None:
         """Replace the state by one of :meth:`to_json`."""
         ...
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.accumulators.exact import number, plain
 
 KEPT = 8

@@ -9,11 +9,10 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data.executors.base import WAIT, WorkersGoneError, died
 from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
-from onnx_passes.data.extras import need
+from onnx_passes.data.extras import Foreign, need
 from onnx_passes.data.job import DataJob
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.plain import PlainDict
@@ -70,10 +69,10 @@ class Dask:
 
     def __init__(self, address: str | None, workers: int, tls: dict[str, str]) -> None:
         self._address, self._workers, self._tls = address, workers, tls
-        self._cluster: Any = None
-        self._client: Any = None
-        self._done: queue.Queue[Any] = queue.Queue()
-        self._running: dict[Any, int] = {}
+        self._cluster: Foreign = None
+        self._client: Foreign = None
+        self._done: queue.Queue[Foreign] = queue.Queue()
+        self._running: dict[Foreign, int] = {}
         self._whole: set[int] = set()
         self._tries: dict[int, int] = {}
 
@@ -105,7 +104,7 @@ class Dask:
             self._connect(distributed)
         self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
 
-    def _connect(self, distributed: Any) -> None:
+    def _connect(self, distributed: Foreign) -> None:
         if self._address is None:
             self._cluster = self._start_cluster(distributed)
         target = self._cluster if self._cluster is not None else self._address
@@ -127,7 +126,7 @@ class Dask:
             ) from error
         self._check_versions()
 
-    def _start_cluster(self, distributed: Any) -> Any:
+    def _start_cluster(self, distributed: Foreign) -> Foreign:
         try:
             # Its scheduler listens on this machine only, and serves no dashboard.
             return distributed.LocalCluster(
@@ -215,7 +214,7 @@ class Dask:
                 continue
             return outcome
 
-    def _outcome(self, future: Any, shard: int) -> PlainDict:
+    def _outcome(self, future: Foreign, shard: int) -> PlainDict:
         first, stop = self._job.plan.range(shard)
         try:
             found: PlainDict = future.result(timeout=CONNECT_SECONDS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from onnx_passes.data import files
 from onnx_passes.data.evaluate import evaluator_of
-from onnx_passes.data.extras import need
+from onnx_passes.data.extras import Foreign, need
 from onnx_passes.data.job import DataJob
 from onnx_passes.plain import PlainDict
 
@@ -27,7 +27,7 @@ def version() -> str:
     return __version__
 
 
-def make_plugin(text: str, digest: str) -> Any:
+def make_plugin(text: str, digest: str) -> Foreign:
     """Return a plugin that hands a job to each worker.
 
     Args:
@@ -38,7 +38,7 @@ def make_plugin(text: str, digest: str) -> Any:
     class Warm(need("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
         """Hands the job to each worker, those that join later included."""
 
-        def setup(self, worker: Any) -> None:
+        def setup(self, worker: object) -> None:
             from onnx_passes.data.executors.dask_worker import keep
 
             del worker

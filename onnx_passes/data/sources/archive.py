@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array, DType
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 from onnx_passes.errors import ReferenceDataError
@@ -43,7 +43,7 @@ class Mapped:
     path: str
     start: int
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
     order: Literal["C", "F"]
 
     def open(self) -> Array:
@@ -186,7 +186,7 @@ def _mapped(file: BinaryIO, path: str) -> Mapped:
     return Mapped(path, here, shape, dtype, "F" if fortran else "C")
 
 
-def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(stream: Any) -> tuple[tuple[int, ...], bool, DType]:
     version = np.lib.format.read_magic(stream)
     read: Any = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -194,7 +194,7 @@ def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     }.get(version)
     if read is None:
         raise ValueError(f"has version {version} of numpy's format, and 1.0 and 2.0 are read")
-    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(stream)
+    found: tuple[tuple[int, ...], bool, DType] = read(stream)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 from onnx_passes.errors import ReferenceDataError
@@ -82,7 +82,7 @@ def call(text: str) -> Any:
         UsageError: There is no such function.
         ReferenceDataError: It raises.
     """
-    function: Callable[[], Any] = named_function(text, "--data")
+    function: Callable[[], object] = named_function(text, "--data")
     try:
         return function()
     except (Exception, SystemExit) as error:  # whatever the function raises
@@ -92,12 +92,12 @@ def call(text: str) -> Any:
         ) from error
 
 
-def is_sequence(given: Any) -> bool:
+def is_sequence(given: object) -> bool:
     """Whether samples can be read by number."""
     return hasattr(given, "__len__") and hasattr(given, "__getitem__")
 
 
-def as_sample(given: Any, text: str) -> dict[str, Array]:
+def as_sample(given: object, text: str) -> dict[str, Array]:
     """Return a sample as arrays by column.
 
     Args:
@@ -116,7 +116,7 @@ def as_sample(given: Any, text: str) -> dict[str, Array]:
     return {str(name): np.asarray(value) for name, value in given.items()}
 
 
-def spool(samples: Iterable[Any], text: str) -> Iterator[Path]:
+def spool(samples: Iterable[object], text: str) -> Iterator[Path]:
     """Write what an iterator gives to .npz files in a temporary folder, in constant memory.
 
     Args:
@@ -156,7 +156,7 @@ def _spool_folder(text: str) -> Path:
     return Path(folder.name)
 
 
-def _group(stream: Iterator[Any], text: str) -> list[dict[str, Array]]:
+def _group(stream: Iterator[object], text: str) -> list[dict[str, Array]]:
     try:
         return [as_sample(given, text) for given in islice(stream, _SPOOL_SAMPLES)]
     except ReferenceDataError:

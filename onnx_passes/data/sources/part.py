@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import PlainDict, PlainMapping
 
@@ -76,7 +76,9 @@ FORMS: dict[str, Callable[[PartSpec], SourcePart]] = {}
 """What opens a part, by its form. A family of forms adds itself when it is imported."""
 
 
-def broken(name: str, what: str, help_: str = "write it again, or leave it out") -> Any:
+def broken(
+    name: str, what: str, help_: str = "write it again, or leave it out"
+) -> ReferenceDataError:
     """Return the error of a file that cannot be used.
 
     Args:

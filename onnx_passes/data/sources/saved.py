@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
-from onnx_passes.data.extras import need
+from onnx_passes.arrays import Array
+from onnx_passes.data.extras import Foreign, need
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.archive import decode_image
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
@@ -19,14 +17,14 @@ class _Blocks:
     def __init__(self, name: str, lengths: list[int]) -> None:
         self._name = name
         self._starts = np.cumsum([0, *lengths])
-        self._kept: tuple[int, Any] | None = None
+        self._kept: tuple[int, Foreign] | None = None
 
     @property
     def count(self) -> int:
         """How many samples there are."""
         return int(self._starts[-1])
 
-    def read(self, number: int) -> Any:
+    def read(self, number: int) -> Foreign:
         """Read a block as a table of pyarrow."""
         raise NotImplementedError
 
@@ -45,7 +43,7 @@ class _Blocks:
         names = table.column_names
         return {n: _values(table.column(n), f"{self._name}: column {n!r}") for n in names}
 
-    def _block(self, number: int) -> Any:
+    def _block(self, number: int) -> Foreign:
         if self._kept is None or self._kept[0] != number:
             self._kept = None  # so that two blocks are never in memory
             self._kept = (number, self.read(number))
@@ -69,7 +67,7 @@ class ParquetPart(_Blocks):
             raise broken(spec.name, f"is not a complete Parquet file: {error}") from error
         super().__init__(spec.name, lengths)
 
-    def read(self, number: int) -> Any:
+    def read(self, number: int) -> Foreign:
         """Read a row group."""
         try:
             return self._file.read_row_group(number, use_threads=False)
@@ -84,7 +82,7 @@ class ArrowPart(_Blocks):
         self._path, self._name = local(spec.path), spec.name
         super().__init__(spec.name, [batch.num_rows for batch in self._open()])
 
-    def _open(self) -> list[Any]:
+    def _open(self) -> list[Foreign]:
         pyarrow, ipc = need("pyarrow"), need("pyarrow.ipc")
         try:
             source = pyarrow.memory_map(self._path)
@@ -105,12 +103,12 @@ class ArrowPart(_Blocks):
         finally:
             self._batches, self._kept = [], None
 
-    def read(self, number: int) -> Any:
+    def read(self, number: int) -> Foreign:
         """Return a record batch as a table."""
         return need("pyarrow").Table.from_batches([self._batches[number]])
 
 
-def _values(column: Any, where: str) -> Any:
+def _values(column: Foreign, where: str) -> Foreign:
     """Return a column of pyarrow as numpy has it; lists become axes."""
     types = need("pyarrow").types
     kind = column.type
@@ -132,7 +130,7 @@ def _values(column: Any, where: str) -> Any:
     return column.to_pylist()
 
 
-def _nested(column: Any, where: str) -> Array | list[Array]:
+def _nested(column: Foreign, where: str) -> Array | list[Array]:
     """Return lists as arrays; those of one shape become one array."""
     pyarrow = need("pyarrow")
     values, shape, width = column.combine_chunks(), [len(column)], len(column)
@@ -151,7 +149,7 @@ def _nested(column: Any, where: str) -> Array | list[Array]:
     return array
 
 
-def _ragged(column: Any, where: str) -> list[Array]:
+def _ragged(column: Foreign, where: str) -> list[Array]:
     leaf = column.type
     while _is_list(leaf):
         leaf = leaf.value_type
@@ -162,7 +160,7 @@ def _ragged(column: Any, where: str) -> list[Array]:
         raise broken(where, f"holds lists that are not arrays: {error}") from error
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: object) -> bool:
     types = need("pyarrow").types
     return bool(
         types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)

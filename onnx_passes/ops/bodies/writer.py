@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnx_passes.ops.hints import Array
+from onnx_passes.arrays import Array
 from onnx_passes.plain import PlainMapping
 
 _EMPTY = ""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.z3_module import Term, z3
 from onnx_passes.ops.semantics import (
     Scalar,
     Semantics,
@@ -33,7 +32,7 @@ class Z3Semantics(Semantics):
     def variable(self, name: str, dtype: ir.DataType) -> Scalar:
         return z3().Const(name, self.sort(dtype))
 
-    def sort(self, dtype: ir.DataType) -> Any:
+    def sort(self, dtype: ir.DataType) -> Term:
         """Return the z3 sort of a type."""
         if dtype == ir.DataType.BOOL:
             return z3().BoolSort()
@@ -140,7 +139,7 @@ class Z3Semantics(Semantics):
         """
 
     @abc.abstractmethod
-    def float_sort(self, dtype: ir.DataType) -> Any:
+    def float_sort(self, dtype: ir.DataType) -> Term:
         """Return the z3 sort that represents a float type."""
 
     @abc.abstractmethod

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.semantics import (
     Elements,
     Scalar,
@@ -23,8 +22,6 @@ from onnx_passes.ops.semantics import (
     columns,
     is_float,
 )
-
-Array = npt.NDArray[Any]
 
 
 class ArraySemantics(Semantics):
@@ -154,12 +151,12 @@ def _clip(x: Array, low: Array | None, high: Array | None) -> Array:
     return raised if high is None else np.where(raised > high, high, raised)
 
 
-def _wide(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
+def _wide(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Return a function that numpy may not have for a type, by way of doubles."""
     return lambda x: np.asarray(function(x.astype(np.float64)))
 
 
-def _shift(function: Callable[[Any, Any], Any]) -> Callable[[Array, Array], Array]:
+def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     def shifted(x: Array, y: Array) -> Array:
         bits = x.dtype.itemsize * 8
         return np.where(y < bits, function(x, np.minimum(y, bits - 1)), 0)
@@ -167,7 +164,7 @@ def _shift(function: Callable[[Any, Any], Any]) -> Callable[[Array, Array], Arra
     return shifted
 
 
-def _rounded(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
+def _rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: x if x.dtype.kind in "iu" else np.asarray(function(x))
 
 
@@ -175,7 +172,7 @@ _TESTS = frozenset(
     ("equal", "less", "less_equal", "is_nan", "is_inf", "is_inf_positive", "is_inf_negative")
 )
 
-CURVES: Mapping[str, Callable[[Any], Any]] = {
+CURVES: Mapping[str, Callable[[Array], Array]] = {
     **{name: getattr(np, name) for name in ("exp", "log", "sin", "cos", "tan")},
     **{name: getattr(np, name) for name in ("sinh", "cosh", "tanh")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan")},
@@ -184,7 +181,7 @@ CURVES: Mapping[str, Callable[[Any], Any]] = {
 }
 """Transcendental primitives, for doubles."""
 
-_PRIMITIVES: Mapping[str, Callable[..., Any]] = {
+_PRIMITIVES: Mapping[str, Callable[..., Scalar]] = {
     **{name: _wide(function) for name, function in CURVES.items()},
     "add": np.add,
     "sub": np.subtract,

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.domains.concrete import ArraySemantics
-from onnx_passes.ops.hints import Array
 from onnx_passes.ops.semantics import Elements, Scalar
 
 _NOTHING = np.zeros((), np.uint8)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.ops.domains.bitvectors import Z3Semantics
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.z3_module import Term, z3
 from onnx_passes.ops.semantics import PADDING, Elements, Scalar, is_float, present
 
 
@@ -59,7 +58,7 @@ class IeeeSemantics(Z3Semantics):
         """Return the format that represents a float type."""
         return self._narrow or FORMATS[dtype]
 
-    def float_sort(self, dtype: ir.DataType) -> Any:
+    def float_sort(self, dtype: ir.DataType) -> Term:
         form = self.format(dtype)
         return z3().FPSort(form.exponent, form.significand)
 

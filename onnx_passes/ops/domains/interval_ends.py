@@ -7,15 +7,12 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array, Numbers
 from onnx_passes.ops.semantics import Elements, is_float
 
 Interval: TypeAlias = tuple[float, float]
-
-
-Array = npt.NDArray[Any]
 
 
 UNBOUNDED: Interval = (-math.inf, math.inf)
@@ -59,7 +56,7 @@ def hull(*intervals: Interval) -> Interval:
     return min(low for low, _ in intervals), max(high for _, high in intervals)
 
 
-def pair(low: Any, high: Any) -> Elements:
+def pair(low: Numbers, high: Numbers) -> Elements:
     """Return an array of intervals.
 
     Args:
@@ -77,7 +74,9 @@ def resolution(dtype: ir.DataType) -> float:
     return float(finfo(dtype.numpy()).eps) if is_float(dtype) else 0.0
 
 
-def fitted(low: Any, high: Any, dtype: ir.DataType, *, computed: bool = True) -> Elements:
+def fitted(
+    low: Numbers, high: Numbers, dtype: ir.DataType, *, computed: bool = True
+) -> Elements:
     """Return what intervals become in a type: integers wrap around, floats overflow.
 
     Args:

@@ -7,16 +7,15 @@ add. An integer that may overflow can be anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array, Numbers
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics
 from onnx_passes.ops.domains.interval_ends import (
     ULPS,
     UNBOUNDED,
-    Array,
     fitted,
     of_type,
     pair,
@@ -31,7 +30,7 @@ _RISING = frozenset(
     ("exp", "log", "sqrt", "tanh", "erf", "atan", "sinh", "asinh", "asin", "acosh", "atanh")
 )
 _WHOLE = frozenset(("floor", "ceil", "round", "relu", "sign"))
-_FUNCTIONS: dict[str, Callable[[Array], Any]] = {
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     **CURVES,
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "log": lambda x: np.log(np.maximum(x, 0)),
@@ -43,7 +42,7 @@ _FUNCTIONS: dict[str, Callable[[Array], Any]] = {
 }
 _NEAR_POLE = 0.499
 """Multiples of pi from a zero of the tangent within which it is far from its poles."""
-_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+_ORDERS: dict[str, Callable[[Array, Array], Array]] = {
     "less": np.less,
     "less_equal": np.less_equal,
     "equal": np.equal,
@@ -244,7 +243,9 @@ class IntervalSemantics(ArraySemantics):
             return pair(*of_type(target))
         return fitted(np.trunc(low), np.trunc(high), target, computed=is_float(source))
 
-    def _fit(self, low: Array, high: Array, dtype: ir.DataType, size: Any = None) -> Elements:
+    def _fit(
+        self, low: Array, high: Array, dtype: ir.DataType, size: Numbers | None = None
+    ) -> Elements:
         """Move ends outwards by the error of an operator; integers wrap around."""
         error = ULPS * resolution(dtype)
         if error:
@@ -256,7 +257,7 @@ class IntervalSemantics(ArraySemantics):
         return fitted(low, np.where(np.isnan(high), np.inf, high), dtype)
 
 
-def _product(a: Any, b: Any) -> Array:
+def _product(a: Numbers, b: Numbers) -> Array:
     # An infinite element times 0 is NaN; a finite one of an unbounded interval is 0.
     return np.where((a == 0) | (b == 0), 0.0, a * b)
 

@@ -6,13 +6,12 @@ import math
 import operator
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.ops.domains.bitvectors import Z3Semantics
 from onnx_passes.ops.domains.laws import CURVES, SHARE, alike, apart, power
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.z3_module import Term, z3
 from onnx_passes.ops.semantics import Scalar, Unsupported
 
 
@@ -39,7 +38,7 @@ class RealSemantics(Z3Semantics):
         self._curves: dict[str, list[Scalar]] = {name: [] for name in CURVES}
         self._gaps: dict[Scalar, Scalar] = {}
 
-    def float_sort(self, dtype: ir.DataType) -> Any:
+    def float_sort(self, dtype: ir.DataType) -> Term:
         return z3().RealSort()
 
     def float_literal(self, value: float, dtype: ir.DataType) -> Scalar:

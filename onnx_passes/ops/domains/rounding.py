@@ -12,18 +12,16 @@ and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019, theorem
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array, Numbers
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics, ConcreteSemantics
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
-
-Array = npt.NDArray[Any]
 
 ULPS = 8
 """By how many units in the last place functions of engines may be wrong."""
@@ -98,8 +96,8 @@ class RoundingSemantics(ArraySemantics):
         return self._rounded(result, carried, dtype, ulps, _SIZES.get(name))
 
     def _overflow(
-        self, name: str, dtype: ir.DataType, values: list[Any], result: Array
-    ) -> Any:
+        self, name: str, dtype: ir.DataType, values: list[Scalar], result: Array
+    ) -> Numbers:
         """Return infinity where integers overflow: engines differ in what comes of it."""
         if dtype == ir.DataType.BOOL or name not in ("add", "sub", "mul"):
             return 0.0
@@ -116,7 +114,7 @@ class RoundingSemantics(ArraySemantics):
         wide = np.abs(found["value"] if found.dtype.names else found)
         return self._rounded(data["value"], data["error"], dtype, ULPS, wide)
 
-    def _carried(self, name: str, x: list[Any], e: list[Any], result: Array) -> Array:
+    def _carried(self, name: str, x: list[Scalar], e: list[Scalar], result: Array) -> Array:
         """Return what the errors of the operands come to in the result."""
         zero = np.zeros(result.shape)
         if not any(np.any(error) for error in e):
@@ -139,7 +137,7 @@ class RoundingSemantics(ArraySemantics):
                 return np.where(np.isinf(e[0]), np.inf, zero)
         return self._moved(name, x, e, result)
 
-    def _moved(self, name: str, x: list[Any], e: list[Any], result: Array) -> Array:
+    def _moved(self, name: str, x: list[Scalar], e: list[Scalar], result: Array) -> Array:
         """Return how far the ends of what the operands may be lie from the result."""
         found = np.zeros(result.shape)
         least = 0.0 if name in ("sqrt", "log") else -np.inf
@@ -191,7 +189,13 @@ class RoundingSemantics(ArraySemantics):
         count = max(terms, 1)
         return min(count, 2 * math.sqrt(count)) if self._likely else count
 
-    def dot(self, left: Any, right: Any, dtype: ir.DataType, *initial: Scalar) -> Scalar:
+    def dot(
+        self,
+        left: Sequence[Scalar] | Elements,
+        right: Sequence[Scalar] | Elements,
+        dtype: ir.DataType,
+        *initial: Scalar,
+    ) -> Scalar:
         if math.prod(np.broadcast_shapes(np.shape(left), np.shape(right))) > self.most:
             raise Unsupported("sums of so many terms")
         return super().dot(left, right, dtype, *initial)

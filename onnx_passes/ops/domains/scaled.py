@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array, Numbers
 from onnx_passes.ops.domains.concrete import ArraySemantics
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns
-
-Array = npt.NDArray[Any]
 
 _PARTS = ("low", "high", "scale", "offset")
 _GRID = np.dtype([(name, np.float64) for name in _PARTS])
 
 
-def grid(low: Any, high: Any, scale: Any = 1.0, offset: Any = 0.0) -> Elements:
+def grid(low: Numbers, high: Numbers, scale: Numbers = 1.0, offset: Numbers = 0.0) -> Elements:
     """Return ``scale * n + offset`` with an integer ``n`` from ``low`` to ``high``.
 
     Args:
@@ -111,7 +108,7 @@ class ScaledSemantics(ArraySemantics):
             case "relu", x:
                 return _clipped(x, 0.0, np.inf)
             case "clip", x, a, b:
-                least: Any = -np.inf if a is None else ends(a)[0]
+                least: Numbers = -np.inf if a is None else ends(a)[0]
                 return _clipped(x, least, np.inf if b is None else ends(b)[1])
         if dtype == ir.DataType.BOOL or name in ("less", "less_equal", "equal"):
             return grid(0.0, 1.0)
@@ -203,7 +200,7 @@ def _product(x: Elements, y: Elements) -> Elements:
     return found
 
 
-def _clipped(x: Elements, low: Any, high: Any) -> Elements:
+def _clipped(x: Elements, low: object, high: object) -> Elements:
     """Keep a grid between bounds; a bound that lies beside the grid leaves none."""
     least, most = ends(x)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Any
+from typing import Any, TypeAlias
 
 from onnx_passes.errors import UsageError
 
+Term: TypeAlias = Any
+"""A term, sort, solver or model of z3, which has no types."""
+
 
 @functools.cache
-def z3() -> Any:
+def z3() -> Term:
     """Return the z3 module.
 
     Raises:

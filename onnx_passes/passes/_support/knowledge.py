@@ -15,7 +15,7 @@ from onnx_passes.passes._support.tensors import constant_of
 
 _SIZES = SizeSemantics()
 _FLOATS = frozenset(d for d in ir.DataType if d.is_floating_point() and d not in RANGES)
-"""Types of which nothing can be known, whatever computes them."""
+"""Types whose values cannot be known, whatever computes them."""
 
 
 class Knowledge:
@@ -73,7 +73,7 @@ class Knowledge:
         if not sources:
             return None  # what nodes hold is known as it is
         inputs: list[Tensor | None] = []
-        for value in sources:  # nearly all nodes have one of which nothing is known
+        for value in sources:  # nearly all nodes have an unknown one
             operand = self._operand(value, operator)
             if operand is None and value is not None:
                 return None

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.passes._support.matches import FLOATS, Array, narrowed, wide
+from onnx_passes.arrays import Array
+from onnx_passes.passes._support.matches import FLOATS, narrowed, wide
 from onnx_passes.passes._support.tensors import constant_of
 
 LAYERS = ("Conv", "ConvTranspose", "Gemm")

@@ -9,7 +9,14 @@ from inspect import Parameter, Signature
 from typing import Any, TypeAlias
 
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+)
 
 Term: TypeAlias = "str | TermCall"
 """A value by name, or an operator over terms."""
@@ -18,7 +25,7 @@ Term: TypeAlias = "str | TermCall"
 class Values(dict[str, Value]):
     """The values of a match by name."""
 
-    def __init__(self, context: Any, values: Mapping[str, Value]) -> None:
+    def __init__(self, context: MatchContext, values: Mapping[str, Value]) -> None:
         """Keep the values, and the context of the match."""
         super().__init__(values)
         self._context = context
@@ -83,7 +90,7 @@ class TermRule:
         """The expression as a pattern, with its values as parameters."""
         names = _names(self.before)
 
-        def pattern(op: Op, *values: Any) -> Any:
+        def pattern(op: Op, *values: Any) -> Value:
             return _build(op, self.before, dict(zip(names, values, strict=True)))
 
         parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("op", *names)]
@@ -116,7 +123,7 @@ def law(
         since: The first opset that has the operators.
     """
 
-    def make(op: Op, values: Values, found: Any) -> Any:
+    def make(op: Op, values: Values, found: object) -> Value:
         return _build(op, after, values)
 
     return TermRule(
@@ -131,26 +138,21 @@ class RulePass(Transformation, RewriteRuleSetPass):
         """Return the rules, in the order in which they are tried."""
         raise NotImplementedError
 
-    def pattern(self) -> list[Any]:
-        return [rule.pattern for rule in self.table()]
+    def rules(self) -> Iterator[Rule]:
+        for rule in self.table():
+            yield Rule(rule.pattern, partial(self._replaced, rule), partial(self._holds, rule))
 
-    def check(self) -> list[Any]:
-        return [partial(self._holds, rule) for rule in self.table()]
-
-    def rewrite(self) -> list[Any]:
-        return [partial(self._replaced, rule) for rule in self.table()]
-
-    def _holds(self, rule: TermRule, context: Any, **values: Value) -> bool:
+    def _holds(self, rule: TermRule, context: MatchContext, **values: Value) -> bool:
         self._values = Values(context, values)
         self._found = rule.found(self._values)
         return self._found is not None
 
-    def _replaced(self, rule: TermRule, op: Op, **values: Value) -> Any:
+    def _replaced(self, rule: TermRule, op: Op, **values: Value) -> Value:
         # The driver asks about the same match right before.
         return rule.make(op, self._values, self._found)
 
 
-def _build(op: Op, term: Term, values: Mapping[str, Any]) -> Any:
+def _build(op: Op, term: Term, values: Mapping[str, Any]) -> Value:
     if isinstance(term, str):
         return values[term]
     given: dict[str, Any] = {"_domain": term.domain} if term.domain else {}

@@ -60,7 +60,7 @@ class _Entry:
             self.written = _plain(self.shape)
 
 
-class Draft:
+class ModelDraft:
     """What inference is given of a model: its nodes once, its shapes anew in each round.
 
     Serialising a whole model for each round took four times as long as the inference.

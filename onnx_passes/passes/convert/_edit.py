@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.replace import Namer
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Adapter = Callable[["Edit"], None]
 
 

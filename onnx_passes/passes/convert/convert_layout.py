@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -54,8 +54,8 @@ class ConvertLayout(Transformation):
         outputs: The new layout of outputs, by name.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
+    interface_changes = frozenset({"dims"})
+    example = MappingProxyType({"inputs": {}})
 
     inputs: dict[str, Layout] = Field(default_factory=dict)
     outputs: dict[str, Layout] = Field(default_factory=dict)

@@ -57,7 +57,7 @@ class ConvertOpset(Transformation):
         version: The opset wanted.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+    needs = ("topological-sort", "shape-inference")
 
     example: ClassVar[Mapping[str, Any]] = {"version": 21}
 

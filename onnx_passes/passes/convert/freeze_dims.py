@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -31,7 +31,7 @@ class FreezeDims(Transformation):
     Leaves alone: dimensions that are not named in ``dims``, those without a name, functions.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
+    interface_changes = frozenset({"dims"})
 
     dims: dict[str, int] = Field(default_factory=dict)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -37,8 +37,8 @@ class RenameIo(Transformation):
         outputs: New names of outputs, by their old ones.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs", "outputs"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
+    interface_changes = frozenset({"inputs", "outputs"})
+    example = MappingProxyType({"inputs": {}})
 
     inputs: dict[str, str] = Field(default_factory=dict)
     outputs: dict[str, str] = Field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -50,8 +50,8 @@ class UnfreezeDims(Transformation):
             the dimension copy it (0), in place of refusing.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"dims": {}})
+    interface_changes = frozenset({"dims"})
+    example = MappingProxyType({"dims": {}})
 
     dims: dict[str, dict[int, str]] = Field(default_factory=dict)
     repair: bool = False

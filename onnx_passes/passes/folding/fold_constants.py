@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -63,8 +62,8 @@ class FoldConstants(Transformation):
         nonempty: Take dynamic dimensions to be above 0, so that more targets become constant.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    needs = ("shape-inference",)
+    preserves = ("shape-inference", "topological-sort")
 
     size_limit: Size = 4 * MIB
     growth_limit: Size = 64 * 1024

@@ -1,6 +1,7 @@
 """Replace the formula of Attention by the operator."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -10,7 +11,15 @@ from onnx_passes.passes._support.bounds import LIMIT, UNBOUNDED, bounds_of
 from onnx_passes.passes._support.forms import commuted, has_opset
 from onnx_passes.passes._support.normalization import holds
 from onnx_passes.passes._support.shapes import Dim, dims_of, widens
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 from onnx_passes.passes.fusion._attention import (
     RANK,
     TAKEN_OVER,
@@ -50,20 +59,15 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     keep more or fewer digits of the scores. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    always_pays = False
     exclusive = True
     finite_only = True
 
-    def pattern(self) -> list[Any]:
-        return [_formula, *TAKEN_OVER.patterns]
-
-    def check(self) -> list[Any]:
-        return [_is_attention, *TAKEN_OVER.checks]
-
-    def rewrite(self) -> list[Any]:
-        return [_attention, *TAKEN_OVER.rewrites]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_formula, _attention, _is_attention)
+        yield from TAKEN_OVER
 
 
 def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var, zero: Var) -> Var:
@@ -83,7 +87,7 @@ def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var, zero: Va
     return op.MatMul(pattern.OrValue([softmax, guarded]), v)
 
 
-def _is_attention(context: Any, q: Value, k: Value, v: Value, **rest: Any) -> bool:
+def _is_attention(context: MatchContext, q: Value, k: Value, v: Value, **rest: Any) -> bool:
     softmax, turned = node_of(rest["weights"]), node_of(rest["turned"])
     found = _dims(q, _turned_back(turned), v)
     if (

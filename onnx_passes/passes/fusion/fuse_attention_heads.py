@@ -1,6 +1,6 @@
 """Convert the operands of an Attention to heads side by side, in tensors of rank 3."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -8,7 +8,15 @@ from onnx_passes import passes
 from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 from onnx_passes.passes.fusion._attention import RANK, attention
 
 HEADS_FIRST = [0, 2, 1, 3]
@@ -38,20 +46,15 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    always_pays = False
     exclusive = True
     finite_only = True
 
-    def pattern(self) -> list[Any]:
-        return [_plain, _rotated]
-
-    def check(self) -> list[Any]:
-        return [_has_heads] * 2
-
-    def rewrite(self) -> list[Any]:
-        return [_flat] * 2
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_plain, _flat, _has_heads)
+        yield Rule(_rotated, _flat, _has_heads)
 
 
 def _turned(op: Op, x: Var) -> Var:
@@ -77,7 +80,7 @@ def _rotated(op: Op, q: Var, k: Var, v: Var) -> Var:
 
 
 def _has_heads(
-    context: Any, q: Value, k: Value, v: Value, found: Value, **rotated: Value
+    context: MatchContext, q: Value, k: Value, v: Value, found: Value, **rotated: Value
 ) -> bool:
     node = node_of(found)
     if not has_opset(context, 23) or q.dtype is not ir.DataType.FLOAT:

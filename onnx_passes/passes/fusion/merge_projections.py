@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
@@ -54,9 +55,9 @@ class MergeProjections(Transformation):
     projections that would become as many nodes; functions.
     """
 
-    always_pays: ClassVar[bool] = False
-    tested_on: ClassVar[tuple[str, ...]] = ("smoothed",)
-    needed_operators: ClassVar[Any] = frozenset({("", "MatMul")})
+    always_pays = False
+    tested_on = ("smoothed",)
+    needed_operators = frozenset({("", "MatMul")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""
@@ -123,7 +124,7 @@ def _joined(
     first = found[0].product
     nodes: list[ir.Node] = []
 
-    def constant(array: np.ndarray[Any, Any], wish: str) -> ir.Value:
+    def constant(array: Array, wish: str) -> ir.Value:
         tensor = scratch.keep(ir.tensor(array, name=namer.value(wish)))
         node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         node.outputs[0].name = tensor.name

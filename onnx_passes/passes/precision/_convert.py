@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.tensors import constant_of
@@ -26,13 +27,13 @@ _WHERE = ("nodes", "operators", "after", "before")
 class ConvertsToHalf(OnSomeNodes):
     """A pass that moves float32 nodes to a type of 16 bits."""
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
+    needs = ("shape-inference",)
+    interface_changes = frozenset({"types"})
     half: ClassVar[ir.DataType]
 
     io: Literal["keep", "convert"] = "keep"
     missing: Literal["keep", "round", "convert"] = "keep"
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Convert the nodes.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert._ports import rename_value
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._signature import WIDE, Signature
 from onnx_passes.passes.replace import Namer
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import Grid, quantise
 from onnx_passes.passes.precision._half import drop_constant, insert_behind
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer
 

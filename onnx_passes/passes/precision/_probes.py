@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
-from onnx_passes.passes.precision._record import Array, record_probes
+from onnx_passes.passes.precision._record import record_probes
 from onnx_passes.passes.precision._watch import WatchBuilder, WatchProbe, inner_values, is_wide
 
 Key = TypeVar("Key")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.precision._session import start_beside
 from onnx_passes.passes.precision._watch import WatchProbe, inner_values, probe, watch
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import Array
 
 _MOST = 2.0**40
 """Constants up to this are scaled, so that nothing overflows."""

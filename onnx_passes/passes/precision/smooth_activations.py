@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
 from onnx_passes.passes.precision._probes import ProbeReach, in_body
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._scaling import (
     Absorber,
     can_scale_input,
@@ -66,9 +66,9 @@ class SmoothActivations(OnData):
         powers: Whether scales are powers of two, which change no rounding.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    repeats_itself: ClassVar[bool] = False
-    tested_on: ClassVar[Any] = ("smoothed",)
+    needs = ("shape-inference",)
+    repeats_itself = False
+    tested_on = ("smoothed",)
 
     strength: Annotated[float, Field(ge=0, le=1)] = 0.5
     insert: bool = True

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.quantised._chains import Steps
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _LARGEST = np.finfo(np.float32).max
 _OCTAVE = 1 << 23

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -43,7 +43,7 @@ class ConvertToQuantAvgPool(RulePass):
     parameters that are computed; ``x`` that something else makes.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

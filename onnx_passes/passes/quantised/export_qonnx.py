@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._monotone import keeps_shape
-from onnx_passes.passes.quantised._tables import Array, table_of
+from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._products import IntegerRange
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import constant, floats, rank_of
@@ -52,8 +53,8 @@ class ExportQonnx(RulePass):
     more than four axes, and fewer than two.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def table(self) -> list[TermRule]:
         return _RULES

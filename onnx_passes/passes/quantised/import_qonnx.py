@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.ops.bodies.rounding import is_rounding_mode
 from onnx_passes.ops.bodies.thresholds import channel_axis
@@ -15,7 +16,7 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant
+from onnx_passes.passes.streamline._terms import constant
 
 
 @passes.verify.equality
@@ -42,7 +43,7 @@ class ImportQonnx(RulePass):
         operators: Names of the operators; empty for all three.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     operators: tuple[str, ...] = ()
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SPREADS = "ConvTranspose"
 """The operator that spreads each element of its data."""

@@ -9,9 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant, floats
+from onnx_passes.passes.streamline._terms import constant, floats
 
 
 @passes.verify.tolerance

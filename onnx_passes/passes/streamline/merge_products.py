@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant, floats, rank_of
+from onnx_passes.passes.streamline._terms import constant, floats, rank_of
 
 
 @passes.verify.tolerance
@@ -33,8 +34,8 @@ class MergeProducts(RulePass):
     last two; values between that something else reads; other types than float32.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.streamline._behind import Found, behind
 from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
-from onnx_passes.passes.streamline._terms import Array, along, at_axis, floats, rank_of, scalar
+from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of, scalar
 
 
 @passes.verify.tolerance
@@ -45,7 +46,7 @@ class SinkScales(RulePass):
     a Conv with a bias that is not a row; ranks that are not known.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

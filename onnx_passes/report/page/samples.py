@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.data.accumulators.classes import MOST_CLASSES
 from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
 from onnx_passes.plain import PlainMapping

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.atomic import pending
 from onnx_passes.report.plots.figures import ValueLayer, heat_map, histogram, layers

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, blocks, shape_text, widen
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import blocks, shape_text, widen
 from onnx_passes.report.plots.glyphs import draw_text, text_width
 
 Colour = tuple[int, int, int]

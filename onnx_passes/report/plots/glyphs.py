@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 
 # Five rows from the top, an octal digit each: 4 is the left dot, 2 the middle, 1 the right.
 _FORMS = """

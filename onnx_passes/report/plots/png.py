@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _TRUECOLOUR = 2

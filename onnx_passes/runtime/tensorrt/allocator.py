@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
 from onnx_passes.runtime.tensorrt.types import numpy_type

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.runtime.tensorrt.driver import gpu_missing
 from onnx_passes.runtime.tensorrt.log import BuildLog

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.precision import FULL
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import KnownValue
 
 _BODY = (*elementwise.STEPS, *shaping.STEPS, *reducing.STEPS, *planted.STEPS)

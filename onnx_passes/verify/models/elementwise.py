@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.known_operators import numbers_of, of_elements
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import (
     ALL,
     BOOL,
@@ -32,7 +32,7 @@ def unary(scope: GraphScope, rng: np.random.Generator) -> None:
 def parametric(scope: GraphScope, rng: np.random.Generator) -> None:
     """An activation with attributes, some of them left to their defaults."""
     operator = str(rng.choice(of_elements(1, "float", given=True)))
-    given: dict[str, Any] = {
+    given: PlainDict = {
         name: float(rng.choice([0.0, 0.5, 1.0, 0.2, -0.5]))
         for name in numbers_of(operator)
         if rng.random() < 0.6

@@ -7,7 +7,8 @@ import onnx
 from onnx import TensorProto
 
 from onnx_passes.verify.models.bodies import compute_like
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.inferring import UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import KnownValue
 
 

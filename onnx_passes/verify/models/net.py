@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import QONNX
 
 INTEGERS = "integers"
 """Key of the metadata of a network whose sums and joins are all of numbers on one grid."""
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Draw = np.random.Generator
 
 IR_VERSION = 8
@@ -89,7 +89,7 @@ class Net:
             raise AttributeError(kind)
         return partial(self.add, kind)
 
-    def constant(self, array: Any) -> str:
+    def constant(self, array: object) -> str:
         """Add an initializer of float32, or of int64 if it holds integers."""
         self._count += 1
         array = np.asarray(array)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.elements import Array, widen
+from onnx_passes.contracts.elements import widen
 from onnx_passes.errors import EngineError
 from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model

@@ -10,10 +10,11 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.verify.models import elementwise, planted, reducing, shaping, structure
+from onnx_passes.verify.models.inferring import IR_VERSION, UnfitError
 from onnx_passes.verify.models.networks import FORMS as LAYERS
 from onnx_passes.verify.models.networks import network
 from onnx_passes.verify.models.precision import FULL, PRECISIONS
-from onnx_passes.verify.models.scope import IR_VERSION, GraphScope, UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import KnownValue
 
 OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.choosing import axis_of, ranked, static
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.known_operators import reductions
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
-from onnx_passes.verify.models.shaping import axis_of, ranked, static
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import FLOATS, NUMBERS, KnownValue, random_array
 
 FLOAT = TensorProto.FLOAT
@@ -40,7 +40,7 @@ def _is_huge(value: KnownValue) -> bool:
 def arg(scope: GraphScope, rng: np.random.Generator) -> None:
     """ArgMax or ArgMin."""
     value = ranked(scope, FLOAT, TensorProto.INT32, TensorProto.INT64)
-    given: dict[str, Any] = {"axis": axis_of(rng, value.rank)}
+    given: PlainDict = {"axis": axis_of(rng, value.rank)}
     if rng.random() < 0.5:
         given["keepdims"] = int(rng.integers(2))
     if rng.random() < 0.3:
@@ -84,7 +84,7 @@ def layer_norm(scope: GraphScope, rng: np.random.Generator) -> None:
     inputs = [value, scope.fresh(rng, [value.dtype], sizes[axis:])]
     if rng.random() < 0.6:
         inputs.append(scope.fresh(rng, [value.dtype], sizes[axis:]))
-    given: dict[str, Any] = {} if axis == -1 and rng.random() < 0.5 else {"axis": axis}
+    given: PlainDict = {} if axis == -1 and rng.random() < 0.5 else {"axis": axis}
     if rng.random() < 0.6:
         given["epsilon"] = float(rng.choice([1e-5, 1e-12, 0.1, 0.0]))
     scope.emit("LayerNormalization", inputs, **given)
@@ -130,7 +130,7 @@ def gemm(scope: GraphScope, rng: np.random.Generator) -> None:
     if rng.random() < 0.7:
         biases = [(), (columns,), (1, columns), (rows, 1), (rows, columns)]
         inputs.append(scope.fresh(rng, [value.dtype], biases[int(rng.integers(len(biases)))]))
-    given: dict[str, Any] = {
+    given: PlainDict = {
         k: float(rng.choice([1.0, 0.5, 2.0, 0.0]))
         for k in ("alpha", "beta")
         if rng.random() < 0.4
@@ -217,8 +217,8 @@ def _image(scope: GraphScope, rng: np.random.Generator, channels: int) -> KnownV
     return scope.fresh(rng, [FLOAT], (batch, channels, *map(int, rng.integers(4, 7, 2))))
 
 
-def _windows(rng: np.random.Generator, *, transposed: bool) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+def _windows(rng: np.random.Generator, *, transposed: bool) -> PlainDict:
+    given: PlainDict = {}
     if rng.random() < 0.4:
         given["strides"] = [int(s) for s in rng.integers(1, 3, 2)]
     if rng.random() < 0.2:

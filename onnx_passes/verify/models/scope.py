@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.inferring import UnfitError, infer_outputs
 from onnx_passes.verify.models.precision import BFLOAT16, FLOAT, FULL, Precision
 from onnx_passes.verify.models.support import runs
 from onnx_passes.verify.models.values import (
@@ -23,20 +24,6 @@ from onnx_passes.verify.models.values import (
     random_shape,
     type_proto,
 )
-
-IR_VERSION = 10
-
-
-_REFUSALS = (
-    onnx.shape_inference.InferenceError,
-    onnx.checker.ValidationError,
-    onnx.defs.SchemaError,
-    ValueError,
-)
-
-
-class UnfitError(Exception):
-    """No node of this kind can be made here."""
 
 
 @dataclass
@@ -208,7 +195,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int = 1,
-        **attributes: Any,
+        **attributes: object,
     ) -> list[KnownValue]:
         """Add a node, whose outputs follow from onnx's own inference.
 
@@ -233,7 +220,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int,
-        attributes: dict[str, Any],
+        attributes: PlainDict,
     ) -> list[KnownValue]:
         """Add a node in float32, with Casts of bfloat16 around it."""
         low, full = self.precision.chosen(BFLOAT16), self.precision.chosen(FLOAT)
@@ -254,7 +241,7 @@ class GraphScope:
         operator: str,
         inputs: Sequence[KnownValue | None],
         outputs: int,
-        attributes: dict[str, Any],
+        attributes: PlainDict,
     ) -> list[KnownValue]:
         names = ["" if value is None else value.name for value in inputs]
         while names and not names[-1]:
@@ -267,7 +254,11 @@ class GraphScope:
         except ValueError:
             raise UnfitError from None  # an empty list has no type
         present = {v.name: v for v in inputs if v is not None}
-        types = self._infer(node, present)
+        known_data = {
+            k: self.tensor(v.data, k) for k, v in present.items() if v.data is not None
+        }
+        known_types = {name: self.type_of(v) for name, v in present.items()}
+        types = infer_outputs(node, self.opset, known_types, known_data)
         real = self.precision.real
         dtypes = tuple(None if v is None else real(v.dtype) for v in inputs)
         ranks = {v.name: v.rank for v in present.values()}
@@ -287,32 +278,6 @@ class GraphScope:
         self.nodes.append(node)
         self.values.extend(outputs)
         return list(outputs)
-
-    def _infer(
-        self, node: onnx.NodeProto, inputs: dict[str, KnownValue]
-    ) -> dict[str, onnx.TypeProto]:
-        try:
-            schema = onnx.defs.get_schema(node.op_type, self.opset, "")
-            data = {
-                v.name: self.tensor(v.data, v.name)
-                for v in inputs.values()
-                if v.data is not None
-            }
-            found = onnx.shape_inference.infer_node_outputs(
-                schema,
-                node,
-                {v.name: self.type_of(v) for v in inputs.values()},
-                data,
-                opset_imports=[onnx.helper.make_opsetid("", self.opset)],
-                ir_version=IR_VERSION,
-            )
-        except _REFUSALS:
-            raise UnfitError from None
-        if any(not t.tensor_type.elem_type for t in found.values()) or len(found) < len(
-            [name for name in node.output if name]
-        ):
-            raise UnfitError
-        return dict(found)
 
     def has_attribute(self, operator: str, name: str) -> bool:
         """Whether an operator of this opset has an attribute.

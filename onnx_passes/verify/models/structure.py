@@ -8,10 +8,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from onnx_passes.verify.models import shaping
 from onnx_passes.verify.models.bodies import compute_like, make_body, make_graph
+from onnx_passes.verify.models.choosing import static
 from onnx_passes.verify.models.functions import call, call_of_steps, uncalled
-from onnx_passes.verify.models.scope import IR_VERSION, GraphScope, UnfitError
+from onnx_passes.verify.models.inferring import IR_VERSION, UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import ALL, BOOL, FLOATS, KnownValue, random_array
 
 Step = Callable[[GraphScope, np.random.Generator], None]
@@ -81,7 +82,7 @@ def _add_if(
 
 def loop(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Loop of a few rounds that carries a value, and collects another one."""
-    value, _ = shaping.static(scope, *ALL)
+    value, _ = static(scope, *ALL)
     trips = scope.constant(np.asarray(rng.integers(0, 4), np.int64), rng)
     body = make_body(scope, "body")
     counter = KnownValue(body.name(), TensorProto.INT64, ())
@@ -109,7 +110,7 @@ def loop(scope: GraphScope, rng: np.random.Generator) -> None:
 
 def scan(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Scan over the first dimension of a value."""
-    value, sizes = shaping.static(scope, TensorProto.FLOAT, TensorProto.INT64, least=1)
+    value, sizes = static(scope, TensorProto.FLOAT, TensorProto.INT64, least=1)
     if sizes[0] == 0:
         raise UnfitError
     body = make_body(scope, "body")
@@ -177,7 +178,7 @@ def duplicate(scope: GraphScope, rng: np.random.Generator) -> None:
 
 def nothing(scope: GraphScope, rng: np.random.Generator) -> None:
     """An operator that does nothing, by its constant or attribute: what rules remove."""
-    value, sizes = shaping.static(scope, *ALL)
+    value, sizes = static(scope, *ALL)
     style = int(rng.integers(6))
     if style == 0:
         scope.emit("Identity", [value])

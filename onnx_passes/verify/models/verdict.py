@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Pass
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.models.fuzz_pass import TestedPass, fuzz_pass
 from onnx_passes.verify.models.trial import PassTrial
 
@@ -34,7 +34,7 @@ def test_{function}():
 
 def verdict_of_pass(
     cls: type[Pass], *, seconds: float, seed: int, models: int, folder: str | None
-) -> dict[str, Any]:
+) -> PlainDict:
     """Test a pass on random models, and say what follows.
 
     Args:
@@ -49,7 +49,7 @@ def verdict_of_pass(
     """
     contracts = contracts_of(cls)
     declared = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
-    result: dict[str, Any] = {"rule": cls.name, "contract": None, "disagrees": False}
+    result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}
     result["declared"] = None if declared is None else str(declared)
     try:
         most = SOUGHT * models

@@ -62,7 +62,7 @@ def rules_of(subject: RuleLike) -> list[RewriteRule]:
     return [RewriteRule(pattern, rewrite, getattr(subject, "check", None), name=name)]
 
 
-def for_certificate(cls: type[Any]) -> Any:
+def for_certificate(cls: type[object]) -> Any:
     """Return a pass as it is certified: with what its options let it assume.
 
     A guard that asks for an assumption admits little without it. What is assumed is not
@@ -72,12 +72,12 @@ def for_certificate(cls: type[Any]) -> Any:
     return cls(**dict.fromkeys(names, True))
 
 
-def assumes_finite(cls: type[Any]) -> bool:
+def assumes_finite(cls: type[object]) -> bool:
     """Whether a pass claims something for finite numbers alone: always, or by an option."""
     return bool(getattr(cls, "finite_only", False)) or "assume_no_nan" in _fields(cls)
 
 
-def _fields(cls: type[Any]) -> list[str]:
+def _fields(cls: type[object]) -> list[str]:
     return [name for kind in cls.__mro__ for name in inspect.get_annotations(kind)]
 
 

@@ -15,13 +15,14 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.rounding import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
 from onnx_passes.runtime.base import Data
-from onnx_passes.verify.rules.running import Array, Feeds
+from onnx_passes.verify.rules.running import Feeds
 
 LIKELY = 1 << 22
 """Terms of sums, and elements, up to which likely bounds are computed."""

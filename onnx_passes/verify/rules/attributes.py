@@ -66,7 +66,7 @@ def _group(op_type: str, known: Sequence[Shape | None]) -> int:
     return max(1, x[1] // max(w[1], 1))
 
 
-def _bounds(c: Chooser, *_: Any) -> float:
+def _bounds(c: Chooser, *_: object) -> float:
     return float(c.pick((-1.0, 0.0, 0.5, 1.0, 6.0, *c.numbers)))
 
 
@@ -84,7 +84,7 @@ _MODES: dict[str, Sequence[str | None]] = {
 }
 
 
-def _fill(c: Chooser, *_: Any) -> ir.TensorProtocol:
+def _fill(c: Chooser, *_: object) -> ir.TensorProtocol:
     if c.dtype.is_integer() and c.rng.random() < 0.3:
         ends = np.iinfo(c.dtype.numpy())
         return ir.tensor(np.full(1, c.pick((ends.min, ends.max)), ends.dtype))

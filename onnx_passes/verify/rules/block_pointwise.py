@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.base import operator_of, operators
 from onnx_passes.ops.elementwise import Elementwise, Variadic
 from onnx_passes.ops.semantics import Unsupported, is_float
@@ -108,7 +108,7 @@ def _(node: Node) -> Blocks:
     return known_constant(node, tensor.numpy(), tensor.dtype)
 
 
-def known_constant(node: Node, array: npt.NDArray[Any], dtype: ir.DataType) -> Blocks:
+def known_constant(node: Node, array: Array, dtype: ir.DataType) -> Blocks:
     """Return a constant: a number, a symbol for its content, or plain integers.
 
     Args:

@@ -18,7 +18,7 @@ Everything is a nested tuple, so that it can be hashed and ordered:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -147,7 +147,7 @@ def _collect(terms: Iterable[tuple[Monomial, Fraction]]) -> Form:
     return tuple(sorted((m, c) for m, c in sums.items() if c))
 
 
-def _walk(node: Any, visit: Callable[[Index], None]) -> None:
+def _walk(node: object, visit: Callable[[Index], None]) -> None:
     if not isinstance(node, tuple):
         return
     if (
@@ -162,17 +162,17 @@ def _walk(node: Any, visit: Callable[[Index], None]) -> None:
         _walk(child, visit)
 
 
-def _indices(node: Any) -> list[Index]:
+def _indices(node: object) -> list[Index]:
     found: list[Index] = []
     _walk(node, found.append)
     return found
 
 
-def _bound(node: Any) -> list[Index]:
+def _bound(node: object) -> list[Index]:
     return list(dict.fromkeys(i for i in _indices(node) if i[0] == "b"))
 
 
-def _height(node: Any) -> int:
+def _height(node: object) -> int:
     return max((i[1] for i in _indices(node) if i[0] == "c"), default=0)
 
 
@@ -233,6 +233,6 @@ def _canonical(monomial: Monomial) -> Monomial:
     return min(candidates)
 
 
-def _signature(monomial: Monomial, index: Index, bound: Sequence[Index]) -> Any:
+def _signature(monomial: Monomial, index: Index, bound: Sequence[Index]) -> Hashable:
     blank = {other: ("b", -1, other[2]) for other in bound}
     return (index[2], _rename_sorted(monomial, {**blank, index: ("b", -2, index[2])}))

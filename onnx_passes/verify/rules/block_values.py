@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.block_sizes import ONE, Sizes, Word
 from onnx_passes.verify.rules.block_terms import Form, factor, function, number, substitute
@@ -33,7 +33,7 @@ class Blocks:
     words: tuple[Word, ...]
     forms: Mapping[Place, Form]
     dtype: ir.DataType
-    known: npt.NDArray[Any] | None = None
+    known: Array | None = None
 
     @property
     def rank(self) -> int:
@@ -74,7 +74,7 @@ class Node:
     inputs: Sequence[Blocks | None]
     sizes: Sizes
     ring: bool
-    key: tuple[Any, ...]
+    key: tuple[Hashable, ...]
     opset: int
 
     def required(self, index: int) -> Blocks:
@@ -112,7 +112,7 @@ class Node:
             )
         return [int(v) for v in value.known.reshape(-1)]
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: object) -> Any:
         """Return the value of an attribute.
 
         Args:
@@ -148,7 +148,7 @@ def symbol(name: str, shape: Sequence[int], dtype: ir.DataType, sizes: Sizes) ->
     return Blocks(words, forms, dtype)
 
 
-def literal(array: npt.NDArray[Any], dtype: ir.DataType, ring: bool) -> Blocks:
+def literal(array: Array, dtype: ir.DataType, ring: bool) -> Blocks:
     """Return a constant of one element.
 
     Args:

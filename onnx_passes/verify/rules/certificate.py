@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.rules.code import hash_of
 from onnx_passes.verify.rules.sources import sources_of, verifier_of
 
@@ -16,7 +16,7 @@ FORMAT = 2
 RENEW = "onnx-passes certify {name} --write"
 
 
-def source_hash(cls: type[Any]) -> str:
+def source_hash(cls: type[object]) -> str:
     """Return the SHA-256 of the code that a verdict depends on (``code_of``).
 
     The whole file that defines the class, since a rule's guard may call functions beside it,
@@ -31,7 +31,7 @@ def source_hash(cls: type[Any]) -> str:
         raise UsageError(f"{cls.__name__} has no source file to certify: {error}") from None
 
 
-def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
+def verifier_hash(results: Sequence[PlainMapping]) -> str:
     """Return the SHA-256 of the code that verdicts were found with (``code_of``).
 
     The verifier's modules, and the descriptions of the operators that the models had.
@@ -46,8 +46,8 @@ def verifier_hash(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def certificate(
-    cls: type[Any], name: str, results: Sequence[Mapping[str, Any]], bounds: Mapping[str, Any]
-) -> dict[str, Any]:
+    cls: type[object], name: str, results: Sequence[PlainMapping], bounds: PlainMapping
+) -> PlainDict:
     """Return the certificate of a pass as plain data.
 
     Args:
@@ -83,7 +83,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def write_certificate(content: Mapping[str, Any], folder: Path) -> Path:
+def write_certificate(content: PlainMapping, folder: Path) -> Path:
     """Write a certificate as ``NAME.json``, and return the path.
 
     Args:
@@ -117,7 +117,7 @@ def models_of(name: str, folder: Path) -> int:
         return 0
 
 
-def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...]:
+def check_certificate(cls: type[object], name: str, folder: Path) -> tuple[str, ...]:
     """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
 
     A pass that is not a rule and changed no random model is stale too: it has no hints, and
@@ -160,7 +160,7 @@ def check_certificate(cls: type[Any], name: str, folder: Path) -> tuple[str, ...
     return tuple(_staleness(cls, name, content))
 
 
-def _staleness(cls: type[Any], name: str, content: Mapping[str, Any]) -> Iterator[str]:
+def _staleness(cls: type[object], name: str, content: PlainMapping) -> Iterator[str]:
     if content["name"] != name or content["source"] != source_hash(cls):
         yield f"the source of {name} has changed since it was certified"
     if content["format"] != FORMAT:
@@ -171,11 +171,11 @@ def _staleness(cls: type[Any], name: str, content: Mapping[str, Any]) -> Iterato
         yield "the verifier, or what is told of an operator, has changed since"
 
 
-def _is_of_rule(result: Mapping[str, Any]) -> bool:
+def _is_of_rule(result: PlainMapping) -> bool:
     """Whether a verdict is on a rewrite rule, and not on a pass over random models."""
     return "changed" not in (result.get("tested") or {})
 
 
-def _digest(content: Mapping[str, Any]) -> str:
+def _digest(content: PlainMapping) -> str:
     plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()

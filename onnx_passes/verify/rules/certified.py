@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.rules.proof import CUTS
 
 VERDICTS = ("proved", "tested", "never fired", "undecided", "refuted")
 """From the strongest to the weakest."""
 
 
-def read_certificates(folder: Path) -> dict[str, dict[str, Any]]:
+def read_certificates(folder: Path) -> dict[str, PlainDict]:
     """Return the certificates of a folder by pass, as they are: not checked to be fresh."""
     return {
         path.stem: json.loads(path.read_text("utf-8"))
@@ -22,7 +21,7 @@ def read_certificates(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def level(content: Mapping[str, Any]) -> str:
+def level(content: PlainMapping) -> str:
     """Return the verdicts on the rules of a pass: ``proved``, or ``proved 3, tested 1``."""
     counts = Counter(str(rule["verdict"]) for rule in content["rules"])
     found = [verdict for verdict in VERDICTS if counts[verdict]]
@@ -31,7 +30,7 @@ def level(content: Mapping[str, Any]) -> str:
     return ", ".join(f"{verdict} {counts[verdict]}" for verdict in found)
 
 
-def line(content: Mapping[str, Any]) -> str:
+def line(content: PlainMapping) -> str:
     """Return what the verdicts of a certificate rest on, in one line."""
     rules = content["rules"]
     tests = [rule.get("tested") or {} for rule in rules]
@@ -62,7 +61,7 @@ def line(content: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _coverage(rules: list[dict[str, Any]]) -> str:
+def _coverage(rules: list[PlainDict]) -> str:
     """Say whether the proofs hold for every size, or for the shapes of the templates alone."""
     judgements = [
         judgement

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.ieee import IeeeSemantics
 from onnx_passes.ops.domains.laws import of_logarithms
 from onnx_passes.ops.domains.quotients import same_quotient
 from onnx_passes.ops.domains.reals import RealSemantics
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.z3_module import Term, z3
 from onnx_passes.ops.evaluation import concrete_shape, evaluate, unknowns
 from onnx_passes.ops.semantics import Scalar, Semantics, is_float
 from onnx_passes.verify.rules.pairs import ModelPair
@@ -172,7 +171,7 @@ class Claim:
         answer = self._refute(negation, assumptions, milliseconds)
         return answer.holds is True
 
-    def inputs(self, model: Any) -> dict[str, npt.NDArray[Any]]:
+    def inputs(self, model: Term) -> dict[str, Array]:
         """Return the values that a model gives to the inputs, shaped as the pair's inputs."""
         arrays = {}
         for value in self.pair.inputs:

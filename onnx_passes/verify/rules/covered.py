@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.schemas import attribute_names
 
 _VALUES = (ir.AttributeType.INT, ir.AttributeType.STRING)
@@ -76,7 +76,7 @@ class Covered:
             for key, given in template.attributes.items()
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return the claim as JSON has it."""
         return {
             "templates": self.templates,

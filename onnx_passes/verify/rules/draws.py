@@ -17,7 +17,7 @@ class Draw:
     """One draw: what was asked for, and what came."""
 
     kind: str
-    asked: tuple[Any, ...]
+    asked: tuple[object, ...]
     value: Any
 
 
@@ -44,7 +44,7 @@ class Draws:
         """Return a number from 0 to below 1."""
         return float(self._drawn("random"))
 
-    def integers(self, *asked: Any) -> Any:
+    def integers(self, *asked: object) -> Any:
         """Return integers, as ``numpy.random.Generator.integers`` does."""
         return self._drawn("integers", *asked)
 
@@ -52,14 +52,14 @@ class Draws:
         """Return the numbers below ``count`` in some order."""
         return self._drawn("permutation", count)
 
-    def _drawn(self, kind: str, *asked: Any) -> Any:
+    def _drawn(self, kind: str, *asked: object) -> Any:
         value = self._remembered(kind, asked)
         if value is None:
             value = getattr(self._rng, kind)(*asked)
         self.trace.append(Draw(kind, asked, value))
         return value
 
-    def _remembered(self, kind: str, asked: tuple[Any, ...]) -> Any:
+    def _remembered(self, kind: str, asked: tuple[object, ...]) -> Any:
         for place in range(self._place, min(self._place + _AHEAD, len(self._old))):
             draw = self._old[place]
             if draw.kind == kind and draw.asked == asked:

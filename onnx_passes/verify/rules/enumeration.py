@@ -6,13 +6,14 @@ import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Shape
+from onnx_passes.verify.rules.pattern import PatternPart, alternatives_of, pattern_of
 from onnx_passes.verify.rules.schemas import OPSETS, fits, operator_in, schema_of
 
 RANKS = range(5)
@@ -80,10 +81,10 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
         since: The first opset that its guard admits, if a hint says so.
     """
     ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
-    opsets = [o for o in sorted(set(OPSETS)) if fits(rule._target_pattern, o)]
+    opsets = [o for o in sorted(set(OPSETS)) if fits(pattern_of(rule), o)]
     opsets = [o for o in opsets if o >= since] or opsets
     edges = (*EDGES, *_longer(rule)) if operand_names(rule) else ()
-    nodes: list[Any] = list(rule._target_pattern)
+    nodes = list(pattern_of(rule))
     more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
     # An empty axis and the axis that an attribute names are each one of few.
     times = _DRAWS if any(map(_takes_axis, nodes)) else 1
@@ -108,11 +109,11 @@ def _longer(rule: RewriteRule) -> Iterator[Shape]:
 
     A Slice that ends at 1000 takes all of an axis, until there are more.
     """
-    found: list[Any] = [getattr(operand, "value", None) for operand in operands_of(rule)]
-    for node in rule._target_pattern:
+    found = [getattr(operand, "value", None) for operand in operands_of(rule)]
+    for node in pattern_of(rule):
         plain = (node.attributes.get(name) for name in ("value_int", "value_ints"))
         found += [getattr(attribute, "_value", None) for attribute in plain]
-    numbers: set[Any] = set()
+    numbers: set[object] = set()
     for each in found:
         numbers.update(each if isinstance(each, list | tuple) else [each])
     sizes = {abs(n) for n in numbers if isinstance(n, int) and _FEW < abs(n) < _LONGEST}
@@ -124,12 +125,12 @@ def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
     """Yield a plan for each opset; more draws where the operators have another form."""
     seen = set()
     for opset in opsets:
-        form = tuple(_form(node, opset) for node in rule._target_pattern)
+        form = tuple(_form(node, opset) for node in pattern_of(rule))
         yield Plan(opset=opset, draws=_DRAWS if form in seen else _MORE)
         seen.add(form)
 
 
-def _form(node: Any, opset: int) -> tuple[Any, ...]:
+def _form(node: PatternPart, opset: int) -> tuple[object, ...]:
     """Return the inputs and attributes that an operator of a pattern has in an opset."""
     identifier = operator_in(node)
     schema = None if identifier is None else schema_of(identifier[1], opset)
@@ -159,7 +160,7 @@ def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataT
         types: Element types to choose from.
     """
     found = list(dict.fromkeys(types))
-    for node in rule._target_pattern:
+    for node in pattern_of(rule):
         identifier = operator_in(node)
         schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
         if schema is not None and schema.inputs and node.inputs:
@@ -175,13 +176,13 @@ def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:
 
     One operator at a time, since few draws fit many inputs, and then all of them.
     """
-    nodes: list[Any] = [node for node in rule._target_pattern if _is_open(node)]
+    nodes = [node for node in pattern_of(rule) if _is_open(node)]
     names = tuple(dict.fromkeys(n[1] for n in map(operator_in, nodes) if n is not None))
     alone: list[tuple[str, ...]] = [(name,) for name in names]
     return [*alone, names] if len(names) > 1 else alone
 
 
-def _is_open(node: Any) -> bool:
+def _is_open(node: PatternPart) -> bool:
     """Whether a node of a pattern may have inputs that the pattern does not name."""
     identifier = operator_in(node)
     schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
@@ -192,13 +193,13 @@ def _is_open(node: Any) -> bool:
     )
 
 
-def _is_steered(node: Any) -> bool:
+def _is_steered(node: object) -> bool:
     identifier = operator_in(node)
     operator = None if identifier is None else find(*identifier)
     return operator is not None and bool(operator.steers)
 
 
-def _takes_axis(node: Any) -> bool:
+def _takes_axis(node: PatternPart) -> bool:
     """Whether a node of a pattern may have any axis."""
     identifier = operator_in(node)
     schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
@@ -236,26 +237,23 @@ def operand_names(rule: RewriteRule) -> tuple[str, ...]:
     return tuple(dict.fromkeys(v.name for v in open_ if v.name))
 
 
-def operands_of(rule: RewriteRule) -> list[Any]:
+def operands_of(rule: RewriteRule) -> list[PatternPart]:
     """Return the operands of a pattern that no node of it computes, numbers among them."""
-    pattern: Any = rule._target_pattern
     seen: set[int] = set()
-    return [value for output in pattern.outputs for value in _leaves(output, seen)]
+    return [value for output in pattern_of(rule).outputs for value in _leaves(output, seen)]
 
 
-def _is_tolerant(operand: Any) -> bool:
+def _is_tolerant(operand: object) -> bool:
     """Whether an operand is a number, which others beside it are taken for."""
     found = getattr(operand, "value", None) is not None
     return found and bool(getattr(operand, "_rel_tol", 0) or getattr(operand, "_abs_tol", 0))
 
 
-def _leaves(value: Any, seen: set[int]) -> Iterator[Any]:
+def _leaves(value: PatternPart, seen: set[int]) -> Iterator[PatternPart]:
     if value is None or id(value) in seen:
         return
     seen.add(id(value))
-    alternatives = getattr(value, "_values", None)
-    if alternatives is None and hasattr(value, "_op_to_pattern"):
-        alternatives = [v for _, v in value._op_to_pattern.values()]
+    alternatives = alternatives_of(value)
     if alternatives is not None:
         for each in alternatives:
             yield from _leaves(each, seen)

@@ -11,15 +11,17 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.verify.rules.covered import Covered
 from onnx_passes.verify.rules.draws import Hits
-from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fault import Fault
+from onnx_passes.verify.rules.fuzz_check import Examiner
 from onnx_passes.verify.rules.fuzz_error import Error
 from onnx_passes.verify.rules.fuzz_shrink import shrunk
 from onnx_passes.verify.rules.generate import Candidate, candidates
 from onnx_passes.verify.rules.replay import samples
-from onnx_passes.verify.rules.running import Array, Feeds
+from onnx_passes.verify.rules.running import Feeds
 
 MODELS, ATTEMPTS, SAMPLES = 200, 8000, 6
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,76 +12,20 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import PassError
-from onnx_passes.model.text import canonical_lines
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite
 from onnx_passes.verify.interface import compare_interfaces, interface_of
 from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.rules.applying import apply_rule
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz_error import Error, errors_of, exceeds
 from onnx_passes.verify.rules.generate_variants import AMPLIFIED
+from onnx_passes.verify.rules.pattern import pattern_of
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.replay import Replayer
-from onnx_passes.verify.rules.running import Array, Feeds
+from onnx_passes.verify.rules.running import Feeds
 from onnx_passes.verify.structure import check_structure
-
-_SHOWN = 64
-"""Elements of an array that a report shows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Fault:
-    """What a rule broke, with all it takes to see it.
-
-    Attributes:
-        reason: What is wrong, in one sentence.
-        kind: The surrounding that the model was built with.
-        before: The model that the rule was applied to.
-        after: What the rule made of it; None where it made nothing.
-        found: Inputs and outputs, where the values differ.
-        breaks: "values" for any contract, "bits" for equality alone, "model" if the result is
-            not a valid model, "rule" if the rule itself fails. "engine" if the engine runs the
-            original and not the result.
-        sort: What it has in common with faults of the same cause, as far as a text can say.
-    """
-
-    reason: str
-    kind: str
-    before: ir.Model
-    after: ir.Model | None = None
-    found: Counterexample | None = None
-    breaks: str = "values"
-    sort: str = ""
-
-    def text(self) -> str:
-        """Return both models as text, with the tensors that show the difference."""
-        lines = [f"{self.reason} ({self.kind})", "before:", *_indented(self.before)]
-        if self.after is not None:
-            lines += ["after:", *_indented(self.after)]
-        if self.found is not None:
-            sides = {
-                "input": self.found.feeds,
-                "expected": self.found.expected,
-                "actual": self.found.actual,
-            }
-            lines += [
-                f"{word} {name} = {array.dtype}{list(array.shape)} {_numbers(array)}"
-                for word, side in sides.items()
-                for name, array in side.items()
-            ]
-        return "\n".join(lines)
-
-
-def _numbers(array: Array) -> str:
-    """Return the numbers of an array; of many, the first few."""
-    if array.size <= _SHOWN:
-        return str(array.tolist())
-    return f"[{', '.join(map(str, array.reshape(-1)[:_SHOWN].tolist()))}, ...]"
-
-
-def _indented(model: ir.Model) -> list[str]:
-    return [f"  {line}" for line in canonical_lines(model)]
 
 
 @dataclass
@@ -226,8 +169,7 @@ class Examiner:
         if fault.breaks in ("rule", "engine", "model"):
             return replace(fault, sort=f"{fault.breaks}; {words}")
         # The attributes distinguish one wrong value from another; the surroundings do not.
-        target: Any = self.rule._target_pattern
-        matched = {node.op_type for node in target}
+        matched = {node.op_type for node in pattern_of(self.rule)}
         graphs = fault.before.graph.all_nodes()
         nodes = {f"{n.op_type}{sorted(n.attributes)}" for n in graphs if n.op_type in matched}
         return replace(fault, sort=f"{words} {' '.join(sorted(nodes))}")

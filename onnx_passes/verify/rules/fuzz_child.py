@@ -9,8 +9,8 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.job import GIB, Job, resolve
 
 _running: set[subprocess.Popen[str]] = set()
@@ -26,7 +26,7 @@ def end_children() -> None:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def certify_apart(job: Job) -> dict[str, Any]:
+def certify_apart(job: Job) -> PlainDict:
     """Run a job in a child process, and return its verdict as plain data.
 
     Never raises for what the rule does: a child that dies, hangs or fails gives the verdict
@@ -62,7 +62,7 @@ def certify_apart(job: Job) -> dict[str, Any]:
         interrupted = child in _killed
         _killed.discard(child)
     if child.returncode == 0:
-        result: dict[str, Any] = json.loads(out.splitlines()[-1])
+        result: PlainDict = json.loads(out.splitlines()[-1])
         return result
     if child.returncode < 0:
         died = f"died of {signal.Signals(-child.returncode).name}"
@@ -79,7 +79,7 @@ def certify_apart(job: Job) -> dict[str, Any]:
     return _ended(job, "undecided", f"the process failed: {last}")
 
 
-def _without_proof(job: Job, why: str) -> dict[str, Any]:
+def _without_proof(job: Job, why: str) -> PlainDict:
     """Return what the property test alone finds, where the proof did not come to an end."""
     tested = certify_apart(replace(job, level="test"))
     return {**tested, "reason": tested["reason"] or f"the proof {why}"}
@@ -89,12 +89,12 @@ def _memory(job: Job) -> str:
     return f"over {job.memory / GIB:g} GiB of memory"
 
 
-def _ended(job: Job, verdict: str, reason: str) -> dict[str, Any]:
+def _ended(job: Job, verdict: str, reason: str) -> PlainDict:
     name = job.subject if job.index is None else f"{job.subject}[{job.index}]"
     return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
 
 
-def _work(job: Job) -> dict[str, Any]:
+def _work(job: Job) -> PlainDict:
     from onnx_passes.verify.rules.applying import rules_of
     from onnx_passes.verify.rules.fuzz_verdict import verdict_of
 

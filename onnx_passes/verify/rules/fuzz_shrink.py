@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fault import Fault
+from onnx_passes.verify.rules.fuzz_check import Examiner
 from onnx_passes.verify.rules.generate_variants import cut_array, resized
 from onnx_passes.verify.rules.running import Feeds
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.patterns import rule_name
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.applying import assumes_finite
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz import Tested, fuzz_rule
-from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.job import Job
+from onnx_passes.verify.rules.pattern import pattern_of
 from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage
 from onnx_passes.verify.rules.refutations import repeats, write_refutation
 from onnx_passes.verify.rules.regression import write_regression
@@ -40,7 +42,7 @@ LEAST_MODELS = 20
 """Models of the property test on which a rule that is called proved must fire."""
 
 
-def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
+def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
 
     Args:
@@ -92,7 +94,7 @@ def verdict_of(subject: Any, rule: RewriteRule, job: Job) -> dict[str, Any]:
     )
     if loose is not None and not reason:
         reason = loose.reason
-    result: dict[str, Any] = {
+    result: PlainDict = {
         "rule": rule_name(rule),
         "verdict": verdict,
         "reason": reason,
@@ -165,11 +167,10 @@ def _covered(coverage: Coverage) -> str:
 
 
 def _idle(rule: RewriteRule, tested: Tested) -> str:
-    pattern: Any = rule._target_pattern
     models = f"its pattern or guard admitted none of {tested.attempts} models"
     if tested.not_run:
         models = f"the engine ran none of the {tested.not_run} models that its guard admitted"
-    return impossible(pattern) or models
+    return impossible(pattern_of(rule)) or models
 
 
 def _verdict(
@@ -227,7 +228,7 @@ def _inexact(tested: Tested | None, proof: Proof | None) -> bool:
     return found is not None
 
 
-def _tested(tested: Tested) -> dict[str, Any]:
+def _tested(tested: Tested) -> PlainDict:
     return {
         "models": tested.models,
         "firings": tested.firings,

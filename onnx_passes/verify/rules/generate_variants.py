@@ -9,9 +9,9 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.verify.rules.generate_copies import Variant, copied
 from onnx_passes.verify.rules.generate_scopes import in_function, looped, scanned
-from onnx_passes.verify.rules.running import Array
 
 
 def followed(model: ir.Model) -> Variant:

@@ -7,12 +7,11 @@ model, so that near misses are made as well.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.suggestions import Operand
 from onnx_passes.passes.hints import Hint, Spec, hints_in
 from onnx_passes.passes.registry import is_known, lookup
@@ -71,7 +70,7 @@ class Guide:
         found: Spec = self._choose.pick(specs)
         return found
 
-    def attribute(self, op_type: str, name: str) -> tuple[Any, ...]:
+    def attribute(self, op_type: str, name: str) -> tuple[object, ...]:
         """Return the value that an attribute may have, alone in a tuple; else nothing.
 
         Args:
@@ -90,7 +89,7 @@ class Guide:
             return Operand((len(numbers),), ir.DataType.INT64, numbers, True)
         return Operand(numbers, spec.dtype or self._choose.dtype)
 
-    def content(self, spec: Spec, operand: Operand) -> npt.NDArray[Any] | None:
+    def content(self, spec: Spec, operand: Operand) -> Array | None:
         """Return the numbers of a constant; None where the hint leaves them open.
 
         Args:

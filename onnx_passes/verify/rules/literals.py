@@ -12,6 +12,8 @@ from typing import Any
 
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.verify.rules.pattern import replacement_of
+
 _USUAL = (0.0, 1.0, 2.0, -1.0, 0.5, 3.0, 6.0)
 
 
@@ -20,8 +22,7 @@ def literals(rule: RewriteRule) -> list[float]:
 
     Followed by numbers that guards usually ask for, those that are there already left out.
     """
-    replacement: Any = rule._replacement_pattern
-    functions = (rule._condition_function, replacement._function)
+    functions = (rule._condition_function, replacement_of(rule)._function)
     found = [n for f in functions if f is not None for n in _of_callable(f)]
     return list(dict.fromkeys([*found, *_USUAL]))
 
@@ -75,7 +76,7 @@ def _sources(function: Any) -> Iterator[ast.AST]:
             continue  # made at run time, or a lambda in the middle of an expression
 
 
-def _of_callable(function: Callable[..., Any]) -> Iterator[float]:
+def _of_callable(function: Callable[..., object]) -> Iterator[float]:
     owner = getattr(function, "__self__", None)
     if owner is not None:
         for value in [*vars(owner).values(), *vars(type(owner)).values()]:
@@ -100,7 +101,7 @@ def _of_code(code: types.CodeType) -> Iterator[float]:
             yield from _numbers(constant)
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
     elif isinstance(value, tuple | list | frozenset):

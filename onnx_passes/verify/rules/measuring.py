@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -54,7 +53,7 @@ def measured(
 class _Feeds:
     """Arrays that play no part in the identity of a call, since their content is elsewhere."""
 
-    def __init__(self, arrays: list[Any]) -> None:
+    def __init__(self, arrays: Sequence[object]) -> None:
         self.arrays = arrays
 
     def __hash__(self) -> int:

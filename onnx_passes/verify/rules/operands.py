@@ -6,19 +6,23 @@ the template is evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Operand, Shape
+from onnx_passes.plain import PlainMapping
 from onnx_passes.verify.rules.draws import Draws
+from onnx_passes.verify.rules.pattern import PatternPart
+
+T = TypeVar("T")
 
 # Sizes of 3 and more, so that a rule which forgets to fold an axis shows itself.
 SHAPES: tuple[Shape, ...] = ((2, 3), (3,), (2, 3, 4), (3, 4), (), (1, 3), (3, 1))
@@ -56,7 +60,7 @@ class Chooser:
         self.edge: Shape | None = None
         self.target: Shape | None = None
         self.parts: int | None = None
-        self.fixed: Mapping[str, Any] = {}
+        self.fixed: PlainMapping = {}
 
     @cached_property
     def levels(self) -> ir.DataType:
@@ -95,7 +99,7 @@ class Chooser:
         draw = self.rng.random()
         return "nodes" if draw < 0.15 else "computed" if draw < 0.3 else "initializers"
 
-    def literal(self, pattern: Any, dtype: ir.DataType) -> npt.NDArray[Any]:
+    def literal(self, pattern: PatternPart, dtype: ir.DataType) -> Array:
         """Return a constant that a pattern spells out, or one that it still takes for it.
 
         Args:
@@ -113,7 +117,7 @@ class Chooser:
             value = value.reshape(self.pick(((1,), (1, 1), (1, 1, 1, 1))))
         return value.astype(dtype.numpy())
 
-    def content(self, operand: Operand) -> npt.NDArray[Any]:
+    def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
         if operand.positive:
             numbers = self.rng.integers(1, 5, operand.shape)
@@ -126,7 +130,7 @@ class Chooser:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
-    def wanted(self, operand: Operand, numbers: Sequence[float]) -> npt.NDArray[Any]:
+    def wanted(self, operand: Operand, numbers: Sequence[float]) -> Array:
         """Return a constant of one element that a guard asks for, or one just beside it.
 
         Args:
@@ -145,7 +149,7 @@ class Chooser:
         shape = self.pick(((), (), (), (1,)))
         return np.full(shape, number).astype(operand.dtype.numpy())
 
-    def pick(self, options: Sequence[Any]) -> Any:
+    def pick(self, options: Sequence[T]) -> T:
         """Return one of the options."""
         return options[int(self.rng.integers(len(options)))]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.plain import PlainDict, PlainMapping
 
 
 class Outcome(StrEnum):
@@ -80,7 +80,7 @@ class Counterexample:
     engine: str
     reason: str
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return the counterexample as JSON has it: tensors by type, shape, elements."""
         sides = {"feeds": self.feeds, "expected": self.expected, "actual": self.actual}
         return {
@@ -90,7 +90,7 @@ class Counterexample:
         }
 
 
-def _plain(array: npt.NDArray[np.generic]) -> dict[str, Any]:
+def _plain(array: npt.NDArray[np.generic]) -> PlainDict:
     # JSON has no NaN and no infinity, so that elements are written as text.
     elements = [str(x) for x in array.reshape(-1)]
     return {"dtype": str(array.dtype), "shape": list(array.shape), "elements": elements}
@@ -123,7 +123,7 @@ class ArithmeticVerdict:
     counterexample: Counterexample | None = None
     seconds: float = 0.0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return the judgement as JSON has it; seconds are left out, as they do not repeat."""
         covered = self.coverage
         coverage = (
@@ -191,13 +191,13 @@ class Proof:
     versions: Mapping[str, str] = field(default_factory=dict)
     templates: int = 1
     notes: tuple[str, ...] = ()
-    covers: Mapping[str, Any] = field(default_factory=dict)
+    covers: PlainMapping = field(default_factory=dict)
     out_of_time: bool = False
 
     def __getitem__(self, arithmetic: Arithmetic) -> ArithmeticVerdict:
         return next(j for j in self.judgements if j.arithmetic == arithmetic)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlainDict:
         """Return the proof as JSON has it; equal proofs give equal dictionaries."""
         contract = self.contract
         return {

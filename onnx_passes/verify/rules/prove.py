@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
@@ -17,7 +16,7 @@ from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.covered import Template, covered_by, describe
 from onnx_passes.verify.rules.enumeration import operand_names
 from onnx_passes.verify.rules.exact import Effort, judge_exact
-from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.instantiate import instances
 from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import (
@@ -148,7 +147,7 @@ class _Proofs:
     decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)
     coarse: list[Proof] = field(default_factory=list)
     idle: int = 0
-    kinds: set[tuple[Any, ...]] = field(default_factory=set)
+    kinds: set[tuple[object, ...]] = field(default_factory=set)
     types: set[frozenset[str]] = field(default_factory=set)
 
     def wants(self, template: Template, effort: Effort) -> bool:

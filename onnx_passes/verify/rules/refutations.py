@@ -11,7 +11,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.verify.bundle import REPLAY_SECONDS, Bundle, write_failing
 from onnx_passes.verify.compare import default_tolerance
-from onnx_passes.verify.rules.fuzz_check import Fault
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.running import Feeds
 
 

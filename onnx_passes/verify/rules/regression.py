@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.verify.rules.applying import rules_of
-from onnx_passes.verify.rules.fuzz_check import Examiner, Fault
+from onnx_passes.verify.rules.fault import Fault
+from onnx_passes.verify.rules.fuzz_check import Examiner
 from onnx_passes.verify.rules.job import resolve
 from onnx_passes.verify.rules.replay import samples
-from onnx_passes.verify.rules.running import Array
 
 _MODEL, _INPUTS, _TEST, _SCRIPT = "rule_before.onnx", "inputs.npz", "test_{}.py", "repro.py"
 
@@ -88,7 +88,7 @@ def _inputs(model: ir.Model, folder: Path) -> Mapping[str, Array]:
 
 
 def write_regression(
-    fault: Fault, subject: str, index: int, folder: Path, declared: Any
+    fault: Fault, subject: str, index: int, folder: Path, declared: object
 ) -> Path:
     """Write the model of a refutation and a test that fails while the rule is wrong.
 

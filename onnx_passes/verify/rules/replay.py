@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.model.contents import all_nodes
 from onnx_passes.ops.base import operator_of
@@ -15,13 +16,7 @@ from onnx_passes.ops.semantics import is_float
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.rules.arbitration import agree_in_double, is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
-from onnx_passes.verify.rules.running import (
-    Array,
-    EngineFailure,
-    Feeds,
-    PairRunner,
-    engine_name,
-)
+from onnx_passes.verify.rules.running import EngineFailure, Feeds, PairRunner, engine_name
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
 # value is far above what a kernel loses on tensors of a few elements.

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import (
     EngineCrashedError,
     EngineError,
@@ -23,7 +23,6 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.base import Engine, Session
 from onnx_passes.runtime.engines import engine_from_config
 
-Array: TypeAlias = npt.NDArray[Any]
 Feeds: TypeAlias = Mapping[str, Array]
 Result: TypeAlias = "list[Array] | EngineFailure"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx
 import onnx_ir as ir
+
+from onnx_passes.verify.rules.pattern import PatternPart
 
 MAIN = frozenset({"", "ai.onnx"})
 """Names of the main domain."""
@@ -32,7 +33,7 @@ _CONTRIB: dict[str, tuple[str, ...]] = {
 _REQUIRED = {"num_heads", "groups", "activation", "assumes", "perm"}
 
 
-def schema_of(op_type: str, opset: int) -> Any:
+def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """Return onnx's schema of an operator of the main domain, or None where there is none.
 
     Args:
@@ -61,7 +62,7 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
     return {name: attribute.required for name, attribute in attributes.items()}
 
 
-def may_be_absent(schema: Any, index: int) -> bool:
+def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
     """Whether an operator takes an empty name at an input.
 
     Args:
@@ -98,7 +99,7 @@ def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bo
     return True
 
 
-def operator_in(node: Any) -> tuple[str, str] | None:
+def operator_in(node: PatternPart) -> tuple[str, str] | None:
     """Return domain and operator of a node of a pattern, or None where it takes several.
 
     The copies that ``commute`` makes do not know their identifier, but still its parts.
@@ -113,7 +114,7 @@ def operator_in(node: Any) -> tuple[str, str] | None:
     return domain, op_type
 
 
-def fits(pattern: Any, opset: int) -> bool:
+def fits(pattern: PatternPart, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names.
 
     Args:
@@ -123,7 +124,7 @@ def fits(pattern: Any, opset: int) -> bool:
     return not lacking(pattern, opset)
 
 
-def lacking(pattern: Any, opset: int) -> list[str]:
+def lacking(pattern: PatternPart, opset: int) -> list[str]:
     """Return the operators of a pattern that an opset lacks, in the form that it wants.
 
     Args:
@@ -145,7 +146,7 @@ def lacking(pattern: Any, opset: int) -> list[str]:
     return missing
 
 
-def impossible(pattern: Any) -> str:
+def impossible(pattern: PatternPart) -> str:
     """Return why no opset has all that a pattern names; empty where one has."""
     found = {opset: lacking(pattern, opset) for opset in OPSETS}
     if not all(found.values()):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.z3_module import Term, z3
 
 GAVE_UP = "z3 gave up"
 STEPS = 2000
@@ -38,11 +38,11 @@ class Answer:
     """
 
     holds: bool | None
-    model: Any = None
+    model: Term = None
     reason: str = ""
 
 
-def differs(left: Any, right: Any) -> Any | None:
+def differs(left: Term, right: Term) -> Term | None:
     """Return a formula that says two terms differ, or None where they are the same term.
 
     z3 shares equal terms, so that a rewrite which only moves values around needs no solver.
@@ -59,11 +59,11 @@ def differs(left: Any, right: Any) -> Any | None:
 
 
 def refute(
-    negation: Iterable[Any],
-    assumptions: Sequence[Any] = (),
+    negation: Iterable[object],
+    assumptions: Sequence[object] = (),
     *,
     milliseconds: int,
-    prefer: Sequence[Any] = (),
+    prefer: Sequence[object] = (),
     backstop: int = BACKSTOP,
 ) -> Answer:
     """Look for a model in which any of ``negation`` holds under ``assumptions``.
@@ -100,7 +100,7 @@ def refute(
     return Answer(None, reason=GAVE_UP)
 
 
-def _solver(formulas: Sequence[Any]) -> Any:
+def _solver(formulas: Sequence[Term]) -> Term:
     """Return a solver of its own: one that is asked twice gives up z3's tactics for reals."""
     solver = z3().Solver()
     solver.set("random_seed", 0)
@@ -108,7 +108,7 @@ def _solver(formulas: Sequence[Any]) -> Any:
     return solver
 
 
-def _checked(solver: Any, milliseconds: int, backstop: int) -> Any:
+def _checked(solver: Term, milliseconds: int, backstop: int) -> Any:
     """Return what z3 says within a limit of steps.
 
     Raises:

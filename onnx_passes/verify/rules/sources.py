@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.ops import families
 from onnx_passes.ops.base import find
@@ -44,7 +43,15 @@ A pass that reads the descriptions of operators imports their modules, which the
 
 
 _RECORDS = frozenset(
-    {"certificate.py", "certified.py", "code.py", "conformance.py", "sources.py", "told.py"}
+    {
+        "certificate.py",
+        "certified.py",
+        "code.py",
+        "conformance.py",
+        "random_calls.py",
+        "sources.py",
+        "told.py",
+    }
 )
 """Modules of the verifier that only record, show or serve other ends."""
 
@@ -60,7 +67,7 @@ class _Module:
     is_package: bool
 
 
-def sources_of(cls: type[Any]) -> tuple[Path, ...]:
+def sources_of(cls: type[object]) -> tuple[Path, ...]:
     """Return the file that defines a class, then its helpers, ordered by module.
 
     Helpers are the modules that it imports, anywhere in its text and at any distance, and that

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.base import Algebra, Operator
-from onnx_passes.ops.call import constant
+from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.counting import CountingSemantics
@@ -22,7 +21,7 @@ from onnx_passes.ops.domains.scaled import ScaledSemantics
 from onnx_passes.ops.elementwise import Elementwise
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported
-from onnx_passes.verify.rules.conformance import RandomCall, random_call
+from onnx_passes.verify.rules.random_calls import RandomCall, random_call
 
 DOMAINS: Mapping[str, Callable[[], Semantics]] = {
     "numbers": ConcreteSemantics,
@@ -56,7 +55,7 @@ def domains_of(operator: Operator) -> dict[str, bool]:
 
 
 def _evaluated(call: RandomCall, semantics: Semantics) -> bool:
-    known: dict[ir.Value, Any] = {}
+    known: dict[ir.Value, Tensor] = {}
     try:
         for value, array in call.arrays.items():
             known[value] = constant(array, value.dtype or ir.DataType.FLOAT, semantics)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import cosine, psnr, snr
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.interface import did_you_mean

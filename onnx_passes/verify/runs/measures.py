@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.compare import compare

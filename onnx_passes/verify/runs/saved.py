@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.atomic import pending
 from onnx_passes.runtime.base import Data

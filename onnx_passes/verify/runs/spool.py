@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.base import Data
 

@@ -10,7 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from onnx_passes.contracts.elements import Array, kind_of
+from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.atomic import Pending
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.base import Data

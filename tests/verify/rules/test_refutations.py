@@ -12,8 +12,8 @@ from onnxscript.rewriter import RewriteRule
 from onnx_passes import testing
 from onnx_passes.contracts import equality
 from onnx_passes.verify.rules import fuzz_verdict
+from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz import fuzz_rule
-from onnx_passes.verify.rules.fuzz_check import Fault
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
 from onnx_passes.verify.rules.job import Job
 from onnx_passes.verify.rules.proof import Counterexample

@@ -6,7 +6,7 @@ The laws of the library itself are data: ``onnx_passes.passes.streamline._laws``
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from onnx_passes.passes.util import get_const_or_none
 class _Commutative(Transformation, RewriteRulePass):
     """Operands may stand in any order."""
 
-    commute: ClassVar[bool] = True
+    commute = True
 
 
 class _DistributiveLhs(Transformation, RewriteRulePass):
@@ -34,10 +34,10 @@ class _DistributiveLhs(Transformation, RewriteRulePass):
     __MUL__: Any
     __ADD__: Any
 
-    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__ADD__(op, self.__MUL__(op, x, y), self.__MUL__(op, x, z))
 
-    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Value:
         return self.__MUL__(op, x, self.__ADD__(op, y, z))
 
 
@@ -47,17 +47,17 @@ class _DistributiveRhs(Transformation, RewriteRulePass):
     __MUL__: Any
     __ADD__: Any
 
-    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__ADD__(op, self.__MUL__(op, y, x), self.__MUL__(op, z, x))
 
-    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Value:
         return self.__MUL__(op, self.__ADD__(op, y, z), x)
 
 
 class _Distributive(_DistributiveLhs):
     """The same where operands may stand in any order."""
 
-    commute: ClassVar[bool] = True
+    commute = True
 
 
 class _Associative(Transformation, RewriteRulePass):
@@ -65,14 +65,14 @@ class _Associative(Transformation, RewriteRulePass):
 
     __OP__: Any
 
-    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__OP__(op, self.__OP__(op, x, y), z)
 
-    def check(self, context: Any, x: Value, y: Value, z: Value) -> bool:
+    def check(self, context: object, x: Value, y: Value, z: Value) -> bool:
         known = tuple(map(is_constant, (x, y, z)))
         return known in ((False, True, True), (True, False, False))
 
-    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Value:
         return self.__OP__(op, x, self.__OP__(op, y, z))
 
 
@@ -81,10 +81,10 @@ class _Involution(Transformation, RewriteRulePass):
 
     __OP__: Any
 
-    def pattern(self, op: Op, x: Var) -> Any:
+    def pattern(self, op: Op, x: Var) -> Var:
         return self.__OP__(op, self.__OP__(op, x))
 
-    def rewrite(self, op: Op, x: Value) -> Any:
+    def rewrite(self, op: Op, x: Value) -> Value:
         return op.Identity(x)
 
 
@@ -98,10 +98,10 @@ class _Idempotence(Transformation, RewriteRulePass):
         """Number of operands."""
         return len(inspect.signature(self.__OP__).parameters) - 1
 
-    def pattern(self, op: Op, x: Var) -> Any:
+    def pattern(self, op: Op, x: Var) -> Var:
         return self.__OP__(op, *([self.__OP__(op, x)] if self.arity == 1 else [x, x]))
 
-    def rewrite(self, op: Op, x: Value) -> Any:
+    def rewrite(self, op: Op, x: Value) -> Value:
         return self.__OP__(op, x) if self.arity == 1 else op.Identity(x)
 
 
@@ -112,16 +112,16 @@ class _Absorption(Transformation, RewriteRuleSetPass):
     __OP2__: Any
 
     def pattern(self) -> list[Any]:
-        def first(op: Op, x: Var, y: Var) -> Any:
+        def first(op: Op, x: Var, y: Var) -> Var:
             return self.__OP1__(op, x, self.__OP2__(op, x, y))
 
-        def second(op: Op, x: Var, y: Var) -> Any:
+        def second(op: Op, x: Var, y: Var) -> Var:
             return self.__OP2__(op, x, self.__OP1__(op, x, y))
 
         return [first, second]
 
     def rewrite(self) -> list[Any]:
-        def operand(op: Op, x: Value, y: Value) -> Any:
+        def operand(op: Op, x: Value, y: Value) -> Value:
             return op.Identity(x)
 
         return [operand, operand]
@@ -133,15 +133,15 @@ class _Annihilator(Transformation, RewriteRulePass):
     __OP__: Any
     __ANNIHILATOR__: Any
 
-    def pattern(self, op: Op, x: Var, a: Var) -> Any:
+    def pattern(self, op: Op, x: Var, a: Var) -> Var:
         return self.__OP__(op, x, a)
 
-    def check(self, context: Any, x: Value, a: Value) -> bool:
+    def check(self, context: object, x: Value, a: Value) -> bool:
         known = get_const_or_none(a)
         static = x.shape is not None and x.shape.is_static()
         return known is not None and static and bool(np.all(known == self.__ANNIHILATOR__))
 
-    def rewrite(self, op: Op, x: Value, a: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, a: Value) -> Value:
         shape = np.broadcast_shapes(tuple(x.shape or ()), tuple(a.shape or ()))  # type: ignore[arg-type]
         return op.Expand(a, op.Constant(value_ints=[int(size) for size in shape]))
 
@@ -152,8 +152,8 @@ class _Converse(Transformation, RewriteRulePass):
     __OP__: Any
     __CONVERSE__: Any
 
-    def pattern(self, op: Op, x: Var, y: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var) -> Var:
         return self.__OP__(op, x, y)
 
-    def rewrite(self, op: Op, x: Value, y: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value) -> Value:
         return self.__CONVERSE__(op, y, x)

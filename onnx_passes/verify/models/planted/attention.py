@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
 from onnx_passes.verify.models.values import BOOL, KnownValue
 
@@ -89,7 +88,7 @@ def attention_operator(p: Plant) -> KnownValue:
     """Attention as an operator, of rank 3 or 4, with groups, masks and past keys."""
     batch, rows, keys, width = p.choose(1, 2), 3, p.choose(3, 4), 4
     groups = p.choose(2, 4)
-    given: dict[str, Any] = {}
+    given: PlainDict = {}
     if p.chance():
         q = p.x(FLOAT, (batch, rows, 4 * width))
         k, v = (p.x(FLOAT, (batch, keys, groups * width)) for _ in range(2))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, planted
 from onnx_passes.verify.models.values import KnownValue
 
@@ -31,7 +30,7 @@ def loss(p: Plant) -> KnownValue:
     sizes = p.choose((), (2,), (2, 2))
     x = p.x(FLOAT, (3, 4, *sizes))
     target = p.rng.integers(0, 4, (3, *sizes))
-    given: dict[str, Any] = {"reduction": p.choose(None, "sum", "none")}
+    given: PlainDict = {"reduction": p.choose(None, "sum", "none")}
     given["ignore_index"] = p.choose(None, 1)
     inputs = [x, p.constant(target.astype(np.int64))]
     if p.chance():

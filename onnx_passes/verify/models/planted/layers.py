@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import FLOAT, INTS, Plant, planted
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import KnownValue
 
 REDUCTIONS = (
@@ -95,8 +94,8 @@ def pad(p: Plant) -> KnownValue:
     return p.op(operator, x, **given)
 
 
-def _window(p: Plant) -> dict[str, Any]:
-    given: dict[str, Any] = {"pads": [0, 1, 1, 0]} if p.chance(0.3) else {}
+def _window(p: Plant) -> PlainDict:
+    given: PlainDict = {"pads": [0, 1, 1, 0]} if p.chance(0.3) else {}
     if p.chance(0.3):
         given["strides"] = [2, 1]
     if p.miss():
@@ -114,7 +113,7 @@ def windows(p: Plant) -> KnownValue:
     operator = p.choose("Conv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
     if operator.startswith("Global"):
         return p.op(operator, x)
-    given: dict[str, Any] = {"strides": [p.choose(1, 2) for _ in range(axes)]}
+    given: PlainDict = {"strides": [p.choose(1, 2) for _ in range(axes)]}
     if p.chance():
         given["pads"] = [p.choose(0, 1) for _ in range(2 * axes)]
     elif p.chance():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, Plant, kind_of
 from onnx_passes.verify.models.values import BOOL, KnownValue
 
@@ -139,7 +140,7 @@ def transposed(p: Plant) -> KnownValue:
 
 
 def _transposed(p: Plant, x: KnownValue, perm: list[int]) -> KnownValue:
-    given: dict[str, Any] = {"perm": perm}
+    given: PlainDict = {"perm": perm}
     if perm == list(reversed(range(len(perm)))) and p.chance():
         given = {}
     return p.op("Transpose", x, **given)

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto
 
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.arrays import Array, DType
+from onnx_passes.verify.models.inferring import UnfitError
+from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import ALL, FLOATS, INTS, KnownValue, Shape
 
 FLOAT = TensorProto.FLOAT
@@ -98,7 +99,7 @@ class Plant:
             shape = (self.batch(), *sizes[1:])
         return self.scope.input(dtype, shape)
 
-    def constant(self, array: NDArray[Any]) -> KnownValue:
+    def constant(self, array: Array) -> KnownValue:
         """Return a constant; one that callers may override where the form deviates.
 
         Args:
@@ -180,7 +181,7 @@ class Plant:
         return self._disguised(made) if self.chance(0.03) else made
 
     def nodes(
-        self, operator: str, *inputs: KnownValue | None, outputs: int, **given: Any
+        self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
     ) -> Any:
         """Add a node of several outputs.
 
@@ -193,7 +194,7 @@ class Plant:
         return self.scope.emit(operator, list(inputs), outputs=outputs, **given)
 
     def with_axes(
-        self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: Any
+        self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: object
     ) -> KnownValue:
         """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input.
 
@@ -268,12 +269,12 @@ def planted(form: Form, *, sealed: bool) -> Callable[[GraphScope, np.random.Gene
     return step
 
 
-def kind_of(dtype: int) -> np.dtype[Any]:
+def kind_of(dtype: int) -> DType:
     """Return the numpy type of an element type."""
     return onnx.helper.tensor_dtype_to_np_dtype(dtype)
 
 
-def cast_to(array: NDArray[Any], dtype: int) -> NDArray[Any]:
+def cast_to(array: Array, dtype: int) -> Array:
     """Return numbers in an element type: of integers the nearest, of floats infinity.
 
     Args:

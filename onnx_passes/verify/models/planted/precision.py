@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
 from onnx_passes.verify.models.precision import FLOAT8, FLOAT16
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import KnownValue, random_array
 
 
@@ -20,7 +19,7 @@ def _low(p: Plant) -> int:
 
 def _narrow(p: Plant, x: KnownValue, low: int) -> KnownValue:
     """Cast to a low type; to float8 in any of its two ways."""
-    given: dict[str, Any] = {}
+    given: PlainDict = {}
     if p.scope.precision.real(low) in FLOAT8:
         given["saturate"] = p.choose(None, 1, 0)
     return p.op("Cast", x, to=low, **given)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import KnownValue
 
 _BYTES: tuple[int, ...] = (TensorProto.INT8, TensorProto.UINT8)
@@ -73,7 +72,7 @@ def _quantize(p: Plant, x: KnownValue, grid: _Grid) -> KnownValue:
     return p.op("QuantizeLinear", *inputs, axis=grid.axis)
 
 
-def _dequantize(p: Plant, q: KnownValue, grid: _Grid, **given: Any) -> KnownValue:
+def _dequantize(p: Plant, q: KnownValue, grid: _Grid, **given: object) -> KnownValue:
     inputs = [q, grid.scale] if grid.zero is None else [q, grid.scale, grid.zero]
     return p.op("DequantizeLinear", *inputs, axis=grid.axis, **given)
 

@@ -7,8 +7,13 @@ import math
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.inferring import UnfitError
+from onnx_passes.verify.models.planted.dimensions import (
+    any_type,
+    shape_arithmetic,
+    shape_parts,
+)
 from onnx_passes.verify.models.planted.plant import (
-    ALL,
     FLOAT,
     FLOATS,
     INTS,
@@ -16,7 +21,6 @@ from onnx_passes.verify.models.planted.plant import (
     kind_of,
     planted,
 )
-from onnx_passes.verify.models.scope import UnfitError
 from onnx_passes.verify.models.values import BOOL, KnownValue
 
 INT64, SIZES = TensorProto.INT64, (2, 1, 3, 1)
@@ -32,10 +36,6 @@ NEUTRAL = {
 SMALL_INTS = (TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8)
 """Integers whose ends are floats as well."""
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
-
-def _any(p: Plant) -> int:
-    return p.choose(FLOAT, FLOAT, *ALL)
 
 
 def unary_pair(p: Plant) -> KnownValue:
@@ -91,7 +91,7 @@ def idle_bounds(p: Plant) -> KnownValue:
 def single(p: Plant) -> KnownValue:
     """An operator over any number of tensors that is given one."""
     operator = p.choose("Concat", "Split", "Max", "Min", "Sum", "Mean")
-    x = p.x(_any(p) if operator in ("Concat", "Split") else FLOAT, rank=1)
+    x = p.x(any_type(p) if operator in ("Concat", "Split") else FLOAT, rank=1)
     if operator == "Concat":
         return p.op("Concat", x, axis=p.axis(0, x.rank))
     if operator == "Split":
@@ -113,7 +113,7 @@ def casts(p: Plant) -> KnownValue:
 
 def where(p: Plant) -> KnownValue:
     """A Where that is negated, decided, or does not matter."""
-    x = p.x(_any(p), (p.batch(), 3))
+    x = p.x(any_type(p), (p.batch(), 3))
     y, c = p.x(x.dtype, x.shape), p.x(BOOL, x.shape)
     match p.choose("not", "not", "known", "same"):
         case "not":
@@ -126,7 +126,7 @@ def where(p: Plant) -> KnownValue:
 
 def transposes(p: Plant) -> KnownValue:
     """Two Transpose, which may undo each other, or one that moves nothing."""
-    x = p.x(_any(p), (p.batch(), 1, 3, 1))
+    x = p.x(any_type(p), (p.batch(), 1, 3, 1))
     perm = [int(i) for i in p.rng.permutation(4)]
     style = p.choose("undo", "any", "idle")
     if style == "idle":
@@ -139,7 +139,7 @@ def transposes(p: Plant) -> KnownValue:
 
 def transposed_reshape(p: Plant) -> KnownValue:
     """A Reshape behind a Transpose that moves dimensions of size 1 only."""
-    x = p.x(_any(p), (p.batch(), 1, 4, 3))
+    x = p.x(any_type(p), (p.batch(), 1, 4, 3))
     turned = p.op("Transpose", x, perm=p.other([0, 2, 1, 3], [0, 1, 3, 2]))
     return p.op("Reshape", turned, p.ints(*p.choose([-1, 12], [1, -1], [-1, 4, 3], [0, -1])))
 
@@ -147,7 +147,7 @@ def transposed_reshape(p: Plant) -> KnownValue:
 def swapped_keys(p: Plant) -> KnownValue:
     """A Transpose of rank 3 between two Reshapes, as exporters turn keys."""
     a, b, c, d = p.choose(1, 2), 2, 3, 4
-    x = p.x(_any(p), (a, b, c, d))
+    x = p.x(any_type(p), (a, b, c, d))
     flat = p.op("Reshape", x, p.ints(*p.other([a * b, c, d], [a * c, b, d])))
     turned = p.op("Transpose", flat, perm=p.other([0, 2, 1], [1, 0, 2]))
     return p.op("Reshape", turned, p.ints(*p.other([a, b, d, c], [a, b, c, d])))
@@ -156,7 +156,7 @@ def swapped_keys(p: Plant) -> KnownValue:
 def shapers(p: Plant) -> KnownValue:
     """Two operators that only change the shape, of a tensor that may be dynamic."""
     sizes = (p.batch(), *SIZES[1:])
-    x = p.x(_any(p), sizes)
+    x = p.x(any_type(p), sizes)
     y = _shaped(p, x, p.choose(*SHAPERS))
     return _shaped(p, y, p.choose(*SHAPERS))
 
@@ -184,7 +184,7 @@ def _shaped(p: Plant, x: KnownValue, operator: str) -> KnownValue:
 
 def squeezes(p: Plant) -> KnownValue:
     """A Squeeze and an Unsqueeze in a row, which may undo each other."""
-    x = p.x(_any(p), (p.batch(), 1, 3, 1))
+    x = p.x(any_type(p), (p.batch(), 1, 3, 1))
     inner, outer = p.choose("Squeeze", "Unsqueeze"), p.choose("Squeeze", "Unsqueeze")
     first = p.axis(1, 4 if inner == "Squeeze" else 5)
     second = p.axis(2 if inner == outer == "Squeeze" else 1, 4)
@@ -195,7 +195,7 @@ def squeezes(p: Plant) -> KnownValue:
 
 def concats(p: Plant) -> KnownValue:
     """A Concat in a Concat."""
-    x = p.x(_any(p), (p.batch(), 3))
+    x = p.x(any_type(p), (p.batch(), 3))
     axis = p.choose(0, 1)
     inner = p.op("Concat", x, p.x(x.dtype, x.shape), axis=p.axis(axis, 2))
     parts = [inner, inner if p.miss() else x] if p.chance() else [x, inner]
@@ -204,7 +204,7 @@ def concats(p: Plant) -> KnownValue:
 
 def idle_gather(p: Plant) -> KnownValue:
     """A Gather of all elements, in order or not."""
-    x = p.x(_any(p), (p.batch(), 3, 2))
+    x = p.x(any_type(p), (p.batch(), 3, 2))
     return p.op("Gather", x, p.ints(*p.other([0, 1, 2], [0, 2, 1], [0, 1])), axis=p.axis(1, 3))
 
 
@@ -216,7 +216,7 @@ def idle_pad(p: Plant) -> KnownValue:
 
 def idle_expand(p: Plant) -> KnownValue:
     """An Expand or Tile that repeats nothing."""
-    x = p.x(_any(p), (p.batch(), 3, 1))
+    x = p.x(any_type(p), (p.batch(), 3, 1))
     if p.chance():
         return p.op("Tile", x, p.ints(*p.other([1, 1, 1], [1, 1, 2])))
     return p.op("Expand", x, p.ints(*p.other([1, 3, 1], [3, 1], [1, 3, 2])))
@@ -243,7 +243,7 @@ def scatters(p: Plant) -> KnownValue:
 
 def slices(p: Plant) -> KnownValue:
     """Two Slice in a row, or one of everything."""
-    x = p.x(_any(p), (p.batch(), 8, 6))
+    x = p.x(any_type(p), (p.batch(), 8, 6))
     if p.chance(0.3):
         end = p.choose(8, 2**31 - 1, 2**63 - 1)
         return p.op("Slice", x, p.ints(p.other(0, 1)), p.ints(end), p.ints(p.axis(1, 3)))
@@ -254,41 +254,6 @@ def slices(p: Plant) -> KnownValue:
             inputs.append(p.ints(p.other(1, 2)))
         x = p.op("Slice", x, *inputs)
     return x
-
-
-def shape_parts(p: Plant) -> KnownValue:
-    """Dimensions read out of a Shape in several ways."""
-    x = p.x(_any(p), (p.batch(), "S", 3, 2))
-    shape = p.op("Shape", x)
-    match p.choose("gather", "row", "slice", "concat", "twice"):
-        case "gather":
-            index = p.constant(np.asarray(p.choose(0, 1, -1)))
-            return p.with_axes("Unsqueeze", p.op("Gather", shape, index), [0])
-        case "row":
-            return p.op("Gather", shape, p.ints(*p.other([1, 2], [2, 1])))
-        case "slice":
-            return p.op("Slice", shape, p.ints(1), p.ints(p.choose(3, -1)), p.ints(0))
-        case "twice":
-            again = p.op("Shape", p.op("Relu", x) if x.dtype in FLOATS else x)
-            index = p.constant(np.asarray(0))
-            sizes = p.op("Gather", shape, index), p.op("Gather", again, index)
-            return p.op("Add", *sizes)
-    parts = [p.op("Shape", x, start=a, end=b) for a, b in ((0, 1), (1, p.other(3, 2)))]
-    return p.op("Concat", *parts, p.ints(7), axis=0)
-
-
-def shape_arithmetic(p: Plant) -> KnownValue:
-    """A target that is computed from dynamic sizes: what folding follows half known."""
-    x = p.x(_any(p), (p.batch(), 4, 6))
-    shape = p.op("Shape", x)
-    first = p.op("Gather", shape, p.ints(0))
-    size = p.op("Gather", shape, p.ints(1))
-    product = p.op("Mul", size, p.op("Gather", shape, p.ints(2)))
-    if p.chance():
-        part = p.op("Div", product, p.ints(2))
-        return p.op("Reshape", x, p.op("Concat", first, part, p.ints(2), axis=0))
-    target = p.op("Concat", first, p.other(product, p.ints(-1)), axis=0)
-    return p.op("Reshape", x, p.cast(target, INT64))
 
 
 STEPS = tuple(
