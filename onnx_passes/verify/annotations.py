@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import onnx_ir as ir
@@ -84,10 +85,14 @@ def _sizes(inputs: Sequence[ir.Value], values: Mapping[str, Array]) -> dict[str,
     return found
 
 
+_type_of = cache(ir.DataType.from_numpy)
+"""It looks through several tables, and there are a handful of types."""
+
+
 def _wrong(value: ir.Value, array: Array, sizes: dict[str, int]) -> str | None:
     dtype, shape = value.dtype, value.shape
     if dtype is not None and dtype is not ir.DataType.STRING:
-        seen = ir.DataType.from_numpy(array.dtype)
+        seen = _type_of(array.dtype)
         if seen != dtype and seen.bitwidth == dtype.bitwidth:
             return f"{value.name} is noted to be {dtype.name}, and is {seen.name}"
     if shape is None:
