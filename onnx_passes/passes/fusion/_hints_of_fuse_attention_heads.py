@@ -17,7 +17,10 @@ _TABLES = {
     **dict.fromkeys(("q_rotated.1", "q_rotated.2"), data("b s d")),
     **dict.fromkeys(("k_rotated.1", "k_rotated.2"), data("b t d")),
 }
-_ROTARY = {"RotaryEmbedding.num_heads": (None,), "RotaryEmbedding.rotary_embedding_dim": (None,)}
+_ROTARY = {
+    "RotaryEmbedding.num_heads": (None,),
+    "RotaryEmbedding.rotary_embedding_dim": (None,),
+}
 _CACHE = {
     "Attention.3": data("1", "1 1"),
     "Attention.4": data("b h p 2*d"),

@@ -132,7 +132,7 @@ def _flat_cached(
 def _apart(
     op: Op, q: Value, k: Value, v: Value, found: Value, outputs: int, **more: Value
 ) -> tuple[Any, Value]:
-    """Make the Attention of tensors of rank 3; return its results, and the shape to restore."""
+    """Make the Attention of tensors of rank 3; return its results and the final shape."""
     node = node_of(found)
     made = {}
     for name, x in (("q", q), ("k", k), ("v", v)):

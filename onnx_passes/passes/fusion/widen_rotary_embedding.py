@@ -20,8 +20,8 @@ LAST = (-1, RANK - 1)
 class WidenRotaryEmbedding(Transformation, RewriteRuleSetPass):
     """Replace a RotaryEmbedding of the first channels by one that leaves the others.
 
-    Before: ``Concat(RotaryEmbedding(first, cos, sin), rest)`` of 16 channels of ``x`` and those
-            that follow, by two Slices or a Split along the last axis
+    Before: ``Concat(RotaryEmbedding(first, cos, sin), rest)`` of 16 channels of ``x`` and
+            those that follow, by two Slices or a Split along the last axis
     After:  ``RotaryEmbedding<rotary_embedding_dim = 16>(x, cos, sin)``, of a Slice of ``x`` if
             these are not all of its channels
 
