@@ -18,7 +18,7 @@ from onnx_passes.configs.engines import EngineStep
 from onnx_passes.configs.sections import Verify
 from onnx_passes.model.equality import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.baseline import establish
+from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import PipelineRun
 from onnx_passes.report.model import RunReport

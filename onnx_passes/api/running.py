@@ -163,6 +163,7 @@ def run(
         instruments=[] if progress is None else [_Progress(progress)],
         notes=notes,
     )
+    done.report.settle()
     return RunResult(done.model, done.report, done.error)
 
 

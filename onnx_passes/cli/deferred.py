@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
 from types import ModuleType
@@ -17,22 +18,41 @@ SYMBOLIC = ("sympy", "onnx_ir._symbolic_shapes")
 """What onnx-ir imports to calculate with symbolic dimensions, half of its own start-up."""
 REFERENCE = ("onnx.reference", "onnx.reference.ops")
 """Where onnxscript folds constants: onnx's operators, two hundred modules."""
+SCRIPTED = ("onnxscript", "onnxscript.optimizer", "onnxscript.rewriter")
+"""Packages that import onnxscript's compiler, its operators and its own rules: ninety modules.
+Passes need ten modules inside of them, which are imported without what is around them."""
 
 _loading = RLock()
+
+
+_PUBLIC = ("__all__", "__version__")
+"""Names with underscores that a module sets itself, and users ask for."""
 
 
 class _Late(ModuleType):
     """A module before its first use."""
 
     def __getattribute__(self, name: str) -> Any:
-        """Load the module, once, unless it is the import system that asks."""
-        if not name.startswith("__"):
+        """Load the module, once, unless it is the import system that asks.
+
+        The modules inside a package that waits are imported without it.
+        """
+        if not name.startswith("__") or name in _PUBLIC:
             with _loading:
+                if "__late__" in self.__dict__ and _is_inside(self, name):
+                    return import_module(f"{self.__name__}.{name}")
                 loader = self.__dict__.pop("__late__", None)
                 if loader is not None:
                     loader.exec_module(self)
                     object.__setattr__(self, "__class__", ModuleType)
         return ModuleType.__getattribute__(self, name)  # it may no longer be one of these
+
+
+def _is_inside(package: ModuleType, name: str) -> bool:
+    """Whether a name of a package is that of a module inside of it."""
+    if "__path__" not in package.__dict__ or name in _PUBLIC:
+        return False
+    return find_spec(f"{package.__name__}.{name}") is not None
 
 
 class _LateLoader:
@@ -69,7 +89,7 @@ class _Finder:
         return spec
 
 
-def defer(names: Sequence[str] = SYMBOLIC + REFERENCE) -> None:
+def defer(names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED) -> None:
     """Put off importing modules, those excepted that are there already.
 
     A command that never needs them is spared their start-up; whoever uses an attribute of

@@ -8,7 +8,7 @@ import re
 
 from onnx_passes.library_index import group_of, summary_of
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.registry import LIBRARY, Scope
+from onnx_passes.passes.scope import LIBRARY, Scope
 
 
 def import_from(config: str | None) -> Scope:

@@ -21,10 +21,11 @@ from onnx_passes.cli.run_outputs import (
     dumped_text,
     engines_text,
     print_model,
+    save_result,
     states_of,
     write_reports,
 )
-from onnx_passes.errors import OnnxPassesError, VerificationError
+from onnx_passes.errors import OnnxPassesError
 
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
@@ -79,6 +80,13 @@ Examples:
     help="Undo rewrites that do not pay, measured by nodes, by time on the last engine, or by "
     "the size of the file.",
 )
+@click.option(
+    "--search",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Try N other orders of passes, unchecked, and run the one whose result costs least "
+    "under --objective. [default: 0]",
+)
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option(
     "--allow-invalid",
@@ -126,6 +134,7 @@ def command(
     overrides: Sequence[str],
     engines: Sequence[str],
     objective: str | None,
+    search: int | None,
     no_verify: bool,
     allow_invalid: bool,
     strict: bool,
@@ -155,6 +164,8 @@ def command(
         extra.append(f"engines={engines_text(engines)}")
     if objective is not None:
         extra.append(f"objective={objective}")
+    if search is not None:
+        extra.append(f"search={search}")
     if no_verify:
         extra.append("verify=false")
     elif allow_invalid:
@@ -241,10 +252,12 @@ def execute(
                 resume=states,
             )
         report = run.report
+        if any(places):
+            report.settle()
         received.check()
         try:
             if run.usable and goal is not None:
-                _save(run, loaded, settings, goal)
+                save_result(run, loaded, settings, goal)
                 report.output = str(output)
         except OnnxPassesError as error:
             report.error, report.exit_code = (
@@ -257,43 +270,3 @@ def execute(
                 write_reports(report, *places)
         announcer.close(report)
     return run
-
-
-def _save(run: PipelineRun, loaded: LoadedModel, settings: PipelineConfig, goal: Path) -> None:
-    """Write the result; of a verified run, the file is read back before it is in its place.
-
-    Raises:
-        ModelError: The file cannot be written.
-        VerificationError: It does not hold the model that was verified.
-    """
-    from onnx_passes.model.formats import form_of
-    from onnx_passes.model.save import save_model
-    from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-    from onnx_passes.report.model import ReadBackReport
-    from onnx_passes.verify.read_back import ReadBack
-
-    report = run.report
-    # Other engines do not know the operators of our own domain. A file that holds some needs
-    # functions in any case, so that what is left of QONNX's operators gets its own as well.
-    if any(node.domain == CUSTOM for node in run.model.graph.all_nodes()):
-        attach_to_model(run.model)
-    # ONNX text has no place for doc strings and other remarks.
-    check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
-    try:
-        save_model(
-            run.model,
-            goal,
-            external_data=settings.save.external_data,
-            size_threshold=settings.save.size_threshold,
-            source=loaded,
-            inspect=check,
-        )
-    except VerificationError as error:
-        report.read_back = ReadBackReport("differs", error.message)
-        raise
-    if check is None:
-        report.read_back = ReadBackReport("not done", "verification is off")
-    else:
-        report.read_back = ReadBackReport(
-            "equal", None, check.parts, check.tensor_bytes, check.seconds
-        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.destinations import abandon_stdout
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import UsageError, VerificationError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.resume import Resume
+    from onnx_passes.pipeline.run import PipelineRun
     from onnx_passes.report.model import RunReport
 
 
@@ -128,3 +129,51 @@ def engines_text(texts: Sequence[str]) -> str:
 def dumped_text(text: str) -> str:
     """Return the value of --dump-after as a pipeline file has it."""
     return text if text in ("all", "changed", "none") else f"[{text}]"
+
+
+def save_result(
+    run: PipelineRun, loaded: LoadedModel, settings: PipelineConfig, goal: Path
+) -> None:
+    """Write the result; of a verified run, the file is read back before it is in its place.
+
+    Args:
+        run: The run; its report says what was read back.
+        loaded: The file that the model is from.
+        settings: How it is written.
+        goal: The file to write.
+
+    Raises:
+        ModelError: The file cannot be written.
+        VerificationError: It does not hold the model that was verified.
+    """
+    from onnx_passes.model.formats import form_of
+    from onnx_passes.model.save import save_model
+    from onnx_passes.ops.bodies import CUSTOM, attach_to_model
+    from onnx_passes.report.model import ReadBackReport
+    from onnx_passes.verify.read_back import ReadBack
+
+    report = run.report
+    # Other engines do not know the operators of our own domain. A file that holds some needs
+    # functions in any case, so that what is left of QONNX's operators gets its own as well.
+    if any(node.domain == CUSTOM for node in run.model.graph.all_nodes()):
+        attach_to_model(run.model)
+    # ONNX text has no place for doc strings and other remarks.
+    check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
+    try:
+        save_model(
+            run.model,
+            goal,
+            external_data=settings.save.external_data,
+            size_threshold=settings.save.size_threshold,
+            source=loaded,
+            inspect=check,
+        )
+    except VerificationError as error:
+        report.read_back = ReadBackReport("differs", error.message)
+        raise
+    if check is None:
+        report.read_back = ReadBackReport("not done", "verification is off")
+    else:
+        report.read_back = ReadBackReport(
+            "equal", None, check.parts, check.tensor_bytes, check.seconds
+        )

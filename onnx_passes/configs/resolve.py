@@ -25,6 +25,7 @@ from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, Unk
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.options import option_fields, validate_options
+from onnx_passes.passes.scope import LIBRARY, Scope
 from onnx_passes.passes.seed_names import is_for_seed
 from onnx_passes.plain import PlainDict, PlainMapping
 
@@ -71,7 +72,7 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
     return ResolvedPipeline(steps)
 
 
-def _check_waived(name: str, where: str | None, scope: registry.Scope) -> None:
+def _check_waived(name: str, where: str | None, scope: Scope) -> None:
     found = registry.lookup(name, where=where, scope=scope)
     if len(found) > 1:
         raise ConfigError(
@@ -84,7 +85,7 @@ def _check_waived(name: str, where: str | None, scope: registry.Scope) -> None:
 def resolve_steps(
     steps: Sequence[Step],
     defaults: Mapping[str, PlainMapping] | None = None,
-    scope: registry.Scope = registry.LIBRARY,
+    scope: Scope = LIBRARY,
 ) -> tuple[ResolvedStep, ...]:
     """Look up the passes of some steps.
 
@@ -112,7 +113,7 @@ def _section(config: PipelineConfig, name: str, key: str) -> PlainMapping:
 
 
 def _resolve(
-    step: Step, defaults: Mapping[str, PlainMapping], scope: registry.Scope
+    step: Step, defaults: Mapping[str, PlainMapping], scope: Scope
 ) -> list[ResolvedStep]:
     where = located(step.places.name)
     if isinstance(step, Checkpoint):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from onnx_passes.configs.steps import Group, PassUse, Step
 from onnx_passes.passes import registry
+from onnx_passes.passes.scope import LIBRARY, Scope
 from onnx_passes.passes.seed_names import uses_of
 
 _VERIFY = "verify"
@@ -14,7 +15,7 @@ _VERIFY = "verify"
 
 
 def translate_names(
-    steps: Sequence[Step], *, for_seed: bool, scope: registry.Scope = registry.LIBRARY
+    steps: Sequence[Step], *, for_seed: bool, scope: Scope = LIBRARY
 ) -> tuple[Step, ...]:
     """Replace names of the seed system by passes of this package.
 

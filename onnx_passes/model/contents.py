@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_attributes
+from onnx_passes.model.fields import node_attributes, nodes_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
@@ -35,7 +35,7 @@ def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
         # Every pass walks through all nodes, and hardly any of them holds a graph.
         nested = [
             inner
-            for attributes in map(node_attributes, current)
+            for attributes in map(node_attributes, nodes_of(current))
             if attributes
             for attribute in attributes.values()
             if attribute.type in _GRAPHS
@@ -71,7 +71,7 @@ def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
     seen: set[int] = set()
     for graph in all_graphs(model):
         found = [value.const_value for value in graph.initializers.values()]
-        for attributes in filter(None, map(node_attributes, graph)):
+        for attributes in filter(None, map(node_attributes, nodes_of(graph))):
             found.extend(attribute_tensors(attributes))
         for tensor in found:
             if tensor is not None and id(tensor) not in seen:

@@ -33,6 +33,7 @@ def check_data(
         ModelError: Data are missing, too few or too many, or outside of the model's folder.
     """
     files: dict[Path, int] = {}
+    types = {int(dtype) for dtype in ir.DataType} - {0}
     for place, tensor in all_tensors(model):
         where = f"{path}: {place}"
         if tensor.HasField("segment"):
@@ -41,7 +42,7 @@ def check_data(
                 where=where,
                 help="store the tensor whole",
             )
-        if tensor.data_type not in set(ir.DataType) or not tensor.data_type:
+        if tensor.data_type not in types:
             raise ModelError(
                 f"the tensor has the unknown element type {tensor.data_type}",
                 where=where,

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.contents import graphs_within, subgraphs_of
-from onnx_passes.model.fields import node_attributes, node_inputs
+from onnx_passes.model.fields import node_attributes, node_inputs, nodes_of
 
 
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
@@ -37,7 +37,7 @@ def topological_order(graph: ir.Graph) -> list[ir.Node]:
     Raises:
         ModelError: Nodes depend on each other in a cycle; the message names them.
     """
-    nodes = list(graph)
+    nodes = nodes_of(graph)
     if _is_sorted(nodes, graph):
         return nodes
     waiting = {

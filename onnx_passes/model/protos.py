@@ -36,13 +36,14 @@ def all_bodies(
     while pending:
         place, body = pending.pop()
         yield place, body
-        for node in reversed(body.node):
+        nested: list[tuple[str, onnx.GraphProto | onnx.FunctionProto]] = []
+        for node in body.node:
             if node.attribute:
-                nested = [
+                nested += [
                     (f"graph '{g.name}' of {place_of(node)}", g)
                     for g in graphs_of(node.attribute)
                 ]
-                pending.extend(reversed(nested))
+        pending.extend(reversed(nested))
 
 
 def all_attributes(

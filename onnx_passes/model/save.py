@@ -167,13 +167,21 @@ def serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
 
 def _leave_out_types_of_constants(graph: onnx.GraphProto) -> None:
     """Drop the types that onnx-ir notes of initializers: the tensors say as much."""
-    plain = {
-        tensor.name: onnx.helper.make_tensor_value_info(
-            tensor.name, tensor.data_type, tensor.dims
-        )
-        for tensor in graph.initializer
-    }
-    kept = [info for info in graph.value_info if info != plain.get(info.name)]
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    plain: dict[tuple[int, ...], bytes] = {}  # most have one of a few types and shapes
+
+    def says_as_much(info: onnx.ValueInfoProto) -> bool:
+        tensor = constants.get(info.name)
+        if tensor is None or len(info.ListFields()) > 2:
+            return False
+        key = (tensor.data_type, *tensor.dims)
+        if key not in plain:
+            type_ = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            plain[key] = type_.SerializeToString(deterministic=True)
+        same: bool = info.type.SerializeToString(deterministic=True) == plain[key]
+        return same
+
+    kept = [info for info in graph.value_info if not says_as_much(info)]
     if len(kept) < len(graph.value_info):
         del graph.value_info[:]
         graph.value_info.extend(kept)

@@ -9,6 +9,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnx_passes.model.contents import all_graphs
+from onnx_passes.model.fields import node_attributes, nodes_of
 from onnx_passes.model.tensors import immutable, lists_elements
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
@@ -63,7 +64,10 @@ def fill(model: ir.Model, choose: Choice) -> None:
 
 def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
     holders: list[MutableMapping[str, ir.Attr]] = [
-        node.attributes for graph in all_graphs(model) for node in graph if node.attributes
+        node.attributes
+        for graph in all_graphs(model)
+        for node in nodes_of(graph)
+        if node_attributes(node)
     ]
     return holders + [function.attributes for function in model.functions.values()]
 

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from onnxscript.rewriter import MatchContext, MatchResult
+from onnxscript.rewriter._basics import MatchContext, MatchResult
 
 from onnx_passes.passes import base, compose, seed_modules, verify
 from onnx_passes.passes.base import (

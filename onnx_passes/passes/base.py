@@ -1,6 +1,7 @@
 """The kinds of pass, as their authors import them."""
 
 from onnx_ir.passes import FunctionalPass
+from onnxscript.rewriter._basics import MatchContext
 
 from onnx_passes.passes.kinds import (
     ALL,
@@ -24,6 +25,7 @@ __all__ = [
     "Analysis",
     "Annotation",
     "FunctionalPass",
+    "MatchContext",
     "Op",
     "Pass",
     "RewriteRulePass",

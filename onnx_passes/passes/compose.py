@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import onnx_ir as ir
 
 from onnx_passes.errors import FixpointError
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.registry import collect, scope_of
+from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
+from onnx_passes.passes.scope import scope_of
 
 MAX_ROUNDS = 100
 
@@ -58,7 +59,7 @@ class ComposePass(Pass, abc.ABC):
         before = canonical_hash(model)
         seen = {before}
         for _ in range(MAX_ROUNDS):
-            result: Any = ir.passes.PassResult(model, modified=False)
+            result: ir.passes.PassResult = ir.passes.PassResult(model, modified=False)
             for pass_ in self.passes():
                 result = pass_(result)
             model = result.model

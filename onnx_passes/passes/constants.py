@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import onnx_ir as ir
+
+from onnx_passes.arrays import Array
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -20,7 +19,7 @@ def is_constant(value: ir.Value | None) -> bool:
     )
 
 
-def constant(value: ir.Value) -> np.ndarray[Any, np.dtype[Any]]:
+def constant(value: ir.Value) -> Array:
     """Return the tensor a constant ``value`` holds.
 
     Raises:

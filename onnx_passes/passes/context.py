@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.node_index import NodeIndex
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.patterns import PatternInfo
 
 
 @dataclass(frozen=True)
@@ -110,21 +114,26 @@ class PassContext:
             before the pass; empty for none.
         scaled: What a pass has multiplied recorded values by since: by the name of the new
             value, that of the recorded one and factors of a shape that broadcasts.
+        rules: The rules of rewrite passes, by class and options.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
-    analyses: dict[str, Any] = field(default_factory=dict)
+    analyses: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     file_bytes: int | None = None
     samples: Sequence[Mapping[str, Any]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    values: Sequence[Mapping[str, Any]] = ()
-    scaled: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    values: Sequence[Mapping[str, Array]] = ()
+    scaled: dict[str, tuple[str, Array]] = field(default_factory=dict)
+    # Their functions are methods of passes that have this very context: no copy has them.
+    rules: dict[Hashable, list[PatternInfo]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def analysis(self, name: str) -> Any:
-        """Return the result of an analysis that the pass requires.
+        """Return the result of an analysis that the pass needs.
 
         Raises:
-            KeyError: The analysis is not among the pass's ``requires``.
+            KeyError: The analysis is not among the ``needs`` of the pass.
         """
         return self.analyses[name]

@@ -10,16 +10,15 @@ theirs, and nodes that became dead are removed.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import onnx_ir as ir
-from onnxscript.rewriter import RewriteRule
+from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
-from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes.context import Application, Rewrites
+from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hidden
 from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants
 from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
 from onnx_passes.passes.reasons import (
@@ -37,7 +36,7 @@ FREE_APPLICATIONS = 1000
 
 def rewrite(
     model: ir.Model,
-    rules: Sequence[RewriteRule],
+    rules: Sequence[RewriteRule | PatternInfo],
     rewrites: Rewrites | None = None,
     index: NodeIndex | None = None,
 ) -> list[Application]:
@@ -60,7 +59,7 @@ def rewrite(
         PassError: A rule raised.
     """
     driver = _Driver(model, rules, rewrites or Rewrites(), index or NodeIndex.of(model))
-    with _overridable_hidden(model), _types_of_functions_hidden(model):
+    with overridable_hidden(model), types_of_functions_hidden(model):
         driver.run()
     return driver.applied
 
@@ -69,7 +68,7 @@ class _Driver:
     def __init__(
         self,
         model: ir.Model,
-        rules: Sequence[RewriteRule],
+        rules: Sequence[RewriteRule | PatternInfo],
         rewrites: Rewrites,
         index: NodeIndex,
     ) -> None:
@@ -77,7 +76,9 @@ class _Driver:
         self.index = index
         self.rewrites = rewrites
         self.applied: list[Application] = []
-        self.patterns = [PatternInfo.of(rule) for rule in rules]
+        self.patterns = [
+            rule if isinstance(rule, PatternInfo) else PatternInfo.of(rule) for rule in rules
+        ]
         self.by_root: dict[tuple[str, str] | None, list[PatternInfo]] = {}
         for info in self.patterns:
             self.by_root.setdefault(info.root, []).append(info)
@@ -191,7 +192,7 @@ class _Driver:
                 where=f"  --> at {describe(node)}",
                 help="a rule says no by returning a failed MatchResult, not by raising",
             ) from error
-        if question is not None:
+        if question is not None and tracer is not None:
             question.note(name, node, reason_of(tracer, rule))
         if delta is None:
             return False
@@ -284,40 +285,3 @@ def _reads_function_attributes(root: ir.Node, depth: int) -> bool:
         producers = (v.producer() for node in fringe for v in node.inputs if v is not None)
         fringe = [p for p in producers if p is not None]
     return False
-
-
-@contextmanager
-def _overridable_hidden(model: ir.Model) -> Iterator[None]:
-    """Hide the values of initializers that are also inputs: the caller may override them."""
-    hidden = [
-        (value, value.const_value)
-        for value in model.graph.inputs
-        if value.const_value is not None
-    ]
-    for value, _ in hidden:
-        value.const_value = None
-    try:
-        yield
-    finally:
-        for value, tensor in hidden:
-            value.const_value = tensor
-
-
-@contextmanager
-def _types_of_functions_hidden(model: ir.Model) -> Iterator[None]:
-    """Hide types and shapes noted in functions: those of one call are not those of another."""
-    hidden = [
-        (value, value.type, value.shape)
-        for function in model.functions.values()
-        for graph in graphs_within(function.graph)
-        for node in graph
-        for value in node.outputs
-        if value.type is not None or value.shape is not None
-    ]
-    for value, _, _ in hidden:
-        value.type = value.shape = None
-    try:
-        yield
-    finally:
-        for value, type_, shape in hidden:
-            value.type, value.shape = type_, shape

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter import RewriteRule, _pattern_ir
+from onnxscript.rewriter import _pattern_ir
+from onnxscript.rewriter.pattern import RewriteRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +150,7 @@ def _all_operands(
 
 
 def _operand(
-    index: int, value: Any, known: dict[int, tuple[OperandNeed, ...]]
+    index: int, value: object, known: dict[int, tuple[OperandNeed, ...]]
 ) -> OperandNeed | None:
     if isinstance(value, _pattern_ir.Constant):
         number = value.value

@@ -3,28 +3,23 @@
 A pass is known by its pipeline name (``merge-clips``), by its class name (``MergeClips``) and
 by every name or group that it was registered under. A group means its passes in the order of
 registration, except where one says that it ``precedes`` others.
-
-A module that a pipeline imports may give its passes names that passes here have. In that
-pipeline, and in no other, the names mean the passes of the module.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from importlib.metadata import entry_points
-from pathlib import Path
 from typing import TypeVar
 
 from onnx_passes.errors import ConfigError, UnknownPassError
-from onnx_passes.library_index import ENTRY_POINTS, library_index
+from onnx_passes.library_index import library_index
 from onnx_passes.passes.base import Pass, is_shipped
+from onnx_passes.passes.discovery import import_announced, import_library
+from onnx_passes.passes.kinds import in_order
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.scope import LIBRARY, Scope, clash, same_source
 from onnx_passes.passes.seed_names import uses_of
 
 PassT = TypeVar("PassT", bound=type[Pass])
@@ -36,29 +31,6 @@ _imported: set[type[Pass]] = set()  # those that were registered for a pipeline
 _for_pipeline = ContextVar("for_pipeline", default=False)
 _discovered = False
 _announced = False
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Whose passes win where a name is a pass of the library as well.
-
-    Attributes:
-        modules: Modules that a pipeline imports; those in the same packages count.
-        folder: Modules from files in it count as well; None for no folder.
-    """
-
-    modules: Collection[str] = ()
-    folder: Path | None = None
-
-    def has(self, cls: type[Pass]) -> bool:
-        """Whether a pass is from one of the modules."""
-        if cls.__module__.partition(".")[0] in {m.partition(".")[0] for m in self.modules}:
-            return True
-        return self.folder is not None and Path(_source(cls)).is_relative_to(self.folder)
-
-
-LIBRARY = Scope()
-"""No pipeline: each name means a pass of the library, if it has one."""
 
 
 @contextmanager
@@ -122,19 +94,20 @@ def lookup(
     """
     _import(name)
     if scope is not None and (own := _own(name, scope)):
-        return _in_order(own)
+        return in_order(own)
     for cls in () if scope is None else _shadowing.get(name, ()):
         if cls not in _imported:
-            raise _clash(name, _passes.get(name) or _groups[name][0], cls)
+            raise clash(name, _passes.get(name) or _groups[name][0], cls)
     if name in _passes and not _is_group(name):
         return [_passes[name]]
     if name in _groups:
-        return _in_order(_members(name))
+        return in_order(_members(name))
     if (uses := uses_of(name)) is not None:
         return [cls for use in uses for cls in lookup(use.name)]
     known = {*(cls.name for cls in _passes.values()), *groups()}
-    otherwise = "run 'onnx-passes list', or name its module in 'imports:'"
-    hint = did_you_mean(name, known, otherwise)
+    hint = did_you_mean(
+        name, known, "run 'onnx-passes list', or name its module in 'imports:'"
+    )
     raise UnknownPassError(f"no pass or group is named {name!r}", where=where, help=hint)
 
 
@@ -178,16 +151,6 @@ def collect(names: Iterable[str | type[Pass]], scope: Scope = LIBRARY) -> list[t
     return [cls for classes in found for cls in classes]
 
 
-def scope_of(cls: type[Pass], modules: Collection[str]) -> Scope:
-    """Return whose passes win where a pass names others.
-
-    Args:
-        cls: The pass that names them; one of the library means those of the library.
-        modules: Modules that the pipeline imports.
-    """
-    return LIBRARY if is_shipped(cls) else Scope(modules, Path(_source(cls)).parent)
-
-
 def all_passes(scope: Scope = LIBRARY) -> list[type[Pass]]:
     """Return every registered pass once, sorted by name."""
     discover()
@@ -199,7 +162,7 @@ def groups() -> dict[str, list[type[Pass]]]:
     """Return every group with its passes."""
     discover()
     return {
-        name: _in_order(_members(name))
+        name: in_order(_members(name))
         for name in sorted(_groups)
         if name not in _passes or _is_group(name)
     }
@@ -211,10 +174,7 @@ def discover() -> None:
     if _discovered:
         return
     _discovered = True
-    package = importlib.import_module("onnx_passes.passes")
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.rpartition(".")[2].startswith("_"):
-            importlib.import_module(module.name)
+    import_library()
     _load_entry_points()
 
 
@@ -249,14 +209,7 @@ def _load_entry_points() -> None:
     if _announced:
         return
     _announced = True
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            entry.load()
-        except Exception as error:
-            raise ConfigError(
-                f"the package of entry point {entry.name!r} fails to import: {error}",
-                help=f"repair or uninstall the package that provides {entry.value!r}",
-            ) from error
+    import_announced()
 
 
 def _members(name: str) -> list[type[Pass]]:
@@ -269,16 +222,6 @@ def _members(name: str) -> list[type[Pass]]:
         found,
         key=lambda cls: rank.get(cls.__name__, len(rank)) if is_shipped(cls) else len(rank),
     )
-
-
-def _in_order(members: Iterable[type[Pass]]) -> list[type[Pass]]:
-    left, ordered = list(members), []
-    while left:
-        waiting = {name for cls in left for name in cls.precedes}
-        first = next((cls for cls in left if cls.name not in waiting), left[0])
-        left.remove(first)
-        ordered.append(first)
-    return ordered
 
 
 def _own(name: str, scope: Scope) -> list[type[Pass]]:
@@ -300,7 +243,7 @@ def _claim(name: str, cls: type[Pass], *, joins: bool) -> None:
         joins: Whether it is registered under this name as well, as others may be.
     """
     owners = [m for m in (_passes.get(name), *_groups.get(name, ())) if m is not None]
-    for other in (m for m in owners if not _same_source(m, cls)):
+    for other in (m for m in owners if not same_source(m, cls)):
         if is_shipped(other) and not is_shipped(cls) and not (joins and _is_open(name)):
             _shadow(name, other, cls)
             return
@@ -310,21 +253,21 @@ def _claim(name: str, cls: type[Pass], *, joins: bool) -> None:
         elif not (joins and _is_open(name)):
             if name not in _passes and other.__module__ == cls.__module__:
                 return  # what its module registers under the name keeps it
-            raise _clash(name, other, cls)
-    if name not in _passes or _same_source(_passes[name], cls):
+            raise clash(name, other, cls)
+    if name not in _passes or same_source(_passes[name], cls):
         _passes[name] = cls
 
 
 def _join(name: str, cls: type[Pass]) -> None:
     """Put a class into a group, or add it to those that share its name."""
     owner = _passes.get(name)
-    if owner is None or _same_source(owner, cls) or _is_open(name):
+    if owner is None or same_source(owner, cls) or _is_open(name):
         if cls not in _shadowing.get(name, ()):
             _add(_groups, name, cls)
     elif is_shipped(owner) and not is_shipped(cls):
         _shadow(name, owner, cls)
     else:
-        raise _clash(name, owner, cls)
+        raise clash(name, owner, cls)
 
 
 def _is_open(name: str) -> bool:
@@ -347,22 +290,4 @@ def _withdraw(name: str, cls: type[Pass]) -> None:
 
 def _add(table: dict[str, list[type[Pass]]], name: str, cls: type[Pass]) -> None:
     members = table.setdefault(name, [])
-    members[:] = [m for m in members if not _same_source(m, cls)] + [cls]
-
-
-def _same_source(a: type[Pass], b: type[Pass]) -> bool:
-    """Whether two classes are one definition, imported again."""
-    return a is b or (_source(a) == _source(b) and a.__qualname__ == b.__qualname__)
-
-
-def _source(cls: type[Pass]) -> str:
-    module = sys.modules.get(cls.__module__)
-    return getattr(module, "__file__", None) or cls.__module__
-
-
-def _clash(name: str, old: type[Pass], new: type[Pass]) -> ConfigError:
-    places = " and ".join(f"{c.__module__}.{c.__qualname__}" for c in (old, new))
-    return ConfigError(
-        f"two passes are named {name!r}: {places}",
-        help="rename one of them, or name its module in a pipeline's 'imports:'",
-    )
+    members[:] = [m for m in members if not same_source(m, cls)] + [cls]

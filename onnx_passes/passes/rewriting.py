@@ -6,12 +6,16 @@ import abc
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
-from onnxscript.rewriter import MatchResult, RewriteRule
+from onnxscript.rewriter._basics import MatchContext
+from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
 from onnx_passes.passes.kinds import Pass
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.patterns import PatternInfo
 
 # onnxscript resolves operators and pattern variables by attribute, which no type checker sees.
 Op: TypeAlias = Any
@@ -48,7 +52,7 @@ class _Rewriting(Pass):
     exclusive: ClassVar[bool] = False
     """Match only where no inner value has a reader outside of the match."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "rules" in vars(cls):
             setattr(cls, "rules", _as_rewrite_rules(cls.rules))  # noqa: B010 - for mypy
@@ -64,6 +68,27 @@ class _Rewriting(Pass):
         """Return what :meth:`rules` became: rules of onnxscript."""
         return [rule for rule in self.rules() if not isinstance(rule, Rule)]
 
+    def patterns(self) -> list[PatternInfo]:
+        """Return the rules with what the driver has to know of them.
+
+        To build them takes longer than to match them on a small model. Those of a pass that
+        depend on its options alone are built once for all its turns in a run.
+        """
+        from onnx_passes.passes.patterns import PatternInfo
+
+        cls, known = type(self), self.context.rules
+        # The methods too: a test may put another rule in.
+        methods = [
+            getattr(cls, name, None) for name in ("rules", "pattern", "rewrite", "check")
+        ]
+        key = (cls, *methods, repr(sorted(self.options.items())))
+        found = known.get(key)
+        if found is None:
+            found = [PatternInfo.of(rule) for rule in self.rewrite_rules()]
+            if self.repeats_itself and cls.call is _Rewriting.call:
+                known[key] = found
+        return found
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
         from onnx_passes.passes.driver import rewrite
@@ -74,7 +99,7 @@ class _Rewriting(Pass):
         # A pass with a call of its own may have changed the model before this one.
         if index is None or index.model is not model or type(self).call is not _Rewriting.call:
             index = NodeIndex.of(model)
-        applied = rewrite(model, self.rewrite_rules(), rewrites, index)
+        applied = rewrite(model, self.patterns(), rewrites, index)
         rewrites.index = None if applied else index
         return ir.passes.PassResult(model, modified=bool(applied))
 
@@ -119,14 +144,14 @@ class RewriteRulePass(_Rewriting):
     """
 
     @abc.abstractmethod
-    def pattern(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+    def pattern(self, op: Op, *args: Any, **kwargs: Any) -> Var:
         """Build the subgraph to find."""
 
     @abc.abstractmethod
-    def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+    def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Var:
         """Build the subgraph to put in its place."""
 
-    def check(self, context: Any, *args: Any, **kwargs: Any) -> MatchResult | bool:
+    def check(self, context: MatchContext, *args: Any, **kwargs: Any) -> MatchResult | bool:
         """Accept a match, or fail with the reason."""
         return MatchResult()
 
@@ -142,15 +167,15 @@ class RewriteRuleSetPass(_Rewriting):
     of the same length, as functions of the signatures of :class:`RewriteRulePass`.
     """
 
-    def pattern(self) -> list[Any]:
+    def pattern(self) -> list[Callable[..., object]]:
         """Return the patterns."""
         raise NotImplementedError(f"{type(self).__name__} defines neither rules nor pattern")
 
-    def rewrite(self) -> list[Any]:
+    def rewrite(self) -> list[Callable[..., object]]:
         """Return the replacements."""
         raise NotImplementedError(f"{type(self).__name__} defines neither rules nor rewrite")
 
-    def check(self) -> list[Any]:
+    def check(self) -> list[Callable[..., MatchResult | bool]]:
         """Return the side conditions."""
         return [_accept for _ in self.pattern()]
 

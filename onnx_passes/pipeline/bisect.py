@@ -16,7 +16,8 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.baseline import Baseline, establish
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.judgement import error_of
 from onnx_passes.pipeline.noise import LEVELS, Noise

@@ -14,8 +14,9 @@ from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance
-from onnx_passes.pipeline.baseline import Baseline, prepared
+from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.both_ends import check_original, check_thresholds
+from onnx_passes.pipeline.establish import prepared
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.levels import begin
 from onnx_passes.pipeline.stepping import roll_out

@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.derived import excuse_by_cause, find_cause
 from onnx_passes.pipeline.measure import metrics_check

@@ -9,9 +9,7 @@ double precision instead, from the same recorded values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -19,22 +17,19 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.model.barriers import LOW
-from onnx_passes.ops.decisions import makes_steps
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.pipeline.causes import Cause, DerivedFinding
+from onnx_passes.pipeline.float64_part import PartInFloat64
 from onnx_passes.pipeline.rounding import error_growth_of
-from onnx_passes.report.text import are, bound
-from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
+from onnx_passes.report.text import bound
+from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.verify.float64 import RandomRoundings
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.region import Side, part_leading_to
+from onnx_passes.verify.region import Side
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 MOST = 1 << 24
 """Numbers that a part reads, on all samples, up to which it is evaluated."""
-
-MOST_WORK = 1 << 26
-"""Products and results, on all samples, up to which a part is evaluated."""
 
 _DOUBLE = 1e-9
 """How far double precision may be off, as a share of the largest element."""
@@ -43,61 +38,15 @@ _SPREADS = 4.0
 """How many times the spread of a few random roundings an element may be off."""
 
 _CONSTANTS = RandomRoundings(0, constants=0.5)
-_ROUNDINGS = RandomRoundings(0, low=4.0, wide=16.0, constants=0.5)
-"""A sum rounds more often than its result does, and a step must be seen to move."""
 
 _FAR = 1e-2
 """How far a value may be from double precision, as a share of its largest element: what is
 farther was computed otherwise."""
 
-_MOVING = frozenset(("Resize",))
-"""Operators for which onnx's evaluator is asked: it leaves out inputs of others."""
-
-_FEW, _TRIALS = 4, 16
+_FEW = 4
 
 _MANY, _LUCK = 16, 4.0
 """Elements from which on errors are compared, and how many times they may have grown."""
-
-
-class Cause(StrEnum):
-    """Why a value differs."""
-
-    ROUNDING = "rounding"
-    FUNCTION = "another function"
-    LOSS = "lost digits"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class DerivedFinding:
-    """Why a value differs.
-
-    Attributes:
-        cause: The cause.
-        apart: Largest difference of the two sides in double precision.
-        undecided: Elements that lie so near to a step that rounding decides.
-    """
-
-    cause: Cause
-    apart: float = 0.0
-    undecided: int = 0
-
-    @property
-    def text(self) -> str:
-        """What was found, in one clause."""
-        match self.cause:
-            case Cause.FUNCTION:
-                return (
-                    f"in double precision both sides are {bound(self.apart)} apart, which "
-                    "rounding of constants does not explain"
-                )
-            case Cause.LOSS:
-                return "it is farther from float64 than rounding of the original's nodes is"
-            case Cause.ROUNDING if self.undecided:
-                return f"{are(self.undecided, 'element')} within rounding of a step"
-            case Cause.ROUNDING:
-                return "rounding: in double precision both sides agree"
-        return ""
 
 
 def is_doubtful(check: OutputCheck) -> bool:
@@ -133,9 +82,9 @@ def find_cause(
     unknown = DerivedFinding(Cause.UNKNOWN)
     if not all(_comparable(*pair) for pair in pairs):
         return unknown
-    sides = [_Side.of(one.old, before, recordings)]
+    sides = [PartInFloat64.of(one.old, before, recordings)]
     if one.tensor is None:
-        sides.append(_Side.of(one.new, after, recordings))
+        sides.append(PartInFloat64.of(one.new, after, recordings))
     known = [side for side in sides if side is not None]
     if len(known) < len(sides) or sum(side.elements for side in known) > MOST:
         return unknown
@@ -179,7 +128,7 @@ def near_steps(
         Rounding, with the number of elements that differ; or unknown, also where the model is
         too large to be evaluated in double precision.
     """
-    side = _Side(name, model, feeds)
+    side = PartInFloat64(name, model, feeds)
     if not all(_comparable(*pair) for pair in pairs) or side.elements > MOST:
         return DerivedFinding(Cause.UNKNOWN)
     try:
@@ -237,106 +186,7 @@ def excuse_by_cause(check: Check, causes: Sequence[DerivedFinding]) -> Check:
     return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The nodes that lead to a value, as a model.
-
-    Attributes:
-        name: The value.
-        model: The nodes.
-        feeds: What they read, by sample.
-    """
-
-    name: str
-    model: ir.Model
-    feeds: Sequence[Feeds]
-
-    @staticmethod
-    def of(name: str, side: Side, recordings: Sequence[Mapping[str, Data]]) -> _Side | None:
-        part = part_leading_to(name, side, recordings)
-        if part is None:
-            return None
-        read = [str(value.name) for value in part.graph.inputs]
-        return _Side(name, part, [{n: row[n] for n in read} for row in recordings])
-
-    @property
-    def elements(self) -> int:
-        """How many numbers it reads, on all samples."""
-        constants = (v.const_value for v in self.model.graph.initializers.values())
-        each = sum(tensor.size for tensor in constants if tensor is not None)
-        read = (np.asarray(data) for feeds in self.feeds for data in feeds.values())
-        return len(self.feeds) * each + sum(array.size for array in read)
-
-    @cached_property
-    def low(self) -> frozenset[ir.DataType]:
-        """The types below float32 that it computes or stores something in."""
-        nodes = list(self.model.graph.all_nodes())
-        casts = (node.attributes.get("to") for node in nodes if node.op_type == "Cast")
-        targets = {a.as_int() for a in casts if a is not None and not a.is_ref()}
-        values = [v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None]
-        types = {v.const_value.dtype if v.const_value is not None else v.dtype for v in values}
-        return frozenset(t for t in LOW if t in types or t.value in targets)
-
-    @property
-    def makes_steps(self) -> bool:
-        """Whether rounding may move a result by a whole step."""
-        return any(map(makes_steps, self.model.graph.all_nodes()))
-
-    @cached_property
-    def exact(self) -> list[Array]:
-        """What the value is in double precision, by sample.
-
-        Raises:
-            EngineError: Some node has no kernel for doubles.
-        """
-        found = evaluate(self.model, self.feeds, most=MOST_WORK)
-        if found.single or found.reference.keys() - _MOVING:
-            raise EngineError("a node may have been computed otherwise than by an engine")
-        return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]
-
-    def spread(self, noise: RandomRoundings, trials: int) -> list[Array]:
-        """Return how far random roundings move each element, by sample."""
-        exact: list[Outputs] = [{self.name: found} for found in self.exact]
-        found = rounding_spread(self.model, self.feeds, noise, exact, trials)
-        return [row[self.name] for row in found]
-
-    def within_bounds(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> bool:
-        """Whether the second of each pair is within what these nodes may be off.
-
-        The first may be nearly exact by luck, so that a growth of its error says nothing.
-        """
-        from onnx_passes.verify.rules.arbitration import (
-            LIKELY,
-            error_bounds,
-        )  # it imports all rules
-
-        for feeds, (_, actual), exact in zip(self.feeds, pairs, self.exact, strict=True):
-            bounds = error_bounds(self.model, feeds, self.name, LIKELY)
-            new = np.asarray(actual, np.float64)
-            if bounds is None or not bounds.shape == new.shape == exact.shape:
-                return False
-            with np.errstate(invalid="ignore"):
-                same = (new == exact) | (np.isnan(new) & np.isnan(exact))
-                if not (same | (np.abs(new - exact) <= bounds)).all():
-                    return False
-        return True
-
-    def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> DerivedFinding:
-        """Return whether all elements are as random roundings may make them."""
-        undecided, spreads = 0, self.spread(_ROUNDINGS, _TRIALS)
-        for (expected, actual), exact, spread in zip(pairs, self.exact, spreads, strict=True):
-            old, new = (np.asarray(side, np.float64) for side in (expected, actual))
-            if not old.shape == exact.shape == spread.shape:
-                return DerivedFinding(Cause.UNKNOWN)
-            with np.errstate(invalid="ignore"):
-                within = (np.abs(new - exact) <= spread) | (new == old)
-            if not within.all():
-                return DerivedFinding(Cause.UNKNOWN)
-            undecided += int(np.count_nonzero(new != old))
-        return DerivedFinding(Cause.ROUNDING, undecided=undecided)
-
-
-def _apart(sides: Sequence[_Side], tensor: ir.TensorProtocol | None) -> float | None:
+def _apart(sides: Sequence[PartInFloat64], tensor: ir.TensorProtocol | None) -> float | None:
     """Return how far two sides are apart in double precision.
 
     Returns:

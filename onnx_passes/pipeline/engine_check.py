@@ -10,7 +10,7 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.region_conclusion import Regional

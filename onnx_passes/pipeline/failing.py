@@ -10,20 +10,18 @@ from functools import cached_property
 import onnx_ir as ir
 
 from onnx_passes.configs.resolved import PassStep
-from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.context import Application, PassContext
+from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.culprit import CulpritSearch, find_culprits, pairs_around
-from onnx_passes.pipeline.drifting import Drifted, trace_drift
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
+from onnx_passes.pipeline.run_state import RunState
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.summary import rewrite_summary
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore
@@ -39,40 +37,37 @@ class FailedCheck:
     """A pass whose check failed.
 
     Attributes:
+        state: The state of the pipeline run.
+        gate: What checked it.
         pass_: The pass.
         step: How it was asked for.
         make: Creates it anew.
         report: What is reported of it.
         before: The model before it.
-        after: The model that it made.
         first: Position in the record of rewrites at which it began; None for a sequence of
             passes, which have each been looked into already.
         checked: What the gate said of it.
-        gate: What checked it.
-        context: What it shares with the pipeline, the record of rewrites among it.
-        config: The pipeline.
-        run: The report of the whole run.
-        kept: The passes that were kept before it.
     """
 
+    state: RunState
+    gate: Gate
     pass_: Pass
     step: PassStep
     make: Callable[[], Pass]
     report: PassReport
     before: Snapshot
-    after: ir.Model
     first: int | None
     checked: Checked
-    gate: Gate
-    context: PassContext
-    config: PipelineConfig
-    run: RunReport
-    kept: Sequence[Kept] = ()
+
+    @property
+    def after(self) -> ir.Model:
+        """The model that the pass made; until what is wrong is undone."""
+        return self.state.model
 
     @property
     def applied(self) -> list[Application]:
         """The rewrites that the pass made."""
-        return [] if self.first is None else self.context.rewrites.applied[self.first :]
+        return [] if self.first is None else self.state.rewrites.applied[self.first :]
 
     @cached_property
     def judgement(self) -> Judgement:
@@ -102,7 +97,7 @@ class FailedCheck:
         right = search.rest.model if search.rest is not None else self.before.model
         place = report.index, report.name
         report.blame = self.judgement.blame(search.culprits, right, self.after, place)
-        if self.config.reproducers:
+        if self.state.config.reproducers:
             failure = Failure(
                 self.judgement,
                 f"{report.index:04d}-{self.step.cls.name}",
@@ -114,13 +109,15 @@ class FailedCheck:
                 report.blame,
                 self.make,
             )
-            report.reproducer, notes = leave_reproducer(failure, self.config, self.run)
+            report.reproducer, notes = leave_reproducer(
+                failure, self.state.config, self.state.report
+            )
             report.notes += notes
         return search
 
     def _leave_whole(self) -> None:
         """Leave the models: what an engine does to them is the fault of no rewrite."""
-        if not self.config.reproducers:
+        if not self.state.config.reproducers:
             return
         report = self.report
         failure = Failure(
@@ -132,29 +129,26 @@ class FailedCheck:
             [Case(self.before.model, self.after, {}, "around the pass")],
             [self.step.text],
         )
-        report.reproducer, notes = leave_reproducer(failure, self.config, self.run)
+        report.reproducer, notes = leave_reproducer(
+            failure, self.state.config, self.state.report
+        )
         report.notes += notes
+
+    def _leave(self, failure: Failure) -> None:
+        state = self.state
+        self.report.reproducer, notes = leave_reproducer(failure, state.config, state.report)
+        self.report.notes += notes
 
     def _trace(self) -> None:
         """Look for the fault in all passes so far: they were held against the original."""
-        kept = list(self.kept)
+        kept = list(self.state.kept)
         if self.first is not None:
-            skip = self.context.rewrites.skip
+            skip = self.state.rewrites.skip
             applied = tuple(self.applied)
             kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
-        drifted = Drifted(
-            self.gate.original,
-            self.after,
-            kept,
-            self.report.checks,
-            self.gate,
-            self.config,
-            self.config.plain(),
-            self.run,
-            f"{self.report.index:04d}-{self.step.cls.name}",
-            self.step.text,
-        )
-        traced = trace_drift(drifted, self.report.error or "")
+        name = f"{self.report.index:04d}-{self.step.cls.name}"
+        error = self.report.error or ""
+        traced = self.state.trace(self.report.checks, name, error, kept, self.step.text)
         self.report.notes += traced.notes
         self.report.blame, self.report.reproducer = traced.blame, traced.folder
         numbers = {application.number for application in self.applied}
@@ -163,18 +157,18 @@ class FailedCheck:
 
     def undo(self, search: CulpritSearch) -> Attempt | None:
         """Leave out the wrong rewrites, where they are known and the policy says so."""
-        policy = self.step.on_failure or self.config.on_failure
+        policy = self.step.on_failure or self.state.config.on_failure
         rest = search.rest
         if (
             self.first is None
             or policy != "rollback"
-            or self.config.granularity != "application"
+            or self.state.config.granularity != "application"
             or rest is None
             or rest.change is Change.NONE
             or rest.checked.verdict is Verdict.FAILED
         ):
             return None
-        rewrites = self.context.rewrites
+        rewrites = self.state.rewrites
         rewrites.applied[self.first :] = rest.applied
         rewrites.skip |= {culprit.application.key for culprit in search.culprits}
         return rest
@@ -201,17 +195,19 @@ class FailedCheck:
             report.notes.append(what + why)
         numbers = ", ".join(str(rewrite.number) for rewrite in undone)
         where = f"; reproducer in {report.reproducer}" if report.reproducer else ""
-        self.run.notes.append(f"{report.name}: wrong and undone: rewrite {numbers}{where}")
+        self.state.report.notes.append(
+            f"{report.name}: wrong and undone: rewrite {numbers}{where}"
+        )
 
     @cached_property
     def _attempts(self) -> Attempts:
         return Attempts(
             self.make,
             self.before,
-            self.context,
+            self.state.context,
             self.first or 0,
             self._check,
-            self.config.limits.pass_seconds,
+            self.state.config.limits.pass_seconds,
             time.monotonic() + SEARCH_SECONDS,
             self._ask_compilers if self._lost_support else None,
         )

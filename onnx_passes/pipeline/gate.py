@@ -38,6 +38,7 @@ from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import compute_alike
+from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
 from onnx_passes.verify.region import changed_region
@@ -60,6 +61,7 @@ class Gate:
         levels: The engines that compile.
         allowance: The time for drawn values.
         engines: What checks a pass on an engine that executes.
+        checked: Nodes and tensors that onnx's checker has accepted.
     """
 
     settings: Verify
@@ -68,6 +70,7 @@ class Gate:
     levels: CompiledLevels = field(default_factory=CompiledLevels)
     allowance: Allowance = field(init=False)
     engines: EngineCheck = field(init=False)
+    checked: CheckedNodes = field(default_factory=CheckedNodes)
 
     def __post_init__(self) -> None:
         """Start the clock."""
@@ -272,7 +275,8 @@ class Gate:
     def structure(self, model: ir.Model) -> Check:
         """Ask whether the model is valid, apart from what was wrong with it before."""
         start = time.perf_counter()
-        faults = [fault for fault in check_structure(model) if fault not in self.faults]
+        faults = check_structure(model, known=self.checked)
+        faults = [fault for fault in faults if fault not in self.faults]
         return Check(
             "structure",
             Verdict.FAILED if faults else Verdict.PASSED,

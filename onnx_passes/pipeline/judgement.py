@@ -15,7 +15,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.culprit import Culprit
 from onnx_passes.pipeline.gate import Gate

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.configs.engines import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.compilers import Compiler, finding_of
 from onnx_passes.pipeline.region_builds import RegionBuilds

@@ -9,7 +9,8 @@ import numpy as np
 
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.ort_sessions import Optimization
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.runtime.base import Data, Engine, Outputs
 from onnx_passes.runtime.inputs import DRAWN, LARGE_FLOATS, AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

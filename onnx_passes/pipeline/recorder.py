@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.recompute import recompute
 from onnx_passes.runtime.base import Data, Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import AdversarialFeeds

@@ -10,7 +10,7 @@ from onnx_passes.contracts import Equality
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.derived import Cause
+from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.fused import FUSED
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.pipeline.region_values import RegionValues

@@ -14,7 +14,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import nodes_behind
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.region_conclusion import Conclusion, Regional, outer_sample

@@ -6,37 +6,32 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import resolve_engines
 from onnx_passes.configs.imports import search_path
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.errors import ConfigError, OnnxPassesError, VerificationError
+from onnx_passes.errors import OnnxPassesError, VerificationError
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
-from onnx_passes.pipeline.manager import PassManager, Stopped
+from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.resume import Resume
+from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.summary import summarize
-from onnx_passes.pipeline.waiving import is_waived, list_waivers, waive_gaps, waive_result
+from onnx_passes.pipeline.unverified import list_preconditions, list_unverified
+from onnx_passes.pipeline.waiving import list_waivers, waive_result
 from onnx_passes.report.model import RunReport
-from onnx_passes.report.pass_report import PassReport
 from onnx_passes.runtime.environment import machine, versions
-from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.paying import Paying
     from onnx_passes.pipeline.whole_data import WholeData
-    from onnx_passes.runtime.base import Feeds
     from onnx_passes.verify.reference import ReferenceData
 
 
@@ -90,7 +85,8 @@ def run_pipeline(
             neither. The caller removes what was saved once the result is written.
 
     Returns:
-        The result. A failed check or pass does not raise: see ``PipelineRun.error``.
+        The result. A failed check or pass does not raise: see ``PipelineRun.error``. If
+        nothing was checked, call ``report.settle()`` before the model changes.
 
     Raises:
         ConfigError: The pipeline names something that does not exist.
@@ -133,7 +129,7 @@ def _run(
     resume: Resume | None,
 ) -> PipelineRun:
     original = Snapshot(model)
-    report.before = summarize(original)
+    report.before = summarize(original, hashed=config.verify.enabled)
     gate = None
     whole = _whole_data(config, original)
     if whole is not None and reference is None and config.reference.inputs is None:
@@ -147,7 +143,10 @@ def _run(
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     manager.whole = whole
-    manager.paying = _paying(original, config, gate, reference)
+    if config.objective is not None or config.search:
+        from onnx_passes.pipeline.orders import follow_objective
+
+        pipeline = follow_objective(manager, pipeline, reference)
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -162,7 +161,7 @@ def _run(
         report.error = failed.error if failed is not None else None
         manager.snapshot = manager.recovered(original)
         manager.model = manager.snapshot.restore()
-    report.after = summarize(manager.snapshot)
+    report.after = summarize(manager.snapshot, hashed=gate is not None)
     if gate is not None and error is None:
         from onnx_passes.pipeline.stepping import drift_along_steps
 
@@ -195,8 +194,8 @@ def _run(
 
         gate.baseline.settle()
         report_baseline(report, gate, manager.model)
-    report.not_verified = _not_verified(report, config)
-    report.preconditions = _preconditions(report, config)
+    report.not_verified = list_unverified(report, config)
+    report.preconditions = list_preconditions(report, config)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
             f"output {name!r}: the original gives another result each time"
@@ -208,39 +207,6 @@ def _run(
     if error is not None and resume is not None:
         resume.save()
     return PipelineRun(manager.model, report, error, usable)
-
-
-def _paying(
-    original: Snapshot,
-    config: PipelineConfig,
-    gate: Gate | None,
-    reference: ReferenceData | None,
-) -> Paying | None:
-    """Return what undoes rewrites that do not pay; None if the pipeline has no objective."""
-    if config.objective is None:
-        return None
-    from onnx_passes.pipeline.checking import make_baseline
-    from onnx_passes.pipeline.objective import Meter, fast_form
-    from onnx_passes.pipeline.paying import Paying
-
-    engines = resolve_engines(config)
-    if not engines:
-        raise ConfigError(
-            "an objective needs an engine, and the pipeline has none",
-            where=config.where("objective"),
-            help="name one under 'engines'",
-        )
-
-    unchecked = cache(lambda: make_baseline(original.model, config, reference))
-
-    def samples() -> Sequence[Feeds]:
-        """Return inputs that the original runs on, as it is called now."""
-        baseline = unchecked() if gate is None else gate.state.baseline
-        baseline.ready("each")
-        return baseline.samples
-
-    fast = fast_form(engines[-1].engine)
-    return Paying(Meter(config.objective, fast, engines[0].engine, samples))
 
 
 def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:
@@ -276,68 +242,6 @@ def _own_instruments(config: PipelineConfig) -> list[Instrument]:
     logging = config.logging
     if logging.checkpoint or logging.keep_intermediates:
         found.append(SeedLogging(logging.checkpoint, logging.keep_intermediates, folder))
-    return found
-
-
-def _not_verified(report: RunReport, config: PipelineConfig) -> list[str]:
-    if not report.verify:
-        changed = [p.name for p in report.passes if p.changed]
-        return [f"verification is off: {', '.join(changed)} not verified"] if changed else []
-    found: list[str] = []
-    for done in report.passes:
-        if done.action == "rolled back":
-            continue
-        open_checks = [
-            check
-            for check in done.checks
-            if check.verdict is Verdict.NOT_VERIFIED
-            and (check.level is None or done.verdict is Verdict.NOT_VERIFIED)
-        ]
-        if done.action == "waived":
-            open_checks += [c for c in done.checks if c.verdict is Verdict.FAILED]
-        reasons = [
-            f"{check.reason} ({check.engine})" if check.engine else str(check.reason)
-            for check in open_checks
-        ]
-        told = [f"{done.name}: {reason}" for reason in dict.fromkeys(reasons)]
-        if done.verdict is Verdict.NOT_VERIFIED:
-            weak = [one for one in done.evidence if not one.kind.verifies]
-            parts = dict.fromkeys(f"{_part_text(done, o)}: {o.kind}, {o.reason}" for o in weak)
-            told = [*told, *parts]
-        why = waive_gaps(config, report, done) if told else None
-        if why is not None:
-            told = [f"{sentence} (waived: {why})" for sentence in told]
-            report.waived += told
-        found += told
-    for check in report.final:
-        if check.verdict is Verdict.NOT_VERIFIED:
-            sentence = f"the result: {check.reason} ({check.engine})"
-            found.append(sentence)
-            if is_waived(check):
-                report.waived.append(sentence)
-    return found
-
-
-def _part_text(done: PassReport, one: Evidence) -> str:
-    """Name a part of what a pass changed, and the pass."""
-    same = one.what == done.name or one.what.startswith(f"{done.name}[")
-    return one.what if same else f"{done.name}: {one.what}"
-
-
-def _preconditions(report: RunReport, config: PipelineConfig) -> list[str]:
-    """Return what the kept passes did that holds on the values seen, and not on others."""
-    found: list[str] = []
-    for done in report.passes:
-        told = [
-            f"{_part_text(done, one)}: {one.unobserved}"
-            for one in done.evidence
-            if one.unobserved and done.action != "rolled back"
-        ]
-        why = waive_gaps(config, report, done) if told else None
-        if why is not None:
-            told = [f"{sentence} (waived: {why})" for sentence in told]
-            report.waived += told
-        found += told
     return found
 
 

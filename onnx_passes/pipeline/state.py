@@ -14,7 +14,8 @@ from onnx_passes.verify.snapshot import Snapshot
 if TYPE_CHECKING:
     from onnx_passes.configs.resolved import PassStep
     from onnx_passes.passes.context import Application
-    from onnx_passes.pipeline.baseline import Baseline, Bench
+    from onnx_passes.pipeline.baseline import Baseline
+    from onnx_passes.pipeline.bench import Bench
     from onnx_passes.pipeline.comparing import Comparing
     from onnx_passes.pipeline.recorder import Recorded
     from onnx_passes.pipeline.region_pairs import Batch

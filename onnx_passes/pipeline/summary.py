@@ -9,16 +9,24 @@ from onnx_passes.report.pass_report import RewriteSummary
 from onnx_passes.verify.snapshot import Snapshot
 
 
-def summarize(state: Snapshot) -> ModelSummary:
-    """Return a model in numbers."""
-    return ModelSummary(
+def summarize(state: Snapshot, *, hashed: bool) -> ModelSummary:
+    """Return a model in numbers.
+
+    Args:
+        state: The model.
+        hashed: Whether its hash is needed in any case; else it waits until somebody asks.
+    """
+    summary = ModelSummary(
         nodes=state.nodes,
         operators=operator_histogram(state.model),
         initializers=sum(len(graph.initializers) for graph in all_graphs(state.model)),
         weight_bytes=state.weight_bytes,
         opsets=dict(state.model.opset_imports),
-        hash=state.hash,
+        hash=state.hash if hashed else "",
     )
+    if not hashed:
+        summary.put_off_hash(lambda: state.hash)
+    return summary
 
 
 def rewrite_summary(application: Application) -> RewriteSummary:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.drawing import Drawing
 from onnx_passes.pipeline.recorder import Recorded

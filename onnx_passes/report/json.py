@@ -25,6 +25,7 @@ _MOST_COMPLAINTS = 3
 
 def to_json(report: RunReport) -> str:
     """Return a report as JSON text; NaN and infinities are the strings "NaN", "Infinity"."""
+    report.settle()
     data = _spelled(_document()(run=report).model_dump(mode="json")["run"])
     text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
     # A path may hold bytes that are not UTF-8; JSON text may not.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from onnx_passes.report.pass_report import Blame, PassReport
 from onnx_passes.verify.result import Check, EngineSpread
@@ -20,7 +22,8 @@ class ModelSummary:
         initializers: Number of initializers.
         weight_bytes: Their size in bytes.
         opsets: Version by domain.
-        hash: Canonical hash.
+        hash: Canonical hash. It takes as long as many passes do: where a run does not need
+            it, it is computed when it is first asked for.
     """
 
     nodes: int
@@ -29,6 +32,22 @@ class ModelSummary:
     weight_bytes: int
     opsets: dict[str, int]
     hash: str
+
+    def put_off_hash(self, compute: Callable[[], str]) -> None:
+        """Replace the hash by one that is computed when it is first asked for.
+
+        Args:
+            compute: Returns it; the model must not change until then.
+        """
+        vars(self).pop("hash")
+        vars(self)["_compute"] = compute
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute the hash, once."""
+        if name != "hash" or "_compute" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        self.hash = vars(self).pop("_compute")()
+        return self.hash
 
 
 @dataclass
@@ -178,6 +197,11 @@ class RunReport:
     resumed: str | None = None
     read_back: ReadBackReport | None = None
     schema_version: int = SCHEMA_VERSION
+
+    def settle(self) -> None:
+        """Compute the hashes that were put off, so that the models may change, or go."""
+        for summary in filter(None, (self.before, self.after)):
+            _ = summary.hash
 
     @property
     def pass_seconds(self) -> float:

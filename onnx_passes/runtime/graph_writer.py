@@ -80,20 +80,38 @@ class GraphWriter:
             proto: The protobuf that is written to.
             graph: The graph.
         """
+        self.interface_into(proto, graph)
+        for value in graph.initializers.values():
+            self.initializer_into(proto, value)
+        self.nodes_into(proto, graph)
+
+    def interface_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
+        """Write the name, the inputs and the outputs of a graph.
+
+        Args:
+            proto: The protobuf that is written to.
+            graph: The graph.
+        """
         proto.name = graph.name or "graph"
         for value in graph.inputs:
             ir.serde.serialize_value_into(proto.input.add(), value)
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is None or self._left_out(proto, value, tensor):
-                continue
-            if not value.is_graph_input():
-                value_info_into(proto, value, self.types)
-            inline_into(proto.initializer.add(), value.name, tensor)
-        self.nodes_into(proto, graph)
         for value in graph.outputs:
             ir.serde.serialize_value_into(proto.output.add(), value)
             self.used.add(str(value.name))
+
+    def initializer_into(self, proto: onnx.GraphProto, value: ir.Value) -> None:
+        """Write an initializer, or declare it where its tensor is large.
+
+        Args:
+            proto: The protobuf of its graph.
+            value: The initializer; one without a tensor is left out.
+        """
+        tensor = value.const_value
+        if tensor is None or self._left_out(proto, value, tensor):
+            return
+        if not value.is_graph_input():
+            value_info_into(proto, value, self.types)
+        inline_into(proto.initializer.add(), value.name, tensor)
 
     def drop_unused(self) -> None:
         """Take back what nothing uses: engines drop it first, and then miss its place."""

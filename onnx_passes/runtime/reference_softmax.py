@@ -34,4 +34,4 @@ class ReferenceLogSoftmax(OnnxLogSoftmax):
 
 
 # onnx's evaluator finds an operator by the name of its class.
-ReferenceLogSoftmax.__name__ = "LogSoftmax"
+ReferenceLogSoftmax.__name__ = OnnxLogSoftmax.__name__

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.verify.checked_nodes import CheckedNodes
 
 # A location that starts so is not looked for on disk by the checker.
 _NO_FILE = "#"
@@ -16,7 +18,13 @@ _UNNAMED = "output "
 _FIRST_FREE_INITIALIZERS = 4
 
 
-def complaints(model: ir.Model, *, full: bool = False, lenient: bool = False) -> list[str]:
+def complaints(
+    model: ir.Model,
+    *,
+    full: bool = False,
+    lenient: bool = False,
+    known: CheckedNodes | None = None,
+) -> list[str]:
     """Return what the checker has to say, one sentence each; empty if nothing.
 
     Args:
@@ -24,20 +32,19 @@ def complaints(model: ir.Model, *, full: bool = False, lenient: bool = False) ->
         full: Whether types and shapes are inferred, and contradictions count.
         lenient: Whether to accept what engines accept: outputs without a type or shape, and
             domains other than ONNX's own without an opset import.
+        known: What it has accepted before, where it need not say it again; None for nothing.
+            Asked in full it always says all.
     """
+    if known is not None and lenient and not full and known.accept(model, _ask_leniently):
+        return []
     try:
         proto = split_weights(model).proto
     except (ir.serde.SerdeError, ValueError, TypeError) as error:
         return [f"the model cannot be written as ONNX: {_one_line(str(error))}"]
-    for tensor in proto.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = _NO_FILE
     _name_nodes(proto.graph)
     if lenient:
-        _complete(proto, model)
-    # Large constants have become initializers, which old models must list as inputs.
-    proto.ir_version = max(proto.ir_version, _FIRST_FREE_INITIALIZERS)
+        _complete(proto, model.graph.all_nodes())
+    _release(proto)
     try:
         onnx.checker.check_model(proto, full_check=full)
     except onnx.checker.ValidationError as error:
@@ -47,12 +54,33 @@ def complaints(model: ir.Model, *, full: bool = False, lenient: bool = False) ->
     return []
 
 
-def _complete(proto: onnx.ModelProto, model: ir.Model) -> None:
+def _ask_leniently(proto: onnx.ModelProto) -> None:
+    """Ask about a part of a model; raise what the checker raises."""
+    _complete(proto, proto.graph.node)
+    _release(proto)
+    onnx.checker.check_model(proto)
+
+
+def _release(proto: onnx.ModelProto) -> None:
+    """Accept absent tensors, and initializers that are not inputs.
+
+    Large constants have become initializers, which old models must list as inputs.
+    """
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = _NO_FILE
+    proto.ir_version = max(proto.ir_version, _FIRST_FREE_INITIALIZERS)
+
+
+def _complete(
+    proto: onnx.ModelProto, nodes: Iterable[ir.Node] | Iterable[onnx.NodeProto]
+) -> None:
     """Remove outputs without a type or shape, and import all domains that nodes have."""
     kept = [value for value in proto.graph.output if _is_complete(value.type)]
     del proto.graph.output[:]
     proto.graph.output.extend(kept)
-    domains = {node.domain for node in model.graph.all_nodes() if node.domain}
+    domains = {node.domain for node in nodes if node.domain}
     for domain in sorted(domains - {entry.domain for entry in proto.opset_import}):
         proto.opset_import.add(domain=domain, version=1)
 

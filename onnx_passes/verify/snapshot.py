@@ -90,13 +90,21 @@ class Snapshot:
         return self._copy is None and self._live is None
 
     def is_alike(self, other: Snapshot) -> bool:
-        """Whether the canonical hashes are equal, annotations included.
+        """Whether the canonical hashes are known to be equal, annotations included.
 
         Args:
-            other: Another snapshot; both have copies, or their hashes are known.
+            other: A snapshot of earlier. If it is lost and has no hash, this one gets its
+                hash, which a later one can be compared with.
         """
         hashed = True in self._hashes and True in other._hashes
-        return (hashed or self._counts == other._counts) and self.hash == other.hash
+        if not hashed and self._counts != other._counts:
+            return False
+        own = self.hash
+        return (True in other._hashes or not other.lost) and own == other.hash
+
+    def count(self) -> None:
+        """Count what :meth:`is_alike` compares first, as long as the model is there."""
+        _ = self._counts
 
     def hold(self) -> None:
         """Copy the model, unless that is done."""

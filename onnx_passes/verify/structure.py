@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.errors import ModelError
 from onnx_passes.model.walk import subgraphs_of, topological_order
+from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.checker import complaints
 
 MOST = 20
@@ -17,7 +18,9 @@ MOST = 20
 _FIRST_FREE_INITIALIZERS = 4  # IR version; before it, every initializer was an input as well
 
 
-def check_structure(model: ir.Model, *, full: bool = False) -> list[str]:
+def check_structure(
+    model: ir.Model, *, full: bool = False, known: CheckedNodes | None = None
+) -> list[str]:
     """Check a model without running it, changing it, or serialising its weights.
 
     First, on the IR itself: every value has a definition, there is no cycle, nodes are in
@@ -29,6 +32,8 @@ def check_structure(model: ir.Model, *, full: bool = False) -> list[str]:
         model: The model, with functions and subgraphs.
         full: Whether the checker infers all types and shapes too, and complains where they
             contradict. Some models that engines accept do not survive this.
+        known: What the checker has accepted before, which it is not asked about again; it
+            grows. None to ask about everything.
 
     Returns:
         A sentence for each fault, :data:`MOST` at most; empty for a well-formed model.
@@ -36,7 +41,7 @@ def check_structure(model: ir.Model, *, full: bool = False) -> list[str]:
     found = list(dict.fromkeys(_faults(model)))
     if len(found) > MOST:
         found[MOST:] = [f"{len(found) - MOST} more faults like these"]
-    return found or complaints(model, full=full, lenient=True)
+    return found or complaints(model, full=full, lenient=True, known=known)
 
 
 def _faults(model: ir.Model) -> Iterator[str]:

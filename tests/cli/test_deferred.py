@@ -99,3 +99,34 @@ def test_operators_are_there_for_who_folds_constants_with_them():
     done = subprocess.run([sys.executable, "-c", OPERATORS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[-1. -1.]\n"
+
+
+SCRIPTED = """
+import sys
+from onnx_passes.cli.deferred import SCRIPTED, defer
+defer()
+from onnxscript.rewriter.pattern import RewriteRule
+import onnxscript.rewriter._pattern_ir as patterns
+assert patterns is sys.modules["onnxscript.rewriter._pattern_ir"]
+assert "onnxscript.onnx_opset" not in sys.modules
+assert "onnxscript.rewriter.rules" not in sys.modules
+# Whoever wants the whole package has it, in any order.
+import onnxscript
+assert onnxscript.__version__ and "script" in onnxscript.__all__
+assert onnxscript.rewriter.RewriteRule is RewriteRule
+assert onnxscript.rewriter.pattern.RewriteRule is RewriteRule
+from onnxscript import opset18, script
+from onnxscript.optimizer import optimize
+import importlib, pkgutil
+for name in SCRIPTED:
+    package = importlib.import_module(name)
+    for module in pkgutil.iter_modules(package.__path__):
+        known = vars(package).get(module.name)
+        whole = sys.modules.get(f"{name}.{module.name}")
+        assert known is None or known is whole, (name, module.name)
+"""
+
+
+def test_a_package_that_waits_is_whole_for_who_asks_for_more_than_what_is_inside():
+    done = subprocess.run([sys.executable, "-c", SCRIPTED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

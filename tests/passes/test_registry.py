@@ -3,6 +3,7 @@ import pytest
 from onnx_passes.errors import ConfigError, UnknownPassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.passes.scope import LIBRARY, Scope, scope_of
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def test_a_name_of_the_library_is_a_clash_where_no_pipeline_imports_it():
         registry.collect(["fold-constants"])
     assert cls not in registry.lookup("fold-constants")
     assert registry.lookup("merge-widgets") == [cls]
-    assert registry.lookup("fold-constants", scope=registry.Scope(["somewhere"])) == [cls]
+    assert registry.lookup("fold-constants", scope=Scope(["somewhere"])) == [cls]
 
 
 def test_a_pass_may_come_before_that_of_the_library():
@@ -68,7 +69,7 @@ def test_a_pass_may_come_before_that_of_the_library():
         more = registry.register("fold-constants")(make("FoldMore", "mine"))
     registry.register()(ours)
     assert registry.lookup("fold-constants") == registry.lookup("FoldConstants") == [ours]
-    scope = registry.Scope(["mine"])
+    scope = Scope(["mine"])
     assert registry.lookup("fold-constants", scope=scope) == [own, more]
     assert registry.lookup("FoldConstants", scope=scope) == [own]
 
@@ -128,11 +129,11 @@ def test_what_a_pipeline_imports_takes_names_for_it_alone():
     with registry.for_pipeline():
         first = registry.register("fold-constants")(make("FoldConstants", "mine.folding"))
         second = registry.register("fold-constants")(make("FoldSizes", "mine.sizes"))
-    scope = registry.Scope(["mine"])
+    scope = Scope(["mine"])
     assert registry.lookup("fold-constants", scope=scope) == [first, second]
     assert registry.lookup("FoldConstants", scope=scope) == [first]
     assert registry.lookup("fold-constants") == [ours]
-    assert registry.lookup("fold-constants", scope=registry.Scope(["other"])) == [ours]
+    assert registry.lookup("fold-constants", scope=Scope(["other"])) == [ours]
     assert first.in_place_of == f"{ours.__module__}.FoldConstants"
     assert set(registry.all_passes(scope)) == {*registry.all_passes(), first, second}
     assert registry.unique_name(first) == "FoldConstants"
@@ -142,7 +143,7 @@ def test_its_passes_join_groups_and_take_the_names_of_groups():
     with registry.for_pipeline():
         joined = registry.register("cleanup")(make("MergeWidgets", "mine"))
         taken = registry.register()(make("RemoveUnused", "mine"))
-    scope = registry.Scope(["mine"])
+    scope = Scope(["mine"])
     assert joined in registry.lookup("cleanup", scope=scope)
     assert len(registry.lookup("cleanup")) > 1
     assert registry.lookup("remove-unused", scope=scope) == [taken]
@@ -157,5 +158,5 @@ def test_two_of_its_passes_may_not_have_one_name():
 
 
 def test_a_sequence_of_the_library_means_passes_of_the_library():
-    assert registry.scope_of(registry.lookup("streamline")[0], ["mine"]) is registry.LIBRARY
-    assert registry.scope_of(make("MergeWidgets", "mine"), ["mine"]).modules == ["mine"]
+    assert scope_of(registry.lookup("streamline")[0], ["mine"]) is LIBRARY
+    assert scope_of(make("MergeWidgets", "mine"), ["mine"]).modules == ["mine"]

@@ -9,7 +9,8 @@ import pytest
 from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.runtime import parallel
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

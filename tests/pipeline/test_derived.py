@@ -12,7 +12,8 @@ from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Tolerance
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline.derived import Cause, find_cause, is_doubtful
+from onnx_passes.pipeline.causes import Cause
+from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.thresholds import Thresholds

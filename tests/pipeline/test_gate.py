@@ -11,7 +11,8 @@ from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

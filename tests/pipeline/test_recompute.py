@@ -5,7 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts import Equality
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.recompute import recompute
 from onnx_passes.pipeline.recorder import Recorded, Recorder
 from onnx_passes.pipeline.regional import RegionCheck

@@ -16,7 +16,7 @@ from onnx_passes import passes
 from onnx_passes.configs.load import default_config, load_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import reproduce_level
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,7 +10,7 @@ from onnxscript.rewriter import _pattern_ir, pattern
 
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, Var
+from onnx_passes.passes.base import MatchContext, Op, Var
 
 NEAR = 1e-6
 """Within this a pattern takes numbers: some roundings of a float. A guard decides."""
@@ -48,11 +47,13 @@ class _Number(_pattern_ir.BacktrackingOr, _pattern_ir.Var):
     alternatives, whatever they are.
     """
 
-    def clone(self, node_map: dict[Any, Any]) -> _Number:
+    def clone(self, node_map: dict[Var, Var]) -> _Number:
         return _Number([value.clone(node_map) for value in self._values], self.name)
 
 
-def spells(context: Any, numbers: Sequence[float], x: ir.Value, *others: Any) -> bool:
+def spells(
+    context: MatchContext, numbers: Sequence[float], x: ir.Value, *others: object
+) -> bool:
     """Whether the constants of a match are the numbers of the formula, and do not widen ``x``.
 
     Args:
@@ -93,7 +94,7 @@ def is_rounded(tensor: ir.TensorProtocol | None, number: float) -> bool:
     return bool(np.all(array == np.array(number, array.dtype)))
 
 
-def has_opset(context: Any, version: int) -> bool:
+def has_opset(context: MatchContext, version: int) -> bool:
     """Whether the operators of an opset may be used where a match is.
 
     Args:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from typing import ClassVar
 
 import onnx_ir as ir
 
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Var,
+)
 
 
 class IdlePass(Transformation, RewriteRuleSetPass):
@@ -17,7 +26,7 @@ class IdlePass(Transformation, RewriteRuleSetPass):
         operators: The operators, of the main domain.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     operators: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
@@ -29,30 +38,20 @@ class IdlePass(Transformation, RewriteRuleSetPass):
             x: Its first input.
         """
 
-    def pattern(self) -> list[Any]:
-        return [_Call(name) for name in self.operators]
-
-    def rewrite(self) -> list[Any]:
-        return [_first for _ in self.operators]
-
-    def check(self) -> list[Any]:
-        def idle(context: Any, x: ir.Value, **_: Any) -> bool:
+    def rules(self) -> Iterator[Rule]:
+        def idle(context: MatchContext, x: ir.Value, **_: object) -> bool:
             others = context.root.outputs[1:]
             read = any(value.uses() or value.is_graph_output() for value in others)
             return not read and self.is_idle(context.root, x)
 
-        return [idle for _ in self.operators]
+        for name in self.operators:
+            yield Rule(partial(_call, name), _first, idle)
 
 
-class _Call:
+def _call(operator: str, op: Op, x: Var) -> Var:
     """The pattern of a call of one operator with any further inputs."""
-
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        return getattr(op, self.operator)(x, _allow_other_inputs=True)
+    return getattr(op, operator)(x, _allow_other_inputs=True)
 
 
-def _first(op: Op, x: ir.Value, **_: Any) -> ir.Value:
+def _first(op: Op, x: ir.Value, **_: object) -> ir.Value:
     return x

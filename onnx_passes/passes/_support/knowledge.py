@@ -14,6 +14,8 @@ from onnx_passes.ops.semantics import MALFORMED, Unsupported, scalars
 from onnx_passes.passes._support.tensors import constant_of
 
 _SIZES = SizeSemantics()
+_FLOATS = frozenset(d for d in ir.DataType if d.is_floating_point() and d not in RANGES)
+"""Types whose values cannot be known, whatever computes them."""
 
 
 class Knowledge:
@@ -29,11 +31,12 @@ class Knowledge:
         self._opset = imports.get("", 1)
         self._found: dict[ir.Value, KnownTensor] = {}
         self._constants: dict[ir.Value, KnownTensor] = {}
+        self._operators: dict[tuple[str, str], Operator | None] = {}
 
     def anew(self) -> Knowledge:
         """Return one that knows the constants of the same model, and nothing else."""
         other = Knowledge(self._imports)
-        other._constants = self._constants
+        other._constants, other._operators = self._constants, self._operators
         return other
 
     def of(self, value: ir.Value | None) -> KnownTensor | None:
@@ -64,15 +67,18 @@ class Knowledge:
         return known
 
     def _evaluated(self, node: ir.Node) -> KnownTensor | None:
-        operator = operator_of(node, self._opset)
-        if operator is None or not operator.evaluates or len(node.outputs) != 1:
+        operator, sources = self._operator(node), node.inputs
+        if operator is None or len(node.outputs) != 1:
             return None
-        if not node.inputs:
+        if not sources:
             return None  # what nodes hold is known as it is
+        inputs: list[Tensor | None] = []
+        for value in sources:  # nearly all nodes have an unknown one
+            operand = self._operand(value, operator)
+            if operand is None and value is not None:
+                return None
+            inputs.append(operand)
         if any(attribute.is_ref() for attribute in node.attributes.values()):
-            return None
-        inputs = [self._operand(value, operator) for value in node.inputs]
-        if any(t is None and v is not None for t, v in zip(inputs, node.inputs, strict=True)):
             return None
         try:
             found = operator.evaluate(Call(node, inputs, _SIZES, self._opset))
@@ -86,12 +92,22 @@ class Knowledge:
             return None
         return KnownTensor(elements, result.data.ndim, result.dtype)
 
+    def _operator(self, node: ir.Node) -> Operator | None:
+        """Return the description of the operator of a node, if it says what is computed."""
+        key = (node.domain, node.op_type)
+        if key not in self._operators:
+            found = operator_of(node, self._opset)
+            self._operators[key] = found if found is not None and found.evaluates else None
+        return self._operators[key]
+
     def _operand(self, value: ir.Value | None, operator: Operator) -> Tensor | None:
         """Return what is known of an operand; None if it is left out, or not known at all."""
         if value is None:
             return None
         if operator.reads_sizes:
             return Tensor(EMPTY, value.dtype or ir.DataType.UNDEFINED)
+        if value.dtype in _FLOATS:
+            return None
         known = self.of(value)
         if known is not None:
             shape = (len(known.elements),) if known.rank else ()

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from onnx_passes.passes.base import MatchContext
 
 FLOATS = (
     ir.DataType.FLOAT16,
@@ -33,7 +33,7 @@ def read_once(value: ir.Value) -> bool:
     return len(value.uses()) == 1 and not value.is_graph_output()
 
 
-def opset_at(context: Any) -> int:
+def opset_at(context: MatchContext) -> int:
     """Return the opset of the main domain at a match; 0 where functions leave it unclear.
 
     A graph inside of a function has the opset of the function, which may differ from that of

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.forms import (
     PRECISE,
     commuted,
@@ -17,7 +20,15 @@ from onnx_passes.passes._support.forms import (
 )
 from onnx_passes.passes._support.shapes import dims_of, ints_of, sizes_of, widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 NUMBERS = (1.0, 2.0, 0.5, -0.5)
 
@@ -34,27 +45,20 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         centred: Whether the mean is subtracted, and a bias may be added.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     operator: ClassVar[str] = ""
     since: ClassVar[int] = 0
     centred: ClassVar[bool] = False
 
-    def pattern(self) -> list[Any]:
-        return [self._quotient, self._product, self._swapped, *self._followed(), self._cast]
-
-    def check(self) -> list[Any]:
-        return self._for_each(self._is_normalized, self._may_follow, self._is_cast)
-
-    def rewrite(self) -> list[Any]:
-        return self._for_each(self._normalized, self._with_parameter, self._without_cast)
-
-    def _for_each(self, formula: Any, follower: Any, cast: Any) -> list[Any]:
-        return [*[formula] * 3, *[follower] * len(self._followed()), cast]
-
-    def _followed(self) -> list[Any]:
-        followers = ("Mul", "Add") if self.centred else ("Mul",)
-        return [_Followed(self.operator, name, k) for name in followers for k in (0, 1)]
+    def rules(self) -> Iterator[Rule]:
+        for form in (self._quotient, self._product, self._swapped):
+            yield Rule(form, self._normalized, self._is_normalized)
+        for name in ("Mul", "Add") if self.centred else ("Mul",):
+            for place in (0, 1):
+                followed = partial(_followed, self.operator, name, place)
+                yield Rule(followed, self._with_parameter, self._may_follow)
+        yield Rule(self._cast, self._without_cast, self._is_cast)
 
     def _quotient(self, op: Op, x: Var, epsilon: Var) -> Var:
         deviation = self._deviation(op, x)
@@ -74,7 +78,12 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         return op.Sub(x, op.ReduceMean(x, _allow_other_inputs=True, _outputs=["mean"]))
 
     def _is_normalized(
-        self, context: Any, x: Value, epsilon: Value, mean: Any = None, **values: Value
+        self,
+        context: MatchContext,
+        x: Value,
+        epsilon: Value,
+        mean: Value | None = None,
+        **values: Value,
     ) -> bool:
         means = [_node(v) for v in (values["variance"], mean) if v is not None]
         axes = {_first_axis(node, x) for node in means}
@@ -99,7 +108,9 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         ones = op.Constant(value=ir.tensor(np.ones(sizes, x.dtype.numpy())))
         return _call(op, self.operator, x, ones, **attributes)
 
-    def _may_follow(self, context: Any, x: Value, s: Value, w: Value, n: Value) -> bool:
+    def _may_follow(
+        self, context: MatchContext, x: Value, s: Value, w: Value, n: Value
+    ) -> bool:
         node = _node(n)
         sizes = sizes_of_last(x, node.attributes.get_int("axis", -1))
         if sizes is None or len(node.outputs) > 1 or widens(x, w) or w is n:
@@ -123,7 +134,7 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         wide = op.Cast(x, to=ir.DataType.FLOAT)
         return op.Cast(getattr(op, self.operator)(wide, s, _outputs=["n"]))
 
-    def _is_cast(self, context: Any, x: Value, s: Value, n: Value) -> bool:
+    def _is_cast(self, context: MatchContext, x: Value, s: Value, n: Value) -> bool:
         node = _node(n)
         return (
             x.dtype is ir.DataType.FLOAT16
@@ -140,18 +151,11 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         return _call(op, self.operator, x, scale, **_node(n).attributes)
 
 
-class _Followed:
+def _followed(operator: str, follower: str, place: int, op: Op, x: Var, s: Var, w: Var) -> Var:
     """The pattern of a normalisation without bias that a parameter follows."""
-
-    def __init__(self, operator: str, follower: str, place: int) -> None:
-        self.operator = operator
-        self.follower = follower
-        self.place = place
-
-    def __call__(self, op: Op, x: Var, s: Var, w: Var) -> Var:
-        operands = [getattr(op, self.operator)(x, s, _outputs=["n"])]
-        operands.insert(self.place, w)
-        return getattr(op, self.follower)(*operands)
+    operands = [getattr(op, operator)(x, s, _outputs=["n"])]
+    operands.insert(place, w)
+    return getattr(op, follower)(*operands)
 
 
 def _shifted(op: Op, deviation: Var, epsilon: Var) -> Var:
@@ -209,7 +213,7 @@ def holds(value: Value | None, number: float) -> bool:
     return tensor is not None and bool(np.all(tensor.numpy() == number))
 
 
-def _row(value: Value, sizes: list[int]) -> np.ndarray[Any, Any] | None:
+def _row(value: Value, sizes: list[int]) -> Array | None:
     """Return a constant as it acts on rows of the given sizes, if it is one for all rows."""
     tensor = constant_of(value)
     if tensor is None:
@@ -232,7 +236,7 @@ def _epsilon(value: Value, x: Value) -> float | None:
     return found if float(small.tiny) <= found <= float(small.max) else None
 
 
-def _call(op: Op, operator: str, *inputs: Value, **attributes: Any) -> Value:
+def _call(op: Op, operator: str, *inputs: Value, **attributes: object) -> Value:
     made: Value = getattr(op, operator)(*inputs, **attributes)
     return made
 

@@ -9,7 +9,16 @@ from inspect import Parameter, Signature
 from typing import Any, TypeAlias
 
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
+from onnx_passes.plain import PlainDict
 
 Term: TypeAlias = "str | TermCall"
 """A value by name, or an operator over terms."""
@@ -18,7 +27,7 @@ Term: TypeAlias = "str | TermCall"
 class Values(dict[str, Value]):
     """The values of a match by name."""
 
-    def __init__(self, context: Any, values: Mapping[str, Value]) -> None:
+    def __init__(self, context: MatchContext, values: Mapping[str, Value]) -> None:
         """Keep the values, and the context of the match."""
         super().__init__(values)
         self._context = context
@@ -57,7 +66,7 @@ def call(kind: str, *operands: Term, **further: Any) -> TermCall:
     return TermCall(kind, operands, **further)
 
 
-def always(values: Values) -> Any:
+def always(values: Values) -> bool:
     """Find that a rule holds for all values."""
     return True
 
@@ -74,23 +83,23 @@ class TermRule:
     """
 
     before: TermCall
-    find: Callable[[Values], Any]
-    make: Callable[[Op, Values, Any], Any]
+    find: Callable[[Values], object]
+    make: Callable[[Op, Values, Any], Var]
     since: int = 0
 
     @property
-    def pattern(self) -> Any:
+    def pattern(self) -> Callable[..., Var]:
         """The expression as a pattern, with its values as parameters."""
         names = _names(self.before)
 
-        def pattern(op: Op, *values: Any) -> Any:
+        def pattern(op: Op, *values: Var) -> Value:
             return _build(op, self.before, dict(zip(names, values, strict=True)))
 
         parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("op", *names)]
         pattern.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         return pattern
 
-    def found(self, values: Values) -> Any:
+    def found(self, values: Values) -> object:
         """Return what the replacement needs; None if the rule does not hold."""
         return None if self.since and values.opset < self.since else self.find(values)
 
@@ -116,7 +125,7 @@ def law(
         since: The first opset that has the operators.
     """
 
-    def make(op: Op, values: Values, found: Any) -> Any:
+    def make(op: Op, values: Values, found: object) -> Value:
         return _build(op, after, values)
 
     return TermRule(
@@ -131,29 +140,24 @@ class RulePass(Transformation, RewriteRuleSetPass):
         """Return the rules, in the order in which they are tried."""
         raise NotImplementedError
 
-    def pattern(self) -> list[Any]:
-        return [rule.pattern for rule in self.table()]
+    def rules(self) -> Iterator[Rule]:
+        for rule in self.table():
+            yield Rule(rule.pattern, partial(self._replaced, rule), partial(self._holds, rule))
 
-    def check(self) -> list[Any]:
-        return [partial(self._holds, rule) for rule in self.table()]
-
-    def rewrite(self) -> list[Any]:
-        return [partial(self._replaced, rule) for rule in self.table()]
-
-    def _holds(self, rule: TermRule, context: Any, **values: Value) -> bool:
+    def _holds(self, rule: TermRule, context: MatchContext, **values: Value) -> bool:
         self._values = Values(context, values)
         self._found = rule.found(self._values)
         return self._found is not None
 
-    def _replaced(self, rule: TermRule, op: Op, **values: Value) -> Any:
+    def _replaced(self, rule: TermRule, op: Op, **values: Value) -> Value:
         # The driver asks about the same match right before.
         return rule.make(op, self._values, self._found)
 
 
-def _build(op: Op, term: Term, values: Mapping[str, Any]) -> Any:
+def _build(op: Op, term: Term, values: Mapping[str, Var]) -> Value:
     if isinstance(term, str):
         return values[term]
-    given: dict[str, Any] = {"_domain": term.domain} if term.domain else {}
+    given: PlainDict = {"_domain": term.domain} if term.domain else {}
     if term.result:
         given["_outputs"] = [term.result]
     if term.more:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import meta, node_outputs, nodes_of
 from onnx_passes.model.walk import all_graphs, graphs_within, subgraphs_of
 
 QUANTIZATION = "quant_parameter_tensor_names"
@@ -27,8 +28,8 @@ def own_values(graph: ir.Graph) -> Iterator[ir.Value]:
         if value not in seen:
             seen.add(value)
             yield value
-    for node in graph:
-        yield from node.outputs
+    for node in nodes_of(graph):
+        yield from node_outputs(node)
 
 
 def name_counts(model: ir.Model) -> Counter[str]:
@@ -49,6 +50,7 @@ def annotated_names(model: ir.Model) -> set[str]:
     return {
         name
         for graph in all_graphs(model)
-        for value in own_values(graph)
-        for name in (value.meta.get(QUANTIZATION) or {}).values()
+        for store in map(meta, own_values(graph))
+        if store
+        for name in (store.get(QUANTIZATION) or {}).values()
     }

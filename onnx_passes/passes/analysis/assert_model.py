@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -58,7 +56,7 @@ class AssertModel(Asked):
             shown with data that reaches it.
     """
 
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"max_nodes": 1_000_000})
+    example = MappingProxyType({"max_nodes": 1_000_000})
 
     def analyse(self, model: ir.Model) -> list[str]:
         """Return what holds, a sentence each, and note it for the report.

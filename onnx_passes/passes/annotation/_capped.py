@@ -59,12 +59,17 @@ def widened(node: ir.Node, caps: Caps) -> Dims | None:
         node: An operator that broadcasts.
         caps: Caps of dimensions that are known.
     """
-    result, shapes = node.outputs[0].shape, [v.shape for v in node.inputs if v is not None]
-    if result is None or None in shapes or not any(map(_is_invented, result)):
-        return None
+    result = node.outputs[0].shape
+    if result is None or not any(map(_is_invented, result.dims)):
+        return None  # as of nearly all nodes
     if node.attributes:  # before opset 7 they say how to broadcast
         return None
-    known = [_dims(shape) for shape in shapes if shape is not None]
+    known: list[Dims] = []
+    for value in node.inputs:
+        if value is not None and value.shape is None:
+            return None
+        if value is not None and value.shape is not None:
+            known.append(_dims(value.shape))
     rank, ends = len(result), Dims()
     if node.op_type == "MatMul":
         if min(map(len, known)) < 2:

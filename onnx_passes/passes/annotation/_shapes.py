@@ -152,14 +152,16 @@ def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
     numbers = (name for n in itertools.count() if (name := f"unk__{n}") not in taken)
     invented: dict[str, str] = {}
     for value in values:
-        dims = list(value.shape or ())
+        if value.shape is None or all(isinstance(dim, int) for dim in value.shape.dims):
+            continue
+        dims = list(value.shape)
         for index, dim in enumerate(dims):
             old = dim.value if isinstance(dim, ir.SymbolicDim) else None
             if old is not None and old.startswith("unk__") and old not in taken:
                 if old not in invented:
                     invented[old] = next(numbers)
                 dims[index] = ir.SymbolicDim(invented[old])
-        if value.shape is not None and dims != list(value.shape):
+        if dims != list(value.shape):
             value.shape = ir.Shape(dims)
 
 

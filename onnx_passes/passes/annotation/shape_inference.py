@@ -16,7 +16,7 @@ from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.annotation._capped import Dims
-from onnx_passes.passes.annotation._draft import Draft, forget
+from onnx_passes.passes.annotation._draft import ModelDraft, forget
 from onnx_passes.passes.annotation._joined import taken
 from onnx_passes.passes.annotation._refine import node_orders, refine
 from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
@@ -105,7 +105,7 @@ def infer_shapes(
     nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
-    draft, merging, orders = Draft(model), Merging(fixed), node_orders(model)
+    draft, merging, orders = ModelDraft(model), Merging(fixed), node_orders(model)
     facts, ambiguous = Knowledge(model.graph.opset_imports), taken(model)
     for number in range(MAX_ROUNDS):
         draft.update(numbers=number == 0, keep=refined)

@@ -1,7 +1,5 @@
 """Convert overridable initializers to constants."""
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -29,7 +27,7 @@ class RemoveInitializersFromInputs(Transformation):
         before_ir_version: Only change models of an IR version before this one.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs"})
+    interface_changes = frozenset({"inputs"})
 
     before_ir_version: int | None = None
 

@@ -1,7 +1,5 @@
 """Remove functions that nobody calls."""
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -24,7 +22,7 @@ class RemoveUnusedFunctions(Transformation):
     Leaves alone: functions that the graph calls, directly or through other functions.
     """
 
-    precedes: ClassVar[Any] = ("remove-unused-opsets",)
+    precedes = ("remove-unused-opsets",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Follow the calls from the main graph."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -28,7 +26,7 @@ class RemoveUnusedNodes(Transformation):
     Leaves alone: nodes without outputs; outputs that are unused on nodes that are not.
     """
 
-    precedes: ClassVar[Any] = (
+    precedes = (
         "remove-unused-functions",
         "remove-unused-initializers",
         "remove-unused-opsets",

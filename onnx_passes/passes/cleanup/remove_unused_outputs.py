@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import onnx
 import onnx_ir as ir
@@ -31,7 +30,7 @@ class RemoveUnusedOutputs(Transformation):
     Attention that is given past ones, without which ONNX Runtime does not run it.
     """
 
-    precedes: ClassVar[Any] = ("remove-unused-nodes",)
+    precedes = ("remove-unused-nodes",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at every node."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -39,7 +38,7 @@ class RemoveUnusedResults(Transformation):
     attribute of a function.
     """
 
-    precedes: ClassVar[Any] = ("remove-unused-nodes",)
+    precedes = ("remove-unused-nodes",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at outer nodes first: what they do not need, inner ones need not compute."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.passes.convert._edit import Array, Edit, Registry
+from onnx_passes.arrays import Array
+from onnx_passes.passes.convert._edit import Edit, Registry
 from onnx_passes.passes.convert._up import REDUCTIONS
 
 DOWN = Registry()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import BeforeValidator, Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import PassError
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import (
@@ -77,8 +78,8 @@ class ConvertIoTypes(Transformation):
         all: New types of all inputs and outputs, by their old type, where not given by name.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"all": {"float32": "float64"}})
+    interface_changes = frozenset({"types"})
+    example = MappingProxyType({"all": {"float32": "float64"}})
 
     inputs: dict[str, Type] = Field(default_factory=dict)
     outputs: dict[str, Type] = Field(default_factory=dict)
@@ -170,7 +171,7 @@ def _number(dtype: ir.DataType | None) -> int:
 def _cast(types: Mapping[ir.Value, ir.DataType | None]) -> Port:
     named = {value.name: (value.dtype, dtype) for value, dtype in types.items()}
 
-    def port(name: str, value: Any) -> tuple[str, Any]:
+    def port(name: str, value: object) -> tuple[str, object]:
         if name not in named or not isinstance(value, np.ndarray):
             return name, value
         dtype = named[name][1]
@@ -180,7 +181,7 @@ def _cast(types: Mapping[ir.Value, ir.DataType | None]) -> Port:
     return port
 
 
-def _rounded(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _rounded(array: Array, dtype: DType) -> Array:
     """Cast as a caller would: floats become the nearest integer that there is."""
     if np.issubdtype(dtype, np.integer) and array.dtype.kind not in "iub":
         bounds = np.iinfo(dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 from pydantic import Field
@@ -14,6 +13,7 @@ from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.plain import PlainMapping
 
 
 @passes.verify.equality
@@ -31,12 +31,12 @@ class FreezeDims(Transformation):
     Leaves alone: dimensions that are not named in ``dims``, those without a name, functions.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"dims"})
+    interface_changes = frozenset({"dims"})
 
     dims: dict[str, int] = Field(default_factory=dict)
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Freeze the first dimension that has a name."""
         names = [name for value in model.graph.inputs for name in _symbols(value)]
         return {"dims": dict.fromkeys(names[:1], 3)}

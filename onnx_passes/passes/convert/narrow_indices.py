@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.scopes import annotated_names
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-
-Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 LOW, HIGH = -(2**31), 2**31 - 1
 
@@ -90,7 +87,7 @@ def _narrow(
         return False
     if not any(value.dtype is ir.DataType.INT64 for value in operands.values()):
         return False
-    found: dict[int, Numbers | ir.Value] = {}
+    found: dict[int, Array | ir.Value] = {}
     for place, value in operands.items():
         if value.dtype is ir.DataType.INT32:
             continue
@@ -112,7 +109,7 @@ def _narrow(
     return True
 
 
-def _narrower(node: ir.Node, place: int, value: ir.Value) -> Numbers | ir.Value | None:
+def _narrower(node: ir.Node, place: int, value: ir.Value) -> Array | ir.Value | None:
     """Return the numbers of a constant, or what a Cast reads; None if they may not fit."""
     numbers = _numbers(value)
     if numbers is not None:
@@ -128,12 +125,12 @@ def _narrower(node: ir.Node, place: int, value: ir.Value) -> Numbers | ir.Value 
     return None
 
 
-def _numbers(value: ir.Value) -> Numbers | None:
+def _numbers(value: ir.Value) -> Array | None:
     tensor = constant_of(value)
     return None if tensor is None or tensor.dtype is not ir.DataType.INT64 else tensor.numpy()
 
 
-def _clamped(node: ir.Node, numbers: Numbers) -> Numbers:
+def _clamped(node: ir.Node, numbers: Array) -> Array:
     """Clamp starts or ends of axes that are known to be shorter."""
     dims = dims_of(node.inputs[0])
     given = node.inputs[3] if len(node.inputs) > 3 else None
@@ -145,7 +142,7 @@ def _clamped(node: ir.Node, numbers: Numbers) -> Numbers:
     return np.where(short, np.clip(numbers, LOW, HIGH), numbers)
 
 
-def _constant(model: ir.Model, name: str, numbers: Numbers, namer: Namer) -> ir.Value:
+def _constant(model: ir.Model, name: str, numbers: Array, namer: Namer) -> ir.Value:
     tensor = ir.Tensor(np.ascontiguousarray(numbers))
     value = ir.Value(
         name=namer.value(name),

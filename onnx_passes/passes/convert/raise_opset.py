@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -34,7 +32,7 @@ class RaiseOpset(Transformation):
         version: The oldest opset that is good enough.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+    needs = ("topological-sort", "shape-inference")
 
     version: int = 21
 

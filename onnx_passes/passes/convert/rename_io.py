@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 from pydantic import Field
@@ -14,6 +12,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import find, rename_ports
 from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainMapping
 
 
 @passes.verify.equality
@@ -37,14 +36,14 @@ class RenameIo(Transformation):
         outputs: New names of outputs, by their old ones.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs", "outputs"})
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"inputs": {}})
+    interface_changes = frozenset({"inputs", "outputs"})
+    example = MappingProxyType({"inputs": {}})
 
     inputs: dict[str, str] = Field(default_factory=dict)
     outputs: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Rename the first input and the first output."""
         graph = model.graph
         return {

@@ -1,7 +1,5 @@
 """Remove a Cast to a type that holds every value, where another Cast follows."""
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -38,12 +36,12 @@ class EliminateCastChain(Transformation, RewriteRulePass):
     strings, complex numbers, and types of under 8 bits.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Cast(op.Cast(x, _outputs=["between"]), _outputs=["y"])
 
-    def check(self, context: Any, x: Value, between: Value, y: Value) -> bool:
+    def check(self, context: object, x: Value, between: Value, y: Value) -> bool:
         to = _target(y)
         return x.dtype is not None and holds(_target(between), x.dtype) and to in _NUMBERS
 

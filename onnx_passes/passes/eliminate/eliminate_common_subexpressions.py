@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -39,7 +38,7 @@ class EliminateCommonSubexpressions(Transformation):
     operators of domains that are not known; Identity nodes that name outputs.
     """
 
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    preserves = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Sweep the graphs in order, subgraphs where their node stands, until all differ.

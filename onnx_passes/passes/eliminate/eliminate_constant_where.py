@@ -1,13 +1,13 @@
 """Remove a Where whose condition is known, or does not matter."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.equality
@@ -24,23 +24,18 @@ class EliminateConstantWhere(Transformation, RewriteRuleSetPass):
     Leaves alone: an operand that is broadcast to the shape of the others.
     """
 
-    def pattern(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def of_two(op: Op, c: Var, x: Var, y: Var) -> Var:
             return op.Where(c, x, y)
 
-        return [of_two, of_two]
-
-    def rewrite(self) -> list[Any]:
-        return [lambda op, x, **_: x, lambda op, y, **_: y]
-
-    def check(self) -> list[Any]:
-        def first(context: Any, c: Value, x: Value, y: Value) -> bool:
+        def first(context: object, c: Value, x: Value, y: Value) -> bool:
             return (x is y or _always(c, True)) and not widens(x, c) and not widens(x, y)
 
-        def second(context: Any, c: Value, x: Value, y: Value) -> bool:
+        def second(context: object, c: Value, x: Value, y: Value) -> bool:
             return _always(c, False) and not widens(y, c) and not widens(y, x)
 
-        return [first, second]
+        yield Rule(of_two, lambda op, x, **_: x, first)
+        yield Rule(of_two, lambda op, y, **_: y, second)
 
 
 def _always(condition: ir.Value, wanted: bool) -> bool:

@@ -1,12 +1,13 @@
 """Remove what only shapes a tensor that is reshaped next."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -27,26 +28,17 @@ class EliminateDoubleReshape(Transformation, RewriteRuleSetPass):
     between; attributes that refer to those of a function.
     """
 
-    def pattern(self) -> list[Any]:
-        return [_ReshapeTwice(name) for name in SHAPERS]
-
-    def check(self) -> list[Any]:
-        return [_describes_all for _ in SHAPERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_once for _ in SHAPERS]
+    def rules(self) -> Iterator[Rule]:
+        for name in SHAPERS:
+            yield Rule(partial(_twice, name), _once, _describes_all)
 
 
-class _ReshapeTwice:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var, target: Var) -> Var:
-        between = getattr(op, self.operator)(x, _allow_other_inputs=True)
-        return op.Reshape(between, target, _outputs=["y"])
+def _twice(operator: str, op: Op, x: Var, target: Var) -> Var:
+    between = getattr(op, operator)(x, _allow_other_inputs=True)
+    return op.Reshape(between, target, _outputs=["y"])
 
 
-def _describes_all(context: Any, x: Value, target: Value, y: Value) -> bool:
+def _describes_all(context: object, x: Value, target: Value, y: Value) -> bool:
     sizes = ints_of(target)
     return sizes is not None and (0 not in sizes or bool(_allowzero(y)))
 

@@ -1,13 +1,22 @@
 """Merge two Squeeze, or two Unsqueeze, in a row."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import dims_of, ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.equality
@@ -27,38 +36,27 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_SqueezeTwice(name) for name in ("Unsqueeze", "Squeeze")]
-
-    def check(self) -> list[Any]:
-        def mergeable(context: Any, x: Value, a: Value, b: Value, **_: Any) -> bool:
+    def rules(self) -> Iterator[Rule]:
+        def mergeable(
+            context: MatchContext, x: Value, a: Value, b: Value, **_: object
+        ) -> bool:
             return _merged(context.root.op_type, x, a, b) is not None
 
-        return [mergeable, mergeable]
-
-    def rewrite(self) -> list[Any]:
-        return [_Once(name) for name in ("Unsqueeze", "Squeeze")]
+        for name in ("Unsqueeze", "Squeeze"):
+            yield Rule(partial(_twice, name), partial(_once, name), mergeable)
 
 
-class _SqueezeTwice:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var, a: Var, b: Var) -> Var:
-        call = getattr(op, self.operator)
-        return call(call(x, a), b)
+def _twice(operator: str, op: Op, x: Var, a: Var, b: Var) -> Var:
+    call = getattr(op, operator)
+    return call(call(x, a), b)
 
 
-class _Once:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Value, a: Value, b: Value) -> Value:
-        axes = np.array(_merged(self.operator, x, a, b), dtype=np.int64)
-        return getattr(op, self.operator)(x, op.Constant(value=ir.tensor(axes)))
+def _once(operator: str, op: Op, x: Value, a: Value, b: Value) -> Value:
+    axes = np.array(_merged(operator, x, a, b), dtype=np.int64)
+    return getattr(op, operator)(x, op.Constant(value=ir.tensor(axes)))
 
 
 def _merged(operator: str, x: Value, a: Value, b: Value) -> list[int] | None:

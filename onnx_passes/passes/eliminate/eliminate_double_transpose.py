@@ -1,7 +1,5 @@
 """Merge two Transpose in a row, or remove both."""
 
-from typing import Any, ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
@@ -21,12 +19,12 @@ class EliminateDoubleTranspose(Transformation, RewriteRulePass):
     Leaves alone: a Transpose without a permutation of a tensor of unknown rank.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Transpose(op.Transpose(x, _outputs=["inner"]), _outputs=["outer"])
 
-    def check(self, context: Any, x: Value, inner: Value, outer: Value) -> bool:
+    def check(self, context: object, x: Value, inner: Value, outer: Value) -> bool:
         return _composed(x, inner, outer) is not None
 
     def rewrite(self, op: Op, x: Value, inner: Value, outer: Value) -> Value:

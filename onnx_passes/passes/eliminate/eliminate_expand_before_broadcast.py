@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -48,8 +46,8 @@ class EliminateExpandBeforeBroadcast(Transformation):
     unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    needs = ("shape-inference",)
+    preserves = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs too."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections import Counter
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import discard, supersede
 from onnx_passes.passes._support.scopes import name_counts, roots
@@ -34,7 +35,7 @@ class EliminateIdleLoop(Transformation):
     attribute of a function.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs and functions too."""
@@ -66,7 +67,7 @@ def _is_idle(node: ir.Node) -> bool:
     return never or false
 
 
-def _empty(node: ir.Node) -> list[np.ndarray[Any, Any]] | None:
+def _empty(node: ir.Node) -> list[Array] | None:
     """Return what the results are that a Loop collects, if all of them are known."""
     carried = len(node.inputs) - 2
     body = node.attributes["body"].as_graph()
@@ -81,9 +82,7 @@ def _empty(node: ir.Node) -> list[np.ndarray[Any, Any]] | None:
     return found
 
 
-def _constant(
-    node: ir.Node, array: np.ndarray[Any, Any], namer: Namer, names: Any
-) -> ir.Value:
+def _constant(node: ir.Node, array: Array, namer: Namer, names: Counter[str]) -> ir.Value:
     assert node.graph is not None, "the node is in a graph"
     wish = f"{node.name or node.op_type}_empty"
     tensor = ir.tensor(array)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRulePass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.equality
@@ -26,12 +31,12 @@ class EliminateNestedConcat(Transformation, RewriteRulePass):
     an inner Concat that something else reads, since its parts would be copied twice.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Concat(x, _allow_other_inputs=True, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, y: Value) -> bool:
+    def check(self, context: MatchContext, x: Value, y: Value) -> bool:
         return any(_is_nested(value, context.root) for value in context.root.inputs)
 
     def rewrite(self, op: Op, x: Value, y: Value) -> Value:

@@ -1,9 +1,10 @@
 """Remove arithmetic with a neutral constant."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
-from onnxscript.rewriter import MatchResult
+from onnxscript.rewriter.pattern import MatchResult
 
 from onnx_passes import passes
 from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
@@ -11,7 +12,7 @@ from onnx_passes.ops.base import Element, kind_of, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 NEUTRAL = tuple(
     (operator.op_type, index, operator.algebra.neutral[index])
@@ -43,50 +44,36 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     whose shape makes the result bigger than the operand.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Pattern(name, index) for name, index, _ in NEUTRAL]
-
-    def check(self) -> list[Any]:
-        return [_NeutralCheck(element) for _, _, element in NEUTRAL]
-
-    def rewrite(self) -> list[Any]:
-        return [_operand for _ in NEUTRAL]
+    def rules(self) -> Iterator[Rule]:
+        for name, index, element in NEUTRAL:
+            yield Rule(partial(_call, name, index), _operand, partial(_is_neutral, element))
 
 
-class _Pattern:
-    def __init__(self, operator: str, index: int) -> None:
-        self.operator, self.index = operator, index
-
-    def __call__(self, op: Op, x: Var, c: Var) -> Var:
-        return getattr(op, self.operator)(*((x, c) if self.index else (c, x)))
+def _call(operator: str, index: int, op: Op, x: Var, c: Var) -> Var:
+    return getattr(op, operator)(*((x, c) if index else (c, x)))
 
 
-class _NeutralCheck:
+def _is_neutral(element: Element, context: object, x: Value, c: Value) -> MatchResult:
     """Whether a constant is the neutral element for the type of the other operand."""
-
-    def __init__(self, element: Element) -> None:
-        self.element = element
-
-    def __call__(self, context: Any, x: Value, c: Value) -> MatchResult:
-        tensor, element, result = constant_of(c), self.element, MatchResult()
-        if tensor is None or not tensor.size:
-            return result.fail("the operand is not a constant", c)
-        if widens(x, c):
-            return result.fail("the constant may make the result bigger", c)
-        if x.dtype is None and element.kinds == "f":
-            return result.fail("the type of the operand is not known", x)
-        if kind_of(x.dtype or tensor.dtype) not in element.kinds:
-            return result.fail("a number of this type has no neutral element here", x)
-        wanted = ConcreteSemantics().literal(element.value, tensor.dtype)
-        array = tensor.numpy()
-        same = array == wanted
-        if tensor.dtype.is_floating_point() and element.value == 0:
-            same = same & (np.signbit(array) == np.signbit(wanted))
-        if not np.all(same):
-            return result.fail(f"the constant is not {wanted} in each element", c)
-        return result
+    tensor, element, result = constant_of(c), element, MatchResult()
+    if tensor is None or not tensor.size:
+        return result.fail("the operand is not a constant", c)
+    if widens(x, c):
+        return result.fail("the constant may make the result bigger", c)
+    if x.dtype is None and element.kinds == "f":
+        return result.fail("the type of the operand is not known", x)
+    if kind_of(x.dtype or tensor.dtype) not in element.kinds:
+        return result.fail("a number of this type has no neutral element here", x)
+    wanted = ConcreteSemantics().literal(element.value, tensor.dtype)
+    array = tensor.numpy()
+    same = array == wanted
+    if tensor.dtype.is_floating_point() and element.value == 0:
+        same = same & (np.signbit(array) == np.signbit(wanted))
+    if not np.all(same):
+        return result.fail(f"the constant is not {wanted} in each element", c)
+    return result
 
 
 def _operand(op: Op, x: Value, c: Value) -> Value:

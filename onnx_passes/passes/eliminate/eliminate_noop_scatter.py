@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.shapes import dims_of, sizes_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
 
@@ -31,27 +41,19 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
     indices of depth 0, which mean the whole tensor each.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_ScatterCall(name) for _ in range(2) for name in SCATTERS]
-
-    def check(self) -> list[Any]:
-        return [_overwrites for _ in SCATTERS] + [_is_idle for _ in SCATTERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_updates for _ in SCATTERS] + [_data for _ in SCATTERS]
+    def rules(self) -> Iterator[Rule]:
+        for check, rewrite in ((_overwrites, _updates), (_is_idle, _data)):
+            for name in SCATTERS:
+                yield Rule(partial(_call, name), rewrite, check)
 
 
-class _ScatterCall:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var, i: Var, u: Var) -> Var:
-        return getattr(op, self.operator)(x, i, u)
+def _call(operator: str, op: Op, x: Var, i: Var, u: Var) -> Var:
+    return getattr(op, operator)(x, i, u)
 
 
-def _is_idle(context: Any, x: Value, i: Value, u: Value) -> bool:
+def _is_idle(context: MatchContext, x: Value, i: Value, u: Value) -> bool:
     indices = constant_of(i)
     if indices is None or indices.size != 0 or dims_of(x) is None:
         return False
@@ -60,7 +62,7 @@ def _is_idle(context: Any, x: Value, i: Value, u: Value) -> bool:
     return 0 in (places[:-1] if context.root.op_type == "ScatterND" else places)
 
 
-def _overwrites(context: Any, x: Value, i: Value, u: Value) -> bool:
+def _overwrites(context: MatchContext, x: Value, i: Value, u: Value) -> bool:
     node: ir.Node = context.root
     indices, sizes = constant_of(i), sizes_of(x)
     if indices is None or sizes is None or not sizes or sizes_of(u) != sizes:
@@ -79,7 +81,7 @@ def _overwrites(context: Any, x: Value, i: Value, u: Value) -> bool:
     return bool(np.all(np.where(array < 0, array + sizes[axis], array) == along))
 
 
-def _is_all_in_order(indices: np.ndarray[Any, Any], sizes: list[int]) -> bool:
+def _is_all_in_order(indices: Array, sizes: list[int]) -> bool:
     """Whether tuples of indices count through the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= len(sizes) or list(indices.shape[:-1]) != sizes[:depth]:

@@ -1,13 +1,14 @@
 """Remove operators that undo or repeat the one before."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 from onnx_passes import passes
 from onnx_passes.ops import activations, logic  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import operators
 from onnx_passes.ops.elementwise import Variadic
 from onnx_passes.ops.elementwise_base import Primitive
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 _UNARY = tuple(o for o in operators() if o.elementwise and not o.moves and not o.domain)
 UNDOES = tuple(o.op_type for o in _UNARY if o.algebra.involution)
@@ -39,31 +40,22 @@ class EliminateRepeatedUnary(Transformation, RewriteRuleSetPass):
     Leaves alone: any other pair, such as Neg of Abs.
     """
 
-    def pattern(self) -> list[Any]:
-        return [_UnaryPair(name, name) for name in UNDOES] + [
-            _UnaryPair(*pair) for pair in REPEATS
-        ]
-
-    def rewrite(self) -> list[Any]:
-        return [_operand for _ in UNDOES] + [
-            _Outer(pair[1]) if pair in _EVEN else _between for pair in REPEATS
-        ]
-
-
-class _UnaryPair:
-    def __init__(self, inner: str, outer: str) -> None:
-        self.inner, self.outer = inner, outer
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        return getattr(op, self.outer)(getattr(op, self.inner)(x, _outputs=["between"]))
+    def rules(self) -> Iterator[Rule]:
+        for name in UNDOES:
+            yield Rule(partial(_pair, name, name), _operand)
+        for inner, outer in REPEATS:
+            even = (inner, outer) in _EVEN
+            yield Rule(
+                partial(_pair, inner, outer), partial(_outer, outer) if even else _between
+            )
 
 
-class _Outer:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
+def _pair(inner: str, outer: str, op: Op, x: Var) -> Var:
+    return getattr(op, outer)(getattr(op, inner)(x, _outputs=["between"]))
 
-    def __call__(self, op: Op, x: Value, between: Value) -> Value:
-        return getattr(op, self.operator)(x)
+
+def _outer(operator: str, op: Op, x: Value, between: Value) -> Value:
+    return getattr(op, operator)(x)
 
 
 def _operand(op: Op, x: Value, between: Value) -> Value:

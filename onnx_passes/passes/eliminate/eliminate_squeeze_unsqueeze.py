@@ -1,11 +1,11 @@
 """Remove a Squeeze and an Unsqueeze that undo each other."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.passes._support.axes import counted, rank_of
 from onnx_passes.passes._support.shapes import ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value
 
 
 @passes.verify.equality
@@ -24,29 +24,18 @@ class EliminateSqueezeUnsqueeze(Transformation, RewriteRuleSetPass):
     the same axes in other numbers (1 and -1) where the rank is not known.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        def closes(op: Op, x: Var, a: Var, b: Var) -> Var:
-            return op.Unsqueeze(op.Squeeze(x, a), b)
-
-        def opens(op: Op, x: Var, a: Var, b: Var) -> Var:
-            return op.Squeeze(op.Unsqueeze(x, a), b)
-
-        return [closes, opens]
-
-    def check(self) -> list[Any]:
-        def closes(context: Any, x: Value, a: Value, b: Value) -> bool:
+    def rules(self) -> Iterator[Rule]:
+        def closes(context: object, x: Value, a: Value, b: Value) -> bool:
             return _same(a, b, rank_of(x))
 
-        def opens(context: Any, x: Value, a: Value, b: Value) -> bool:
+        def opens(context: object, x: Value, a: Value, b: Value) -> bool:
             rank, taken = rank_of(x), ints_of(a)
             return _same(a, b, None if rank is None or taken is None else rank + len(taken))
 
-        return [closes, opens]
-
-    def rewrite(self) -> list[Any]:
-        return [_first, _first]
+        yield Rule(lambda op, x, a, b: op.Unsqueeze(op.Squeeze(x, a), b), _first, closes)
+        yield Rule(lambda op, x, a, b: op.Squeeze(op.Unsqueeze(x, a), b), _first, opens)
 
 
 def _same(a: Value, b: Value, rank: int | None) -> bool:

@@ -1,7 +1,5 @@
 """Remove a Transpose that moves no element, behind a Reshape."""
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -29,14 +27,14 @@ class EliminateTransposeAfterReshape(Transformation, RewriteRulePass):
     one unknown dimension, or with an empty one; a tensor between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self, op: Op, x: Var) -> Var:
         shaped = op.Reshape(x, _allow_other_inputs=True, _outputs=["shaped"])
         return op.Transpose(shaped, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, shaped: Value, y: Value) -> bool:
+    def check(self, context: object, x: Value, shaped: Value, y: Value) -> bool:
         dims = dims_of(shaped)
         if dims is None or 0 in dims:
             return False

@@ -1,7 +1,5 @@
 """Remove a Transpose that moves no element, before a Reshape."""
 
-from typing import Any, ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of, ints_of
@@ -25,12 +23,12 @@ class EliminateTransposeBeforeReshape(Transformation, RewriteRulePass):
     computed, or that copies a dimension (0) of an axis that changes places.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var, target: Var) -> Var:
         return op.Reshape(op.Transpose(x, _outputs=["t"]), target, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, target: Value, t: Value, y: Value) -> bool:
+    def check(self, context: object, x: Value, target: Value, t: Value, y: Value) -> bool:
         dims, sizes = dims_of(x), ints_of(target)
         if dims is None or sizes is None:
             return False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -41,7 +39,7 @@ class EliminateZeroState(Transformation):
     another number than 0, or -0; layers of other domains.
     """
 
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    preserves = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look into subgraphs and functions too; what made the zeros is removed as unused."""

@@ -1,13 +1,22 @@
 """Replace two operators that only change a shape by one Reshape."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 PAIRS = tuple(
@@ -36,31 +45,22 @@ class MergeShapeChanges(Transformation, RewriteRuleSetPass):
     eliminate-double-reshape takes.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_ShapeTwice(*pair) for pair in PAIRS]
-
-    def check(self) -> list[Any]:
-        def expressible(context: Any, x: Value, y: Value) -> bool:
+    def rules(self) -> Iterator[Rule]:
+        def expressible(context: MatchContext, x: Value, y: Value) -> bool:
             if _stands_alone(context.root) or _has_no_axes(context.root):
                 return False
             return _target(x, y) is not None
 
-        return [expressible for _ in PAIRS]
-
-    def rewrite(self) -> list[Any]:
-        return [_once for _ in PAIRS]
+        for pair in PAIRS:
+            yield Rule(partial(_twice, *pair), _once, expressible)
 
 
-class _ShapeTwice:
-    def __init__(self, inner: str, outer: str) -> None:
-        self.inner, self.outer = inner, outer
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        between = getattr(op, self.inner)(x, _allow_other_inputs=True)
-        return getattr(op, self.outer)(between, _allow_other_inputs=True, _outputs=["y"])
+def _twice(inner: str, outer: str, op: Op, x: Var) -> Var:
+    between = getattr(op, inner)(x, _allow_other_inputs=True)
+    return getattr(op, outer)(between, _allow_other_inputs=True, _outputs=["y"])
 
 
 def _once(op: Op, x: Value, y: Value) -> Value:

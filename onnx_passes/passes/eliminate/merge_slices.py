@@ -1,7 +1,6 @@
 """Merge two Slice in a row."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -30,13 +29,13 @@ class MergeSlices(Transformation, RewriteRulePass):
     reads with which it cannot be merged, for it would stay.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var) -> Var:
         t = op.Slice(x, _allow_other_inputs=True, _outputs=["t"])
         return op.Slice(t, _allow_other_inputs=True, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+    def check(self, context: object, x: Value, t: Value, y: Value, **_: object) -> bool:
         readers = t.consumers()
         return not t.is_graph_output() and all(
             (node.domain, node.op_type) == ("", "Slice")
@@ -47,7 +46,7 @@ class MergeSlices(Transformation, RewriteRulePass):
             for node in readers
         )
 
-    def rewrite(self, op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+    def rewrite(self, op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
         cuts = _merged(x, t, y)
         assert cuts is not None, "check has seen to it"
         columns = [

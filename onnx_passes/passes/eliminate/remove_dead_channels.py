@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-
-Array = np.ndarray[Any, Any]
 
 _KEEP_ZERO = frozenset({"Relu", "LeakyRelu", "Tanh", "Gelu", "Swish", "HardSwish", "Elu"})
 """Activations that are 0 at 0."""
@@ -70,8 +68,8 @@ class RemoveDeadChannels(Transformation):
     between the layers than those that work element by element on one operand.
     """
 
-    needed_operators: ClassVar[Any] = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
-    tested_on: ClassVar[tuple[str, ...]] = ("pruned",)
+    needed_operators = frozenset({("", "MatMul"), ("", "Gemm"), ("", "Conv")})
+    tested_on = ("pruned",)
     finite_only = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

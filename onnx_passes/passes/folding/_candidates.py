@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import node_inputs
 from onnx_passes.model.walk import (
     all_nodes,
     captured_values,
@@ -94,7 +95,7 @@ def constant_nodes(
     imports: Mapping[str, int],
     deterministic: Determinism,
     never: set[str],
-    held: set[ir.Node],
+    is_held: Callable[[ir.Node], bool],
 ) -> list[ir.Node]:
     """List the nodes of a graph that depend on constants only, in topological order.
 
@@ -103,22 +104,31 @@ def constant_nodes(
         imports: The opset imports around it.
         deterministic: Says which nodes draw no random numbers.
         never: Operators that are not folded.
-        held: Nodes that are not folded.
+        is_held: Says which nodes are not folded. It is asked of constant nodes only.
     """
     found: dict[ir.Node, None] = {}
     for node in topological_order(graph):
-        if constant_tensor(node) is not None or node.op_type in never or node in held:
+        # Nearly all nodes read something that is not constant: that is asked first.
+        if not all(_is_known(value, found) for value in node_inputs(node)):
+            continue
+        if constant_tensor(node) is not None or node.op_type in never or is_held(node):
             continue
         if _names_an_output(node):
             continue
-        sources = [*(v for v in node.inputs if v is not None), *captured_values(node)]
-        if not sources or not all(v.producer() in found or _is_constant(v) for v in sources):
+        captured = list(captured_values(node))
+        reads = [*captured, *(v for v in node.inputs if v is not None)]
+        if not reads or not all(_is_known(value, found) for value in captured):
             continue
         refers = (a.is_ref() for n in nodes_within(node) for a in n.attributes.values())
         if any(refers) or not deterministic.holds(node, imports) or _is_too_big(node):
             continue
         found[node] = None
     return list(found)
+
+
+def _is_known(value: ir.Value | None, found: Mapping[ir.Node, None]) -> bool:
+    """Whether a value is left out, constant, or computed by one of the nodes found."""
+    return value is None or value.producer() in found or _is_constant(value)
 
 
 def _names_an_output(node: ir.Node) -> bool:

@@ -11,12 +11,13 @@ import ctypes
 import warnings
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.barriers import LOW, add_barriers
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.walk import captured_values
@@ -138,7 +139,7 @@ class Evaluation:
     def _compute_by_reference(
         self,
         proto: onnx.ModelProto,
-        feeds: Mapping[str, np.ndarray[Any, Any]],
+        feeds: Mapping[str, Array],
         wanted: Sequence[ir.Value],
     ) -> None:
         from onnx.reference import ReferenceEvaluator
@@ -153,7 +154,7 @@ class Evaluation:
 
     def _build(
         self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]
-    ) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
+    ) -> tuple[onnx.ModelProto, dict[str, Array]]:
         produced = {value for node in nodes for value in node.outputs}
         read = (v for node in nodes for v in (*node.inputs, *captured_values(node)))
         sources = [v for v in dict.fromkeys(read) if v is not None and v not in produced]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -32,7 +31,7 @@ class DeduplicateInitializers(Transformation):
     graph returns or that a quantization annotation names.
     """
 
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    preserves = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Compare by size first, by content only where sizes repeat."""

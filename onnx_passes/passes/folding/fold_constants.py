@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
 
 import onnx_ir as ir
 
@@ -62,8 +62,8 @@ class FoldConstants(Transformation):
         nonempty: Take dynamic dimensions to be above 0, so that more targets become constant.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    needs = ("shape-inference",)
+    preserves = ("shape-inference", "topological-sort")
 
     size_limit: Size = 4 * MIB
     growth_limit: Size = 64 * 1024
@@ -74,17 +74,20 @@ class FoldConstants(Transformation):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Fold until nothing is left to fold; what was folded shows more about shapes."""
-        self._budget = GrowthBudget.of(
-            model,
-            self.size_limit,
-            self.growth_limit,
-            self.growth_share,
-            self.context.file_bytes,
+        budget = cache(
+            lambda: GrowthBudget.of(
+                model,
+                self.size_limit,
+                self.growth_limit,
+                self.growth_share,
+                self.context.file_bytes,
+            )
         )
         self._failures: dict[str, str] = {}
         folded = 0
         for _ in range(MAX_ROUNDS):
-            found = (self._fold_shapes(model) if self.shapes else 0) + self._fold_nodes(model)
+            found = self._fold_shapes(model, budget) if self.shapes else 0
+            found += self._fold_nodes(model, budget)
             if not found:
                 break
             folded += found
@@ -96,19 +99,22 @@ class FoldConstants(Transformation):
         )
         return ir.passes.PassResult(model, modified=folded > 0)
 
-    def _fold_nodes(self, model: ir.Model) -> int:
+    def _fold_nodes(self, model: ir.Model, budget: Callable[[], GrowthBudget]) -> int:
         never = {"Loop"} if self.fold_dequantize else {"Loop", "DequantizeLinear"}
-        deterministic, named = Determinism(model), annotated_names(model)
-        folded, held = 0, held_nodes(model)
+        deterministic, before = Determinism(model), _Before(model, budget)
+        folded = 0
         for root, imports in roots(model):
             in_function = root is not model.graph
             for graph in list(graphs_within(root)):
-                nodes = constant_nodes(graph, imports, deterministic, never, held)
+                nodes = constant_nodes(
+                    graph, imports, deterministic, never, lambda node: node in before.held
+                )
                 if not nodes:
                     continue
+                before.ask()
                 evaluation = Evaluation(model, imports)
                 folded += fold(
-                    nodes, evaluation, self._budget, named=named, in_function=in_function
+                    nodes, evaluation, budget(), named=before.named, in_function=in_function
                 )
                 for node, reason in evaluation.failures.items():
                     label = f"{node.op_type} {node.name or node.outputs[0].name!r}"
@@ -116,18 +122,43 @@ class FoldConstants(Transformation):
                         self._failures[label] = reason
         return folded
 
-    def _fold_shapes(self, model: ir.Model) -> int:
+    def _fold_shapes(self, model: ir.Model, budget: Callable[[], GrowthBudget]) -> int:
         """Replace what is known of shape arithmetic, outside of functions."""
-        facts = Knowledge(model.graph.opset_imports)
-        namer, held = Namer(model), held_nodes(model)
+        facts, before = Knowledge(model.graph.opset_imports), _Before(model, budget)
         return sum(
-            _fold_shapes_of(graph, facts, namer, held, nonempty=self.nonempty)
+            _fold_shapes_of(graph, facts, before, nonempty=self.nonempty)
             for graph in list(graphs_within(model.graph))
         )
 
 
+class _Before:
+    """What is asked of a model before its first change in a round, and often not at all."""
+
+    def __init__(self, model: ir.Model, budget: Callable[[], GrowthBudget]) -> None:
+        self._model, self._budget = model, budget
+
+    @cached_property
+    def held(self) -> set[ir.Node]:
+        """The nodes that are not folded."""
+        return held_nodes(self._model)
+
+    @cached_property
+    def namer(self) -> Namer:
+        """Knows all names."""
+        return Namer(self._model)
+
+    @cached_property
+    def named(self) -> set[str]:
+        """Names of constants that stay although nothing reads them."""
+        return annotated_names(self._model)
+
+    def ask(self) -> None:
+        """Ask now, since the model is going to change."""
+        _ = self.held, self.namer, self.named, self._budget()
+
+
 def _fold_shapes_of(
-    graph: ir.Graph, facts: Knowledge, namer: Namer, held: set[ir.Node], *, nonempty: bool
+    graph: ir.Graph, facts: Knowledge, before: _Before, *, nonempty: bool
 ) -> int:
     folded = 0
     known: dict[ir.Node, ir.TensorProtocol] = {}
@@ -135,12 +166,15 @@ def _fold_shapes_of(
     for node in nodes:
         found = facts.visit(node)
         tensor = found.tensor() if found is not None else None
-        if tensor is not None and node.op_type != "Identity" and node not in held:
+        if tensor is not None and node.op_type != "Identity" and node not in before.held:
             known[node] = tensor
+    if known:
+        before.ask()
     for node in nodes:
         target = constant_target(node, facts, nonempty=nonempty)
         if target is not None:
-            _retarget(graph, node, target, namer)
+            before.ask()
+            _retarget(graph, node, target, before.namer)
             folded += 1
     return folded + _install_known(known)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -32,7 +30,7 @@ class LiftConstants(Transformation):
     initializers.
     """
 
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    preserves = ("shape-inference", "topological-sort")
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Lift the constants of the main graph and its subgraphs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -35,10 +34,10 @@ class MergeEqualDimensions(Transformation):
     dimensions depend on the call; values of other graphs than the node's.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    needs = ("topological-sort", "shape-inference")
+    preserves = ("shape-inference", "topological-sort")
     # No other operator computes dimensions.
-    needed_operators: ClassVar[Any] = frozenset({("", "Shape"), ("", "Size")})
+    needed_operators = frozenset({("", "Shape"), ("", "Size")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""

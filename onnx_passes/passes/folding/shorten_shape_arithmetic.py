@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -39,10 +37,10 @@ class ShortenShapeArithmetic(Transformation):
     functions, whose dimensions depend on the call.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
-    preserves: ClassVar[Any] = ("shape-inference", "topological-sort")
+    needs = ("topological-sort", "shape-inference")
+    preserves = ("shape-inference", "topological-sort")
     # No other operator computes dimensions.
-    needed_operators: ClassVar[Any] = frozenset({("", "Shape"), ("", "Size")})
+    needed_operators = frozenset({("", "Shape"), ("", "Size")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at the last node of a chain first, so that as much as possible goes at once."""

@@ -1,26 +1,14 @@
 """What an Attention takes over from the nodes before it: factors, and repeated heads."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes.passes._support.forms import commuted
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 
 RANK = 4
-
-
-@dataclass(frozen=True)
-class AttentionRules:
-    """Patterns with their guards and replacements."""
-
-    patterns: tuple[Any, ...]
-    checks: tuple[Any, ...]
-    rewrites: tuple[Any, ...]
 
 
 def positive(value: Value | None) -> float | None:
@@ -32,7 +20,7 @@ def positive(value: Value | None) -> float | None:
     return number if 1e-6 < number < 1e6 else None
 
 
-def attention(op: Op, *inputs: Value | None, **attributes: Any) -> Value:
+def attention(op: Op, *inputs: Value | None, **attributes: object) -> Value:
     """Make the node."""
     made: Value = op.Attention(*inputs, **attributes)
     return made
@@ -55,7 +43,7 @@ def _factor_on_key(op: Op, q: Var, k: Var, v: Var, c: Var) -> Var:
     return op.Attention(q, scaled, v, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _is_scaled(context: Any, scaled: Value, **_: Any) -> bool:
+def _is_scaled(context: MatchContext, scaled: Value, **_: object) -> bool:
     node, product = context.root, node_of(scaled)
     factors = [positive(x) is not None for x in product.inputs]
     allowed = [[False, True]] if product.op_type == "Div" else [[False, True], [True, False]]
@@ -72,7 +60,7 @@ def _is_plain(node: ir.Node) -> bool:
     return len(node.inputs) <= RANK and len(node.outputs) == 1
 
 
-def _scaled(op: Op, y: Value, scaled: Value, **_: Any) -> Value:
+def _scaled(op: Op, y: Value, scaled: Value, **_: object) -> Value:
     node, product = node_of(y), node_of(scaled)
     place = [positive(x) is None for x in product.inputs].index(True)
     number = positive(product.inputs[1 - place])
@@ -94,7 +82,7 @@ def _repeated(op: Op, x: Var, name: str) -> Var:
     return op.Reshape(spread, pattern.Var(f"{name}_shape"), _outputs=[f"{name}_all"])
 
 
-def _is_repeated(context: Any, k: Value, v: Value, **rest: Any) -> bool:
+def _is_repeated(context: MatchContext, k: Value, v: Value, **rest: Var) -> bool:
     same = (dims_of(k) or [])[:3] == (dims_of(v) or [])[:3]
     return (
         same
@@ -120,13 +108,13 @@ def _repeats(x: Value, axes: Value, spread: Value, whole: Value) -> bool:
     return alone == dims and result == [dims[0], heads * groups, *dims[2:]]
 
 
-def _grouped(op: Op, q: Value, k: Value, v: Value, y: Value, **_: Any) -> Value:
+def _grouped(op: Op, q: Value, k: Value, v: Value, y: Value, **_: object) -> Value:
     node = node_of(y)
     return attention(op, q, k, v, *node.inputs[3:], **node.attributes)
 
 
-TAKEN_OVER = AttentionRules(
-    (_factor_on_query, _factor_on_key, _repeated_heads),
-    (_is_scaled, _is_scaled, _is_repeated),
-    (_scaled, _scaled, _grouped),
+TAKEN_OVER = (
+    Rule(_factor_on_query, _scaled, _is_scaled),
+    Rule(_factor_on_key, _scaled, _is_scaled),
+    Rule(_repeated_heads, _grouped, _is_repeated),
 )

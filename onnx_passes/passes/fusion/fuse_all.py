@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -44,20 +42,23 @@ class FuseAll(Transformation):
 
     Attributes:
         exclude: Names of fusions to do without.
+        first: Names of fusions to apply before the others, in this order: whole formulas,
+            before the others take parts of them.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+    needs = ("topological-sort", "shape-inference")
 
     exclude: tuple[str, ...] = ()
+    first: tuple[str, ...] = FIRST
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Run them one after the other: formulas first, then in the order of their names."""
         modified, operators = False, operators_of(model)
         for cls in self.members():
             member = cls(self.config, self.state_dict)
+            member.context = self.context
             if begins_nowhere(member, operators):
                 continue
-            member.context = self.context
             result = member(model)
             if result.modified:
                 model, modified, operators = result.model, True, operators_of(result.model)
@@ -65,6 +66,6 @@ class FuseAll(Transformation):
 
     def members(self) -> list[type[Pass]]:
         """Return the passes that it applies, in order."""
-        order = {name: place for place, name in enumerate(FIRST)}
+        order = {name: place for place, name in enumerate(self.first)}
         found = [cls for cls in lookup("fuse") if cls.name not in self.exclude]
-        return sorted(found, key=lambda cls: (order.get(cls.name, len(FIRST)), cls.name))
+        return sorted(found, key=lambda cls: (order.get(cls.name, len(order)), cls.name))

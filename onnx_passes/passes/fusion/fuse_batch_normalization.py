@@ -1,15 +1,16 @@
 """Fold a BatchNormalization into the weights of the layer before it."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.linear import LAYERS, Linear
-from onnx_passes.passes._support.matches import Array
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.tolerance
@@ -31,28 +32,19 @@ class FuseBatchNormalization(Transformation, RewriteRuleSetPass):
     a bias that is not a row; results that are not finite.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_Normalised(name) for name in LAYERS]
-
-    def check(self) -> list[Any]:
-        return [_can_be_fused for _ in LAYERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_fused for _ in LAYERS]
+    def rules(self) -> Iterator[Rule]:
+        for name in LAYERS:
+            yield Rule(partial(_normalised, name), _fused, _can_be_fused)
 
 
-class _Normalised:
-    def __init__(self, layer: str) -> None:
-        self.layer = layer
-
-    def __call__(self, op: Op, x: Var, w: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
-        layer = getattr(op, self.layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
-        return op.BatchNormalization(layer, s, b, m, v, _outputs=["y"])
+def _normalised(layer: str, op: Op, x: Var, w: Var, s: Var, b: Var, m: Var, v: Var) -> Var:
+    t = getattr(op, layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
+    return op.BatchNormalization(t, s, b, m, v, _outputs=["y"])
 
 
-def _can_be_fused(context: Any, w: Value, t: Value, y: Value, **_: Any) -> bool:
+def _can_be_fused(context: object, w: Value, t: Value, y: Value, **_: object) -> bool:
     layer, norm = _node(t), _node(y)
     bias = layer.inputs[2] if len(layer.inputs) > 2 else None
     constants = [*norm.inputs[1:5], w, *([] if bias is None else [bias])]
@@ -79,7 +71,7 @@ def _is_plain(layer: ir.Node) -> bool:
     return not layer.attributes.get_int("transA", 0) and set(factors) == {1.0}
 
 
-def _fused(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _fused(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     layer = _node(t)
     found = _weights(layer, _node(y))
     assert found is not None, "check has seen to it"
@@ -104,7 +96,7 @@ def _weights(node: ir.Node, norm: ir.Node) -> tuple[Array, Array] | None:
         return both.weights.astype(dtype), both.bias.astype(dtype)
 
 
-def _wide(value: Value | None) -> np.ndarray[Any, Any]:
+def _wide(value: Value | None) -> Array:
     tensor = constant_of(value)
     assert tensor is not None, "check has seen to it"
     return tensor.numpy().astype(np.float64)

@@ -1,16 +1,19 @@
 """Fold arithmetic with constants into the weights of a linear layer."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.linear import LAYERS, Linear, as_row
-from onnx_passes.passes._support.matches import Array, node_of, read_once, wide
+from onnx_passes.passes._support.matches import node_of, read_once, wide
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 FORMS = (
     *(("Mul", "tc"), ("Mul", "ct"), ("Add", "tc"), ("Add", "ct")),
@@ -41,68 +44,53 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     that pads; Div by the layer's output; weights that overflow or lose digits by it.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return list(_RULES)
+    def rules(self) -> Iterator[Rule]:
+        for layer, form in product(LAYERS, FORMS):
+            yield Rule(
+                partial(_layer_first, layer, *form), _fused_behind, _can_be_fused_behind
+            )
+        for kinds, names in ((LAYERS, ("Mul", "Div")), (("Conv", "Gemm"), ("Add", "Sub"))):
+            for layer, name in product(kinds, names):
+                yield Rule(
+                    partial(_layer_last, layer, name), _fused_before, _can_be_fused_before
+                )
 
-    def check(self) -> list[Any]:
-        return [rule.can_be_fused for rule in _RULES]
 
-    def rewrite(self) -> list[Any]:
-        return [rule.fused for rule in _RULES]
-
-
-class _Behind:
+def _layer_first(layer: str, operator: str, order: str, op: Op, x: Var, w: Var, c: Var) -> Var:
     """Arithmetic on the output of a layer."""
-
-    def __init__(self, layer: str, operator: str, order: str) -> None:
-        self.layer, self.operator, self.order = layer, operator, order
-
-    def __call__(self, op: Op, x: Var, w: Var, c: Var) -> Var:
-        t = getattr(op, self.layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
-        return getattr(op, self.operator)(*_ordered(t, c, self.order), _outputs=["y"])
-
-    def can_be_fused(self, context: Any, c: Value, t: Value, y: Value, **_: Any) -> bool:
-        new = _behind(node_of(t), node_of(y), c) if read_once(t) else None
-        return new is not None and new.tensors() is not None
-
-    def fused(self, op: Op, x: Value, c: Value, t: Value, y: Value, **_: Any) -> Value:
-        new = _behind(node_of(t), node_of(y), c)
-        assert new is not None, "check has seen to it"
-        return new.build(op, x)
+    t = getattr(op, layer)(x, w, _allow_other_inputs=True, _outputs=["t"])
+    return getattr(op, operator)(*((t, c) if order == "tc" else (c, t)), _outputs=["y"])
 
 
-class _Before:
+def _can_be_fused_behind(context: object, c: Value, t: Value, y: Value, **_: object) -> bool:
+    new = _behind(node_of(t), node_of(y), c) if read_once(t) else None
+    return new is not None and new.tensors() is not None
+
+
+def _fused_behind(op: Op, x: Value, c: Value, t: Value, y: Value, **_: object) -> Value:
+    new = _behind(node_of(t), node_of(y), c)
+    assert new is not None, "check has seen to it"
+    return new.build(op, x)
+
+
+def _layer_last(layer: str, operator: str, op: Op, a: Var, b: Var, w: Var) -> Var:
     """Arithmetic on the input of a layer."""
-
-    def __init__(self, layer: str, operator: str) -> None:
-        self.layer, self.operator = layer, operator
-
-    def __call__(self, op: Op, a: Var, b: Var, w: Var) -> Var:
-        t = getattr(op, self.operator)(a, b, _outputs=["t"])
-        return getattr(op, self.layer)(t, w, _allow_other_inputs=True, _outputs=["y"])
-
-    def can_be_fused(self, context: Any, t: Value, y: Value, **_: Any) -> bool:
-        found = _before(node_of(y), t)
-        return found is not None and found[1].tensors() is not None
-
-    def fused(self, op: Op, t: Value, y: Value, **_: Any) -> Value:
-        found = _before(node_of(y), t)
-        assert found is not None, "check has seen to it"
-        x, new = found
-        return new.build(op, x)
+    t = getattr(op, operator)(a, b, _outputs=["t"])
+    return getattr(op, layer)(t, w, _allow_other_inputs=True, _outputs=["y"])
 
 
-_RULES: list[_Behind | _Before] = [
-    *(_Behind(layer, *form) for layer in LAYERS for form in FORMS),
-    *(_Before(layer, name) for layer in LAYERS for name in ("Mul", "Div")),
-    *(_Before(layer, name) for layer in ("Conv", "Gemm") for name in ("Add", "Sub")),
-]
+def _can_be_fused_before(context: object, t: Value, y: Value, **_: object) -> bool:
+    found = _before(node_of(y), t)
+    return found is not None and found[1].tensors() is not None
 
 
-def _ordered(t: Var, c: Var, order: str) -> tuple[Var, Var]:
-    return (t, c) if order == "tc" else (c, t)
+def _fused_before(op: Op, t: Value, y: Value, **_: object) -> Value:
+    found = _before(node_of(y), t)
+    assert found is not None, "check has seen to it"
+    x, new = found
+    return new.build(op, x)
 
 
 def _behind(layer: ir.Node, arithmetic: ir.Node, c: Value) -> Linear | None:

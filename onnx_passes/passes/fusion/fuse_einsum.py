@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 from onnx_passes.passes.constants import is_constant
 
 Order = tuple[int, int]
@@ -34,16 +33,11 @@ class FuseEinsum(Transformation, RewriteRuleSetPass):
     that are not known to be equal, as Einsum broadcasts those of size 1.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
-        return [_moved, _product]
-
-    def check(self) -> list[Any]:
-        return [_moves, _multiplies]
-
-    def rewrite(self) -> list[Any]:
-        return [_transposed, _multiplied]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_moved, _transposed, _moves)
+        yield Rule(_product, _multiplied, _multiplies)
 
 
 def _moved(op: Op, x: Var) -> Var:
@@ -54,7 +48,7 @@ def _product(op: Op, x: Var, w: Var) -> Var:
     return op.Einsum(x, w, _outputs=["y"])
 
 
-def _moves(context: Any, x: Value, y: Value) -> bool:
+def _moves(context: object, x: Value, y: Value) -> bool:
     labels = _labels(y)
     if labels is None or dims_of(x) is None:
         return False
@@ -70,7 +64,7 @@ def _transposed(op: Op, x: Value, y: Value) -> Value:
     return made
 
 
-def _multiplies(context: Any, x: Value, w: Value, y: Value) -> bool:
+def _multiplies(context: object, x: Value, w: Value, y: Value) -> bool:
     return _order(x, w, y) is not None
 
 

@@ -1,7 +1,9 @@
 """Replace the formula of Gelu by the operator."""
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -9,7 +11,15 @@ from onnxscript.rewriter import pattern
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import commuted, has_opset, number, spells
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 ROOT, CUBIC, SLOPE = math.sqrt(2), 0.044715, math.sqrt(2 / math.pi)
 NUMBERS = {
@@ -41,42 +51,26 @@ class FuseGelu(Transformation, RewriteRuleSetPass):
     constants that callers may override, or that widen ``x``.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_Formula(*choice) for choice in _CHOICES]
-
-    def check(self) -> list[Any]:
-        return [_GeluCheck(approximate) for _, approximate, _ in _CHOICES]
-
-    def rewrite(self) -> list[Any]:
-        return [_Rewrite(approximate) for _, approximate, _ in _CHOICES]
+    def rules(self) -> Iterator[Rule]:
+        for order, approximate, swapped in product(
+            ("half last", "half first", "half inside"), NUMBERS, (False, True)
+        ):
+            pattern = partial(_formula, order, approximate, swapped)
+            yield Rule(pattern, partial(_gelu, approximate), partial(_is_gelu, approximate))
 
 
-class _Formula:
-    def __init__(self, order: str, approximate: str, swapped: bool) -> None:
-        self.order = order
-        self.approximate = approximate
-        self.swapped = swapped
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        curve = op.Erf(_scaled(op, x)) if self.approximate == "none" else op.Tanh(_bent(op, x))
-        raised, half = commuted(op, "Add", curve, number(1.0)), number(0.5)
-        first, second = {
-            "half last": (commuted(op, "Mul", x, raised), half),
-            "half first": (commuted(op, "Mul", x, half), raised),
-            "half inside": (commuted(op, "Mul", raised, half), x),
-        }[self.order]
-        return op.Mul(second, first) if self.swapped else op.Mul(first, second)
-
-
-_CHOICES = [
-    (order, approximate, swapped)
-    for order in ("half last", "half first", "half inside")
-    for approximate in NUMBERS
-    for swapped in (False, True)
-]
+def _formula(order: str, approximate: str, swapped: bool, op: Op, x: Var) -> Var:
+    curve = op.Erf(_scaled(op, x)) if approximate == "none" else op.Tanh(_bent(op, x))
+    raised, half = commuted(op, "Add", curve, number(1.0)), number(0.5)
+    first, second = {
+        "half last": (commuted(op, "Mul", x, raised), half),
+        "half first": (commuted(op, "Mul", x, half), raised),
+        "half inside": (commuted(op, "Mul", raised, half), x),
+    }[order]
+    return op.Mul(second, first) if swapped else op.Mul(first, second)
 
 
 def _scaled(op: Op, x: Var) -> Var:
@@ -105,30 +99,22 @@ def _bent(op: Op, x: Var) -> Var:
     )
 
 
-class _GeluCheck:
-    def __init__(self, approximate: str) -> None:
-        self.approximate = approximate
-
-    def __call__(self, context: Any, x: Value) -> bool:
-        numbers = NUMBERS[self.approximate]
-        return (
-            has_opset(context, 20)
-            and ir.DataType.DOUBLE not in _types(context)
-            and spells(context, numbers, x)
-        )
+def _is_gelu(approximate: str, context: MatchContext, x: Value) -> bool:
+    numbers = NUMBERS[approximate]
+    return (
+        has_opset(context, 20)
+        and ir.DataType.DOUBLE not in _types(context)
+        and spells(context, numbers, x)
+    )
 
 
-def _types(context: Any) -> set[ir.DataType | None]:
+def _types(context: MatchContext) -> set[ir.DataType | None]:
     """Return the types of operands; in a function only the constants show them."""
     values = {value for node in context.nodes for value in node.inputs if value is not None}
     return {(constant_of(value) or value).dtype for value in values}
 
 
-class _Rewrite:
-    def __init__(self, approximate: str) -> None:
-        self.approximate = approximate
-
-    def __call__(self, op: Op, x: Value) -> Value:
-        if self.approximate == "none":
-            return op.Gelu(x)
-        return op.Gelu(x, approximate=self.approximate)
+def _gelu(approximate: str, op: Op, x: Value) -> Value:
+    if approximate == "none":
+        return op.Gelu(x)
+    return op.Gelu(x, approximate=approximate)

@@ -1,16 +1,26 @@
 """Replace what exporters write for GroupNormalization by the operator."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.normalization import holds
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance(rtol=1e-2)
@@ -37,17 +47,14 @@ class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
     values that are read elsewhere. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_formula, *_FOLLOWERS]
-
-    def check(self) -> list[Any]:
-        return [_is_by_group, *[_may_follow] * len(_FOLLOWERS)]
-
-    def rewrite(self) -> list[Any]:
-        return [_by_group, *[_with_parameter] * len(_FOLLOWERS)]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_formula, _by_group, _is_by_group)
+        for name in ("Mul", "Add"):
+            for place in (0, 1):
+                yield Rule(partial(_followed, name, place), _with_parameter, _may_follow)
 
 
 def _formula(op: Op, x: Var, s: Var, b: Var) -> Var:
@@ -57,7 +64,7 @@ def _formula(op: Op, x: Var, s: Var, b: Var) -> Var:
 
 
 def _is_by_group(
-    context: Any, x: Value, s: Value, b: Value, groups: Value, y: Value, **_: Any
+    context: MatchContext, x: Value, s: Value, b: Value, groups: Value, y: Value, **_: object
 ) -> bool:
     dims, parts, channels = dims_of(x), dims_of(groups), _channels(x)
     if not has_opset(context, 21) or x.dtype is not ir.DataType.FLOAT or channels is None:
@@ -68,7 +75,7 @@ def _is_by_group(
     return grouped and dims_of(y) == dims and holds(s, 1.0) and holds(b, 0.0)
 
 
-def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: Any) -> Value:
+def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: object) -> Value:
     channels, parts = _channels(x), dims_of(groups)
     assert channels is not None, "check has seen to it"
     assert parts is not None, "check has seen to it"
@@ -78,30 +85,23 @@ def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: Any) -> Value:
     return _call(op, x, scale, bias, epsilon=epsilon, num_groups=parts[1])
 
 
-class _FollowedGroup:
+def _followed(follower: str, place: int, op: Op, x: Var, s: Var, b: Var, w: Var) -> Var:
     """The pattern of a GroupNormalization that a parameter follows."""
-
-    def __init__(self, follower: str, place: int) -> None:
-        self.follower = follower
-        self.place = place
-
-    def __call__(self, op: Op, x: Var, s: Var, b: Var, w: Var) -> Var:
-        operands = [op.GroupNormalization(x, s, b, _outputs=["n"])]
-        operands.insert(self.place, w)
-        return getattr(op, self.follower)(*operands)
+    operands = [op.GroupNormalization(x, s, b, _outputs=["n"])]
+    operands.insert(place, w)
+    return getattr(op, follower)(*operands)
 
 
-_FOLLOWERS = [_FollowedGroup(name, place) for name in ("Mul", "Add") for place in (0, 1)]
-
-
-def _may_follow(context: Any, x: Value, s: Value, b: Value, w: Value, **_: Any) -> bool:
+def _may_follow(
+    context: MatchContext, x: Value, s: Value, b: Value, w: Value, **_: object
+) -> bool:
     if not has_opset(context, 21) or _by_channel(w, x) is None or not holds(b, 0.0):
         return False
     return context.root.op_type == "Add" or holds(s, 1.0)
 
 
 def _with_parameter(
-    op: Op, x: Value, s: Value, b: Value, w: Value, n: Value, **_: Any
+    op: Op, x: Value, s: Value, b: Value, w: Value, n: Value, **_: object
 ) -> Value:
     array = _by_channel(w, x)
     assert array is not None, "check has seen to it"
@@ -111,7 +111,7 @@ def _with_parameter(
     return _call(op, x, *parameters, **_node(n).attributes)
 
 
-def _by_channel(w: Value, x: Value) -> np.ndarray[Any, Any] | None:
+def _by_channel(w: Value, x: Value) -> Array | None:
     """Return the numbers of a constant that broadcasts by channel, one for each."""
     tensor, dims, channels = constant_of(w), dims_of(x), _channels(x)
     if tensor is None or dims is None or channels is None or len(tensor.shape) > len(dims):
@@ -129,7 +129,7 @@ def _channels(x: Value) -> int | None:
     return channels if isinstance(channels, int) and channels else None
 
 
-def _call(op: Op, *inputs: Value, **attributes: Any) -> Value:
+def _call(op: Op, *inputs: Value, **attributes: object) -> Value:
     made: Value = op.GroupNormalization(*inputs, **attributes)
     return made
 

@@ -1,13 +1,13 @@
 """Replace a line and a Clip by one HardSigmoid."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import holds, operand, single_or_half
 from onnx_passes.passes._support.matches import scalar_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.tolerance
@@ -28,11 +28,11 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
     that are not known; values between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def divided(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Div(op.Clip(op.Add(x, b), low, high), s)
 
@@ -42,30 +42,26 @@ class FuseHardSigmoid(Transformation, RewriteRuleSetPass):
         def line(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Clip(op.Add(op.Mul(x, s), b), low, high)
 
-        return [divided, scaled, line]
-
-    def check(self) -> list[Any]:
-        return [_is_divided, _is_scaled, _is_line]
-
-    def rewrite(self) -> list[Any]:
-        return [_sixth, _sixth, _line]
+        yield Rule(divided, _sixth, _is_divided)
+        yield Rule(scaled, _sixth, _is_scaled)
+        yield Rule(line, _line, _is_line)
 
 
 def _is_divided(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: object, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     return _meets(x, b, s) and holds(low, 0) and holds(high, 6) and holds(s, 6)
 
 
 def _is_scaled(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: object, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     # 1/6 as the source spells it: certificates read the numbers of a guard there.
     return _meets(x, b, s) and holds(low, 0) and holds(high, 6) and holds(s, 0.16666667)
 
 
 def _is_line(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: object, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     return _meets(x, b, s) and holds(low, 0) and holds(high, 1)
 
@@ -76,9 +72,9 @@ def _meets(x: Value, b: Value, s: Value) -> bool:
     return finite and single_or_half(b, x)
 
 
-def _sixth(op: Op, x: Value, b: Value, **_: Any) -> Any:
+def _sixth(op: Op, x: Value, b: Value, **_: object) -> Value:
     return op.HardSigmoid(x, alpha=1 / 6, beta=(scalar_of(b) or 0) / 6)
 
 
-def _line(op: Op, x: Value, b: Value, s: Value, **_: Any) -> Any:
+def _line(op: Op, x: Value, b: Value, s: Value, **_: object) -> Value:
     return op.HardSigmoid(x, alpha=scalar_of(s), beta=scalar_of(b))

@@ -1,11 +1,19 @@
 """Replace the formula of HardSwish by the operator."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import about, holds, operand, single_or_half
 from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance
@@ -26,44 +34,41 @@ class FuseHardSwish(Transformation, RewriteRuleSetPass):
     engines have no HardSwish, or that are not known; values between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
-        def product(op: Op, x: Var) -> Var:
-            return op.Mul(x, op.HardSigmoid(x, _outputs=["t"]))
-
+    def rules(self) -> Iterator[Rule]:
         def divided(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Div(op.Mul(x, op.Clip(op.Add(x, b), low, high)), s)
 
         def scaled(op: Op, x: Var, b: Var, low: Var, high: Var, s: Var) -> Var:
             return op.Mul(op.Mul(x, op.Clip(op.Add(x, b), low, high)), s)
 
-        return [product, divided, scaled]
+        yield Rule(
+            lambda op, x: op.Mul(x, op.HardSigmoid(x, _outputs=["t"])),
+            _hard_swish,
+            _is_product,
+        )
+        yield Rule(divided, _hard_swish, _is_divided)
+        yield Rule(scaled, _hard_swish, _is_scaled)
 
-    def check(self) -> list[Any]:
-        return [_is_product, _is_divided, _is_scaled]
 
-    def rewrite(self) -> list[Any]:
-        return [_hard_swish] * 3
-
-
-def _is_product(context: Any, x: Value, t: Value, **_: Any) -> bool:
+def _is_product(context: MatchContext, x: Value, t: Value, **_: object) -> bool:
     get = node_of(t).attributes.get_float
     line = about(get("alpha", 0.2), 1 / 6) and about(get("beta", 0.5), 0.5)
     return opset_at(context) >= 14 and line and single_or_half(x)
 
 
 def _is_divided(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: MatchContext, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     numbers = holds(b, 3) and holds(low, 0) and holds(high, 6) and holds(s, 6)
     return numbers and opset_at(context) >= 14 and _meets(x, b, s)
 
 
 def _is_scaled(
-    context: Any, x: Value, b: Value, low: Value, high: Value, s: Value, **_: Any
+    context: MatchContext, x: Value, b: Value, low: Value, high: Value, s: Value, **_: object
 ) -> bool:
     # 1/6 as the source spells it: certificates read the numbers of a guard there.
     numbers = holds(b, 3) and holds(low, 0) and holds(high, 6) and holds(s, 0.16666667)
@@ -74,5 +79,5 @@ def _meets(x: Value, b: Value, s: Value) -> bool:
     return None not in (operand(x, b), operand(x, s)) and single_or_half(b, x)
 
 
-def _hard_swish(op: Op, x: Value, **_: Any) -> Any:
+def _hard_swish(op: Op, x: Value, **_: object) -> Value:
     return op.HardSwish(x)

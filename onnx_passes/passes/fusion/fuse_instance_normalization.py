@@ -1,7 +1,7 @@
 """Replace the formula of InstanceNormalization by the operator."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +12,7 @@ from onnx_passes.passes._support.matches import node_of, scalar_of
 from onnx_passes.passes._support.normalization import NUMBERS, NormalizationPass
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, Value, Var
+from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
 
 
 @passes.verify.tolerance
@@ -41,32 +41,35 @@ class FuseInstanceNormalization(NormalizationPass):
     since = 6
     centred = True
 
-    def pattern(self) -> list[Any]:
-        forms = (self._quotient, self._product, self._swapped)
-        return [_ScaledNormalization(form, place) for form in forms for place in (0, 1)]
-
-    def check(self) -> list[Any]:
-        return [_is_instance for _ in self.pattern()]
-
-    def rewrite(self) -> list[Any]:
-        return [_instance for _ in self.pattern()]
+    def rules(self) -> Iterator[Rule]:
+        for form in (self._quotient, self._product, self._swapped):
+            for place in (0, 1):
+                yield Rule(partial(_scaled, form, place), _instance, _is_instance)
 
 
-class _ScaledNormalization:
+def _scaled(
+    form: Callable[[Op, Var, Var], Var],
+    place: int,
+    op: Op,
+    x: Var,
+    epsilon: Var,
+    w: Var,
+    b: Var,
+) -> Var:
     """The pattern of a formula with scale and bias behind it."""
-
-    def __init__(self, form: Callable[[Op, Var, Var], Var], place: int) -> None:
-        self.form = form
-        self.place = place
-
-    def __call__(self, op: Op, x: Var, epsilon: Var, w: Var, b: Var) -> Var:
-        operands = [commuted(op, "Mul", self.form(op, x, epsilon), w)]
-        operands.insert(self.place, b)
-        return op.Add(*operands)
+    operands = [commuted(op, "Mul", form(op, x, epsilon), w)]
+    operands.insert(place, b)
+    return op.Add(*operands)
 
 
 def _is_instance(
-    context: Any, x: Value, epsilon: Value, w: Value, b: Value, variance: Value, mean: Value
+    context: MatchContext,
+    x: Value,
+    epsilon: Value,
+    w: Value,
+    b: Value,
+    variance: Value,
+    mean: Value,
 ) -> bool:
     dims, means = dims_of(x), [node_of(variance), node_of(mean)]
     if dims is None or len(dims) < 3 or 0 in dims or x.dtype is not ir.DataType.FLOAT:
@@ -81,7 +84,7 @@ def _is_instance(
     )
 
 
-def _instance(op: Op, x: Value, epsilon: Value, w: Value, b: Value, **_: Any) -> Value:
+def _instance(op: Op, x: Value, epsilon: Value, w: Value, b: Value, **_: object) -> Value:
     rows = [
         op.Constant(value=ir.tensor(np.array(_by_channel(value, x), np.float32)))
         for value in (w, b)

@@ -1,11 +1,18 @@
 """Replace a product and a maximum by one LeakyRelu."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activations import attribute_of, single_or_half
 from onnx_passes.passes._support.matches import opset_at, scalar_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+)
 
 
 @passes.verify.tolerance
@@ -26,32 +33,21 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
     engines have no LeakyRelu, or that are not known; a product that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
-        def first(op: Op, x: Var, a: Var) -> Var:
-            return op.Max(x, op.Mul(x, a))
-
-        def second(op: Op, x: Var, a: Var) -> Var:
-            return op.Max(op.Mul(x, a), x)
-
-        return [first, second]
-
-    def check(self) -> list[Any]:
-        def leaks(context: Any, x: Value, a: Value) -> bool:
+    def rules(self) -> Iterator[Rule]:
+        def leaks(context: MatchContext, x: Value, a: Value) -> bool:
             if attribute_of(x, a) is None or not _lies_between(a, 0, 1):
                 return False
             return opset_at(context) >= 8 and single_or_half(a, x)
 
-        return [leaks, leaks]
-
-    def rewrite(self) -> list[Any]:
-        def leaky(op: Op, x: Value, a: Value) -> Any:
+        def leaky(op: Op, x: Value, a: Value) -> Value:
             return op.LeakyRelu(x, alpha=attribute_of(x, a))
 
-        return [leaky, leaky]
+        yield Rule(lambda op, x, a: op.Max(x, op.Mul(x, a)), leaky, leaks)
+        yield Rule(lambda op, x, a: op.Max(op.Mul(x, a), x), leaky, leaks)
 
 
 def _lies_between(a: Value, low: float, high: float) -> bool:

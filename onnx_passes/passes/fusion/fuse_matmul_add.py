@@ -1,12 +1,17 @@
 """Fuse a MatMul and the sum behind it into one Gemm."""
 
-from typing import Any, ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import FLOATS, opset_at
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRulePass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance
@@ -26,15 +31,17 @@ class FuseMatmulAdd(Transformation, RewriteRulePass):
     Gemm; a product that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    always_pays = False
     exclusive = True
     commute = True
 
     def pattern(self, op: Op, a: Var, b: Var, c: Var) -> Var:
         return op.Add(op.MatMul(a, b, _outputs=["t"]), c, _outputs=["y"])
 
-    def check(self, context: Any, a: Value, b: Value, c: Value, t: Value, y: Value) -> bool:
+    def check(
+        self, context: MatchContext, a: Value, b: Value, c: Value, t: Value, y: Value
+    ) -> bool:
         known = [value.dtype for value in (a, b, c, t, y) if value.dtype is not None]
         if not known or known[0] not in FLOATS or opset_at(context) < 7:
             return False

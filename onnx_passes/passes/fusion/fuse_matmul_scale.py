@@ -1,15 +1,17 @@
 """Fold a factor into the constant weights of a MatMul."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.linear import SMALL
-from onnx_passes.passes._support.matches import Array, narrowed, node_of, wide
+from onnx_passes.passes._support.matches import narrowed, node_of, wide
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.tolerance
@@ -30,38 +32,27 @@ class FuseMatmulScale(Transformation, RewriteRuleSetPass):
     weights that overflow or lose digits by it; a product that something else reads.
     """
 
-    exclusive: ClassVar[bool] = True
-    commute: ClassVar[bool] = True
+    exclusive = True
+    commute = True
 
-    def pattern(self) -> list[Any]:
-        return [kind(name) for kind in (_Product, _ScaledSum) for name in ("Mul", "Div")]
-
-    def check(self) -> list[Any]:
-        return [_can_be_fused for _ in range(4)]
-
-    def rewrite(self) -> list[Any]:
-        return [_product, _product, _sum, _sum]
+    def rules(self) -> Iterator[Rule]:
+        for name in ("Mul", "Div"):
+            yield Rule(partial(_of_product, name), _product, _can_be_fused)
+        for name in ("Mul", "Div"):
+            yield Rule(partial(_of_sum, name), _sum, _can_be_fused)
 
 
-class _Product:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var, w: Var, s: Var) -> Var:
-        return getattr(op, self.operator)(op.MatMul(x, w), s, _outputs=["y"])
+def _of_product(operator: str, op: Op, x: Var, w: Var, s: Var) -> Var:
+    return getattr(op, operator)(op.MatMul(x, w), s, _outputs=["y"])
 
 
-class _ScaledSum:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var, w: Var, s: Var, b: Var) -> Var:
-        t = op.Add(op.MatMul(x, w), b)
-        return getattr(op, self.operator)(t, s, _outputs=["y"])
+def _of_sum(operator: str, op: Op, x: Var, w: Var, s: Var, b: Var) -> Var:
+    t = op.Add(op.MatMul(x, w), b)
+    return getattr(op, operator)(t, s, _outputs=["y"])
 
 
 def _can_be_fused(
-    context: Any, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
+    context: object, x: Value, w: Value, s: Value, y: Value, b: Value | None = None
 ) -> bool:
     return all(_scaled(value, w, s, y) is not None for value in (w, b) if value is not None)
 

@@ -1,7 +1,8 @@
 """Replace two operators that bound a tensor by one."""
 
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -11,13 +12,23 @@ from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 TYPES = (
     *(ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE),
     *(ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64),
 )
 """Types that ONNX Runtime has Min, Max and Clip for."""
+
+UNARY = ("Relu", "Clip")
 
 
 @passes.verify.tolerance
@@ -43,48 +54,30 @@ class FuseMinMax(Transformation, RewriteRuleSetPass):
     Relu, which `merge-clips` merges.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [*_CHAINS]
-
-    def check(self) -> list[Any]:
-        return [_can_be_fused for _ in _CHAINS]
-
-    def rewrite(self) -> list[Any]:
-        return [_bounded for _ in _CHAINS]
+    def rules(self) -> Iterator[Rule]:
+        for chain in (
+            *product(("Max", "Min", *UNARY), ("Min", "Max"), (True, False)),
+            *product(("Min", "Max"), UNARY, (True,)),
+        ):
+            yield Rule(partial(_chain, *chain), _bounded, _can_be_fused)
 
 
-class _Chain:
+def _chain(inner: str, outer: str, first: bool, op: Op, a: Var, c: Var) -> Var:
     """Two operators in a row, the inner one first or second among the outer one's operands."""
-
-    def __init__(self, inner: str, outer: str, first: bool = True) -> None:
-        self.inner, self.outer, self.first = inner, outer, first
-
-    def __call__(self, op: Op, a: Var, c: Var) -> Var:
-        t = getattr(op, self.inner)(a, _allow_other_inputs=True, _outputs=["t"])
-        outer = getattr(op, self.outer)
-        if self.outer in UNARY:
-            return outer(t, _allow_other_inputs=True, _outputs=["y"])
-        return outer(*((t, c) if self.first else (c, t)), _outputs=["y"])
+    t = getattr(op, inner)(a, _allow_other_inputs=True, _outputs=["t"])
+    if outer in UNARY:
+        return getattr(op, outer)(t, _allow_other_inputs=True, _outputs=["y"])
+    return getattr(op, outer)(*((t, c) if first else (c, t)), _outputs=["y"])
 
 
-UNARY = ("Relu", "Clip")
-_CHAINS = [
-    *(
-        _Chain(*pair)
-        for pair in product(("Max", "Min", *UNARY), ("Min", "Max"), (True, False))
-    ),
-    *(_Chain(*pair) for pair in product(("Min", "Max"), UNARY)),
-]
-
-
-def _can_be_fused(context: Any, t: Value, y: Value, **_: Any) -> bool:
+def _can_be_fused(context: MatchContext, t: Value, y: Value, **_: object) -> bool:
     return opset_at(context) >= 12 and _parts(t, y) is not None
 
 
-def _bounded(op: Op, t: Value, y: Value, **_: Any) -> Value:
+def _bounded(op: Op, t: Value, y: Value, **_: object) -> Value:
     parts = _parts(t, y)
     assert parts is not None, "check has seen to it"
     x, bounds = parts
@@ -99,7 +92,7 @@ def _bounded(op: Op, t: Value, y: Value, **_: Any) -> Value:
     return made
 
 
-def _constant(op: Op, number: Any) -> Value:
+def _constant(op: Op, number: object) -> Value:
     made: Value = op.Constant(value=ir.tensor(np.asarray(number)))
     return made
 

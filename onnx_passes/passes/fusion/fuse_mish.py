@@ -1,10 +1,15 @@
 """Replace Softplus, Tanh and their product by one Mish."""
 
-from typing import Any
-
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRulePass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.tolerance
@@ -29,7 +34,7 @@ class FuseMish(Transformation, RewriteRulePass):
     def pattern(self, op: Op, x: Var) -> Var:
         return op.Mul(x, op.Tanh(op.Softplus(x)))
 
-    def check(self, context: Any, x: Value) -> bool:
+    def check(self, context: MatchContext, x: Value) -> bool:
         return opset_at(context) >= 18
 
     def rewrite(self, op: Op, x: Value) -> Value:

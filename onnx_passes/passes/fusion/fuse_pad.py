@@ -1,6 +1,8 @@
 """Fuse a Pad into the convolution or the pooling behind it."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -9,7 +11,16 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
+from onnx_passes.plain import PlainDict
 
 WINDOWS = ("Conv", "AveragePool", "MaxPool")
 
@@ -35,29 +46,20 @@ class FusePad(Transformation, RewriteRuleSetPass):
     Pad that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_Padded(name) for name in WINDOWS]
-
-    def check(self) -> list[Any]:
-        return [_can_pad for _ in WINDOWS]
-
-    def rewrite(self) -> list[Any]:
-        return [_padding for _ in WINDOWS]
+    def rules(self) -> Iterator[Rule]:
+        for name in WINDOWS:
+            yield Rule(partial(_padded, name), _padding, _can_pad)
 
 
-class _Padded:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        t = op.Pad(x, _allow_other_inputs=True, _outputs=["t"])
-        return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
+def _padded(operator: str, op: Op, x: Var) -> Var:
+    t = op.Pad(x, _allow_other_inputs=True, _outputs=["t"])
+    return getattr(op, operator)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _can_pad(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+def _can_pad(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -> bool:
     pad, window = node_of(t), node_of(y)
     if pad.attributes.get_string("mode", "constant") != "constant" or opset_at(context) < 7:
         return False
@@ -70,9 +72,9 @@ def _can_pad(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
     return pads is not None and (window.op_type == "Conv" or _pools_the_same(window, pads))
 
 
-def _padding(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _padding(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     window = node_of(y)
-    attributes: dict[str, Any] = dict(window.attributes)
+    attributes: PlainDict = dict(window.attributes)
     attributes.pop("auto_pad", None)
     attributes["pads"] = _pads(x, node_of(t), window)
     if window.op_type == "AveragePool":

@@ -1,13 +1,15 @@
 """Fuse a reduction and the Squeeze or Unsqueeze of its axes."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.axes import axes_of, counted, rank_of
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 REDUCTIONS = (
     *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
@@ -33,32 +35,20 @@ class FuseReduceSqueeze(Transformation, RewriteRuleSetPass):
     tensor whose rank is not known; a reduction that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_Reduced(name, then) for name, then in _PAIRS]
-
-    def check(self) -> list[Any]:
-        return [_same_axes for _ in _PAIRS]
-
-    def rewrite(self) -> list[Any]:
-        return [_reduced for _ in _PAIRS]
+    def rules(self) -> Iterator[Rule]:
+        for pair in product(REDUCTIONS, ("Squeeze", "Unsqueeze")):
+            yield Rule(partial(_changed, *pair), _reduced, _same_axes)
 
 
-_PAIRS = [(name, then) for name in REDUCTIONS for then in ("Squeeze", "Unsqueeze")]
+def _changed(operator: str, then: str, op: Op, x: Var) -> Var:
+    t = getattr(op, operator)(x, _allow_other_inputs=True, _outputs=["t"])
+    return getattr(op, then)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-class _Reduced:
-    def __init__(self, operator: str, then: str) -> None:
-        self.operator, self.then = operator, then
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        t = getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["t"])
-        return getattr(op, self.then)(t, _allow_other_inputs=True, _outputs=["y"])
-
-
-def _same_axes(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+def _same_axes(context: object, x: Value, t: Value, y: Value, **_: object) -> bool:
     reduction, last = node_of(t), node_of(y)
     keeps = bool(reduction.attributes.get_int("keepdims", True))
     if keeps != (last.op_type == "Squeeze"):
@@ -81,7 +71,7 @@ def _axes(node: ir.Node) -> list[int] | None:
     return axes_of(node) or ([0] if node.op_type.startswith("Arg") else None)
 
 
-def _reduced(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     node = node_of(t)
     keeps = 0 if node_of(y).op_type == "Squeeze" else 1
     attributes = {**node.attributes, "keepdims": keeps}

@@ -1,6 +1,7 @@
 """Replace a Gemm between two Reshapes by a MatMul of the whole tensor."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
@@ -8,7 +9,15 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import FLOATS, node_of, opset_at, read_once
 from onnx_passes.passes._support.shapes import Dim, dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 SHAPERS = ("Reshape", "Flatten")
 
@@ -34,31 +43,22 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
     tensors; opsets before 7. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    always_pays = False
 
-    def pattern(self) -> list[Any]:
-        return [_Between(name) for name in SHAPERS]
-
-    def check(self) -> list[Any]:
-        return [_is_linear for _ in SHAPERS]
-
-    def rewrite(self) -> list[Any]:
-        return [_whole for _ in SHAPERS]
+    def rules(self) -> Iterator[Rule]:
+        for name in SHAPERS:
+            yield Rule(partial(_between, name), _whole, _is_linear)
 
 
-class _Between:
-    def __init__(self, shaper: str) -> None:
-        self.shaper = shaper
-
-    def __call__(self, op: Op, x: Var, w: Var) -> Var:
-        rows = getattr(op, self.shaper)(x, _allow_other_inputs=True, _outputs=["rows"])
-        t = op.Gemm(rows, w, _allow_other_inputs=True, _outputs=["t"])
-        return op.Reshape(t, _allow_other_inputs=True, _outputs=["y"])
+def _between(shaper: str, op: Op, x: Var, w: Var) -> Var:
+    rows = getattr(op, shaper)(x, _allow_other_inputs=True, _outputs=["rows"])
+    t = op.Gemm(rows, w, _allow_other_inputs=True, _outputs=["t"])
+    return op.Reshape(t, _allow_other_inputs=True, _outputs=["y"])
 
 
 def _is_linear(
-    context: Any, x: Value, w: Value, rows: Value, t: Value, y: Value, **_: Any
+    context: MatchContext, x: Value, w: Value, rows: Value, t: Value, y: Value, **_: object
 ) -> bool:
     gemm, source, wanted = node_of(t), dims_of(x), dims_of(y)
     flat, weight = dims_of(rows), dims_of(w)
@@ -99,7 +99,7 @@ def _is_row(gemm: ir.Node, size: int) -> bool:
     return dims is not None and dims[-1:] in ([], [1], [size]) and {*dims[:-1]} <= {1}
 
 
-def _whole(op: Op, x: Value, w: Value, t: Value, **_: Any) -> Value:
+def _whole(op: Op, x: Value, w: Value, t: Value, **_: object) -> Value:
     gemm = node_of(t)
     if _turned(gemm):
         w = op.Transpose(w, perm=[1, 0])

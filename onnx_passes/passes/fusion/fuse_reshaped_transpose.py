@@ -1,7 +1,5 @@
 """Replace a Transpose of rank 3 between two Reshapes by one of rank 4."""
 
-from typing import Any, ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import Dim, dims_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
@@ -25,7 +23,7 @@ class FuseReshapedTranspose(Transformation, RewriteRulePass):
     read elsewhere. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
 
     def pattern(self, op: Op, x: Var, merged: Var, parted: Var) -> Var:
@@ -33,7 +31,7 @@ class FuseReshapedTranspose(Transformation, RewriteRulePass):
         turned = op.Transpose(flat, perm=[0, 2, 1])
         return op.Reshape(turned, parted, _outputs=["y"])
 
-    def check(self, context: Any, x: Value, flat: Value, y: Value, **_: Any) -> bool:
+    def check(self, context: object, x: Value, flat: Value, y: Value, **_: object) -> bool:
         dims = dims_of(x)
         if dims is None or len(dims) != 4 or None in dims or 0 in dims:
             return False
@@ -45,7 +43,7 @@ class FuseReshapedTranspose(Transformation, RewriteRulePass):
         kept = merged[1:] == [c, d] or _follows(merged, [both, c, d])
         return kept and (parted == [a, b, d, c] or _follows(parted, [a, b, d, c]))
 
-    def rewrite(self, op: Op, x: Value, **_: Any) -> Value:
+    def rewrite(self, op: Op, x: Value, **_: object) -> Value:
         made: Value = op.Transpose(x, perm=[0, 1, 3, 2])
         return made
 

@@ -1,6 +1,6 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -9,7 +9,15 @@ from onnx_passes import passes
 from onnx_passes.passes._support.forms import commuted, has_opset
 from onnx_passes.passes._support.halves import is_doubled, takes_half
 from onnx_passes.passes._support.shapes import Dim, dims_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 RANK = 4
 TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -38,19 +46,14 @@ class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
     pairs of neighbours. Functions, where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("eliminate-common-subexpressions", "shape-inference")
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("eliminate-common-subexpressions", "shape-inference")
+    always_pays = False
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_plain, _table_first, _turned_first]
-
-    def check(self) -> list[Any]:
-        return [_is_rotation] * 3
-
-    def rewrite(self) -> list[Any]:
-        return [_rotation] * 3
+    def rules(self) -> Iterator[Rule]:
+        for form in (_plain, _table_first, _turned_first):
+            yield Rule(form, _rotation, _is_rotation)
 
 
 def _plain(op: Op, x: Var, cos: Var, sin: Var) -> Var:
@@ -74,7 +77,7 @@ def _turned(op: Op, x: Var, sin: Var) -> Var:
     return commuted(op, "Mul", joined, sin)
 
 
-def _is_rotation(context: Any, x: Value, cos: Value, sin: Value, **rest: Any) -> bool:
+def _is_rotation(context: MatchContext, x: Value, cos: Value, sin: Value, **rest: Var) -> bool:
     dims = dims_of(x)
     if not has_opset(context, 23) or x.dtype not in TYPES or dims is None:
         return False
@@ -88,7 +91,7 @@ def _is_rotation(context: Any, x: Value, cos: Value, sin: Value, **rest: Any) ->
     return _halves(dims[3], rest) and all(_is_table(table, dims) for table in (cos, sin))
 
 
-def _halves(width: int, found: dict[str, Any]) -> bool:
+def _halves(width: int, found: dict[str, Var]) -> bool:
     """Whether x is taken apart in the middle."""
     if found.get("low") is not None:
         low, high = found["low"].producer(), found["high"].producer()
@@ -124,7 +127,7 @@ def _batch(x: Value) -> tuple[Value, int] | int | None:
     return next(((value, dims.index(batch)) for value, dims in known if batch in dims), None)
 
 
-def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: Any) -> Value:
+def _rotation(op: Op, x: Value, cos: Value, sin: Value, **_: object) -> Value:
     made: Value = op.RotaryEmbedding(x, _cache(op, x, cos), _cache(op, x, sin))
     return made
 

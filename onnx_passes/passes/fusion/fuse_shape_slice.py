@@ -1,6 +1,6 @@
 """Fuse a Shape and what picks some of its dimensions."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -9,7 +9,15 @@ from onnx_passes.passes._support.axes import axes_of, rank_of
 from onnx_passes.passes._support.matches import node_of, opset_at, read_once
 from onnx_passes.passes._support.shapes import INT_MAX, ints_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 Range = tuple[int, int | None]
 """First dimension and the one to stop at; None for the last one and all before it."""
@@ -37,9 +45,9 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
     parts counted from the end.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    def pattern(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def one(op: Op, x: Var, i: Var) -> Var:
             t = op.Gather(op.Shape(x, _outputs=["s"]), i, _outputs=["t"])
             return op.Unsqueeze(t, _allow_other_inputs=True, _outputs=["y"])
@@ -54,23 +62,19 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
         def joined(op: Op) -> Var:
             return op.Concat(_allow_other_inputs=True, _outputs=["y"])
 
-        return [one, some, part, joined]
-
-    def check(self) -> list[Any]:
-        def reads(context: Any, x: Value, s: Value, y: Value, **_: Any) -> bool:
+        def reads(context: MatchContext, x: Value, s: Value, y: Value, **_: object) -> bool:
             whole = not node_of(s).attributes
             return whole and opset_at(context) >= 15 and _range(y) is not None
 
-        def meet(context: Any, y: Value, **_: Any) -> bool:
+        def meet(context: MatchContext, y: Value, **_: object) -> bool:
             return opset_at(context) >= 15 and _pair(node_of(y)) is not None
 
-        return [reads, reads, reads, meet]
+        for pattern in (one, some, part):
+            yield Rule(pattern, _shape, reads)
+        yield Rule(joined, _joined, meet)
 
-    def rewrite(self) -> list[Any]:
-        return [_shape, _shape, _shape, _joined]
 
-
-def _shape(op: Op, x: Value, y: Value, **_: Any) -> Value:
+def _shape(op: Op, x: Value, y: Value, **_: object) -> Value:
     found = _range(y)
     assert found is not None, "check has seen to it"
     return _piece(op, x, found)
@@ -157,7 +161,7 @@ def _part(value: ir.Value | None, concat: ir.Node) -> tuple[ir.Value, int, int] 
     return source, start, end
 
 
-def _joined(op: Op, y: Value, **_: Any) -> Value:
+def _joined(op: Op, y: Value, **_: object) -> Value:
     concat = node_of(y)
     found = _pair(concat)
     assert found is not None, "check has seen to it"

@@ -1,12 +1,19 @@
 """Replace a Sigmoid and its product by one Swish."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.activations import attribute_of
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+)
 
 
 @passes.verify.tolerance
@@ -31,36 +38,25 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
         custom: Make Silu and Swish of the domain ``onnx_passes.ops`` instead, at any opset.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     exclusive = True
     commute = True
 
     custom: bool = False
 
-    def pattern(self) -> list[Any]:
-        def plain(op: Op, x: Var) -> Var:
-            return op.Mul(x, op.Sigmoid(x))
-
-        def scaled(op: Op, x: Var, a: Var) -> Var:
-            return op.Mul(x, op.Sigmoid(op.Mul(x, a)))
-
-        return [plain, scaled]
-
-    def check(self) -> list[Any]:
-        def known(context: Any, x: Value) -> bool:
+    def rules(self) -> Iterator[Rule]:
+        def known(context: MatchContext, x: Value) -> bool:
             return self.custom or opset_at(context) >= 24
 
-        def with_factor(context: Any, x: Value, a: Value) -> bool:
+        def with_factor(context: MatchContext, x: Value, a: Value) -> bool:
             return known(context, x) and attribute_of(x, a) is not None
 
-        return [known, with_factor]
-
-    def rewrite(self) -> list[Any]:
-        def plain(op: Op, x: Value) -> Any:
+        def plain(op: Op, x: Value) -> Value:
             return op.Silu(x, _domain=CUSTOM) if self.custom else op.Swish(x)
 
-        def scaled(op: Op, x: Value, a: Value) -> Any:
+        def scaled(op: Op, x: Value, a: Value) -> Value:
             domain = {"_domain": CUSTOM} if self.custom else {}
             return op.Swish(x, alpha=attribute_of(x, a), **domain)
 
-        return [plain, scaled]
+        yield Rule(lambda op, x: op.Mul(x, op.Sigmoid(x)), plain, known)
+        yield Rule(lambda op, x, a: op.Mul(x, op.Sigmoid(op.Mul(x, a))), scaled, with_factor)

@@ -1,10 +1,11 @@
 """Fuse a Transpose into the Gemm that reads it."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 
 @passes.verify.tolerance
@@ -22,7 +23,7 @@ class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
     Leaves alone: a Transpose that changes nothing, which `eliminate-noop-transpose` removes.
     """
 
-    def pattern(self) -> list[Any]:
+    def rules(self) -> Iterator[Rule]:
         def first(op: Op, a: Var, b: Var) -> Var:
             t = op.Transpose(a, _outputs=["t"])
             return op.Gemm(t, b, _allow_other_inputs=True, _outputs=["y"])
@@ -31,26 +32,19 @@ class FuseTransposeGemm(Transformation, RewriteRuleSetPass):
             t = op.Transpose(b, _outputs=["t"])
             return op.Gemm(a, t, _allow_other_inputs=True, _outputs=["y"])
 
-        return [first, second]
-
-    def check(self) -> list[Any]:
-        return [_turns, _turns]
-
-    def rewrite(self) -> list[Any]:
-        return [_TransposedGemm("transA"), _TransposedGemm("transB")]
+        yield Rule(first, partial(_turned, "transA"), _turns)
+        yield Rule(second, partial(_turned, "transB"), _turns)
 
 
-class _TransposedGemm:
-    def __init__(self, attribute: str) -> None:
-        self.attribute = attribute
-
-    def __call__(self, op: Op, a: Value, b: Value, t: Value, y: Value, **_: Any) -> Value:
-        gemm = node_of(y)
-        flag = 0 if (gemm.attributes.get_int(self.attribute) or 0) else 1
-        others = {k: v for k, v in gemm.attributes.items() if k != self.attribute}
-        made: Value = op.Gemm(a, b, *gemm.inputs[2:], **others, **{self.attribute: flag})
-        return made
+def _turned(
+    attribute: str, op: Op, a: Value, b: Value, t: Value, y: Value, **_: object
+) -> Value:
+    gemm = node_of(y)
+    flag = 0 if (gemm.attributes.get_int(attribute) or 0) else 1
+    others = {k: v for k, v in gemm.attributes.items() if k != attribute}
+    made: Value = op.Gemm(a, b, *gemm.inputs[2:], **others, **{attribute: flag})
+    return made
 
 
-def _turns(context: Any, t: Value, **_: Any) -> bool:
+def _turns(context: object, t: Value, **_: object) -> bool:
     return tuple(node_of(t).attributes.get_ints("perm") or (1, 0)) == (1, 0)

@@ -1,6 +1,7 @@
 """Fuse a Transpose into the reduction that reads it."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -8,7 +9,8 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes._support.axes import axes_of, counted
 from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.plain import PlainDict
 
 REDUCTIONS = (
     *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
@@ -32,28 +34,19 @@ class FuseTransposeReduce(Transformation, RewriteRuleSetPass):
     another order; a Transpose without a permutation, or that something else reads.
     """
 
-    exclusive: ClassVar[bool] = True
+    exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_TransposedReduce(name) for name in REDUCTIONS]
-
-    def check(self) -> list[Any]:
-        return [_keeps_order for _ in REDUCTIONS]
-
-    def rewrite(self) -> list[Any]:
-        return [_reduced for _ in REDUCTIONS]
+    def rules(self) -> Iterator[Rule]:
+        for name in REDUCTIONS:
+            yield Rule(partial(_turned, name), _reduced, _keeps_order)
 
 
-class _TransposedReduce:
-    def __init__(self, operator: str) -> None:
-        self.operator = operator
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        t = op.Transpose(x, _outputs=["t"])
-        return getattr(op, self.operator)(t, _allow_other_inputs=True, _outputs=["y"])
+def _turned(operator: str, op: Op, x: Var) -> Var:
+    t = op.Transpose(x, _outputs=["t"])
+    return getattr(op, operator)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _keeps_order(context: Any, t: Value, y: Value, **_: Any) -> bool:
+def _keeps_order(context: object, t: Value, y: Value, **_: object) -> bool:
     return _axes(t, y) is not None
 
 
@@ -68,10 +61,10 @@ def _axes(t: Value, y: Value) -> list[int] | None:
     return sorted(perm[axis] for axis in axes)
 
 
-def _reduced(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     node, axes = node_of(y), _axes(t, y)
-    attributes: dict[str, Any] = dict(node.attributes)
-    inputs: list[Any] = [x]
+    attributes: PlainDict = dict(node.attributes)
+    inputs: list[Value] = [x]
     if "axes" in attributes:
         attributes["axes"] = axes
     else:

@@ -1,11 +1,20 @@
 """Merge Clip and Relu in a row into one Clip."""
 
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 from onnx_passes import passes
 from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of, gives_attributes
 from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 PAIRS = (("Clip", "Clip"), ("Relu", "Clip"), ("Clip", "Relu"))
 """Inner and outer operator."""
@@ -32,31 +41,22 @@ class MergeClips(Transformation, RewriteRuleSetPass):
 
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_ClipPair(*pair) for pair in PAIRS]
-
-    def check(self) -> list[Any]:
-        return [_have_bounds for _ in PAIRS]
-
-    def rewrite(self) -> list[Any]:
-        return [_merged for _ in PAIRS]
+    def rules(self) -> Iterator[Rule]:
+        for pair in PAIRS:
+            yield Rule(partial(_pair, *pair), _merged, _have_bounds)
 
 
-class _ClipPair:
-    def __init__(self, inner: str, outer: str) -> None:
-        self.inner, self.outer = inner, outer
-
-    def __call__(self, op: Op, x: Var) -> Var:
-        t = getattr(op, self.inner)(x, _allow_other_inputs=True, _outputs=["t"])
-        return getattr(op, self.outer)(t, _allow_other_inputs=True, _outputs=["y"])
+def _pair(inner: str, outer: str, op: Op, x: Var) -> Var:
+    t = getattr(op, inner)(x, _allow_other_inputs=True, _outputs=["t"])
+    return getattr(op, outer)(t, _allow_other_inputs=True, _outputs=["y"])
 
 
-def _have_bounds(context: Any, x: Value, t: Value, y: Value, **_: Any) -> bool:
+def _have_bounds(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -> bool:
     # The first Clip of all had no bound where none was given.
     return opset_at(context) >= 6 and _bounds(x, t, y) is not None
 
 
-def _merged(op: Op, x: Value, t: Value, y: Value, **_: Any) -> Value:
+def _merged(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     bounds, attributes = _bounds(x, t, y), gives_attributes(node_of(t), node_of(y))
     assert bounds is not None, "check has seen to it"
     assert attributes is not None, "there are no bounds otherwise"

@@ -1,14 +1,17 @@
 """Merge two products with constants into one, and two sums."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import Array, float_info, narrowed, node_of, wide
+from onnx_passes.arrays import Array
+from onnx_passes.passes._support.matches import float_info, narrowed, node_of, wide
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 FAMILIES = (("Mul", "Div"), ("Add", "Sub"))
 INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
@@ -33,32 +36,21 @@ class MergeConstantArithmetic(Transformation, RewriteRuleSetPass):
     are bigger together; a value between that something else reads.
     """
 
-    exclusive: ClassVar[bool] = True
-    commute: ClassVar[bool] = True
+    exclusive = True
+    commute = True
 
-    def pattern(self) -> list[Any]:
-        return [_ArithmeticPair(*pair) for pair in _PAIRS]
-
-    def check(self) -> list[Any]:
-        return [_can_be_merged for _ in _PAIRS]
-
-    def rewrite(self) -> list[Any]:
-        return [_merged for _ in _PAIRS]
+    def rules(self) -> Iterator[Rule]:
+        for family in FAMILIES:
+            for pair in product(family, repeat=2):
+                yield Rule(partial(_pair, *pair), _merged, _can_be_merged)
 
 
-_PAIRS = [(inner, outer) for family in FAMILIES for inner in family for outer in family]
+def _pair(inner: str, outer: str, op: Op, x: Var, a: Var, b: Var) -> Var:
+    t = getattr(op, inner)(x, a, _outputs=["t"])
+    return getattr(op, outer)(t, b, _outputs=["y"])
 
 
-class _ArithmeticPair:
-    def __init__(self, inner: str, outer: str) -> None:
-        self.inner, self.outer = inner, outer
-
-    def __call__(self, op: Op, x: Var, a: Var, b: Var) -> Var:
-        t = getattr(op, self.inner)(x, a, _outputs=["t"])
-        return getattr(op, self.outer)(t, b, _outputs=["y"])
-
-
-def _can_be_merged(context: Any, x: Value, a: Value, b: Value, t: Value, y: Value) -> bool:
+def _can_be_merged(context: object, x: Value, a: Value, b: Value, t: Value, y: Value) -> bool:
     return constant_of(x) is None and _constant(a, b, t, y) is not None
 
 

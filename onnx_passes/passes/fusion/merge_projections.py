@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
@@ -54,9 +55,9 @@ class MergeProjections(Transformation):
     projections that would become as many nodes; functions.
     """
 
-    always_pays: ClassVar[bool] = False
-    tested_on: ClassVar[tuple[str, ...]] = ("smoothed",)
-    needed_operators: ClassVar[Any] = frozenset({("", "MatMul")})
+    always_pays = False
+    tested_on = ("smoothed",)
+    needed_operators = frozenset({("", "MatMul")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Merge within the main graph and within each subgraph."""
@@ -77,7 +78,7 @@ class MergeProjections(Transformation):
 
 def _groups(graph: ir.Graph) -> Iterator[list[_Projection]]:
     """Yield projections of one value that can be joined, in the order of their products."""
-    by_source: defaultdict[tuple[Any, ...], list[_Projection]] = defaultdict(list)
+    by_source: defaultdict[tuple[object, ...], list[_Projection]] = defaultdict(list)
     for node in graph:
         one = _projection(node, graph)
         if one is not None:
@@ -123,7 +124,7 @@ def _joined(
     first = found[0].product
     nodes: list[ir.Node] = []
 
-    def constant(array: np.ndarray[Any, Any], wish: str) -> ir.Value:
+    def constant(array: Array, wish: str) -> ir.Value:
         tensor = scratch.keep(ir.tensor(array, name=namer.value(wish)))
         node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         node.outputs[0].name = tensor.name
@@ -149,7 +150,7 @@ def _joined(
     if biases:
         node = compute("Add", node.outputs[0], constant(np.concatenate(biases), "joined_bias"))
     sizes = [int(str(one.weight.shape[1])) for one in found]
-    operands, attributes = [node.outputs[0]], dict[str, Any](axis=-1)
+    operands, attributes = [node.outputs[0]], dict[str, object](axis=-1)
     if version < _FIRST_WITH_SIZES_AS_INPUT:
         attributes["split"] = sizes
     else:

@@ -1,13 +1,14 @@
 """Move a factor before what only moves elements, to the MatMul that can take it over."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import PRECISE
 from onnx_passes.passes._support.matches import FLOATS, node_of, read_once, scalar_of
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 MOVES = ("Transpose", "Reshape", "GatherElements", "Slice")
 FACTORS = ("Mul", "Div")
@@ -40,31 +41,22 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
     other readers; inner values that are read elsewhere.
     """
 
-    always_pays: ClassVar[bool] = False
+    always_pays = False
 
     exclusive = True
     commute = True
 
-    def pattern(self) -> list[Any]:
-        return [_Scaled(*kind) for kind in KINDS]
-
-    def check(self) -> list[Any]:
-        return [_can_be_moved] * len(KINDS)
-
-    def rewrite(self) -> list[Any]:
-        return [_moved] * len(KINDS)
+    def rules(self) -> Iterator[Rule]:
+        for kind in KINDS:
+            yield Rule(partial(_scaled, *kind), _moved, _can_be_moved)
 
 
-class _Scaled:
-    def __init__(self, factor: str, move: str) -> None:
-        self.factor, self.move = factor, move
-
-    def __call__(self, op: Op, x: Var, c: Var) -> Var:
-        moved = getattr(op, self.move)(x, _allow_other_inputs=True, _outputs=["moved"])
-        return getattr(op, self.factor)(moved, c, _outputs=["y"])
+def _scaled(factor: str, move: str, op: Op, x: Var, c: Var) -> Var:
+    moved = getattr(op, move)(x, _allow_other_inputs=True, _outputs=["moved"])
+    return getattr(op, factor)(moved, c, _outputs=["y"])
 
 
-def _can_be_moved(context: Any, x: Value, c: Value, moved: Value, y: Value) -> bool:
+def _can_be_moved(context: object, x: Value, c: Value, moved: Value, y: Value) -> bool:
     tensor, number = constant_of(c), scalar_of(c)
     if tensor is None or not number or len(tensor.shape) > 1 or x.dtype not in FLOATS:
         return False

@@ -1,6 +1,7 @@
 """Replace Add by Sum, which ONNX Runtime does not join with a normalization."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from functools import partial
 
 import onnx_ir as ir
 
@@ -8,7 +9,15 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 RANK = 3
 READERS = ("LayerNormalization", "RMSNormalization")
@@ -36,30 +45,20 @@ class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
     opsets before 8, whose Sum does not broadcast.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    always_pays = False
 
-    def pattern(self) -> list[Any]:
-        return [_Sum(reader) for reader in READERS]
-
-    def check(self) -> list[Any]:
-        return [_is_joined] * len(READERS)
-
-    def rewrite(self) -> list[Any]:
-        return [_apart] * len(READERS)
+    def rules(self) -> Iterator[Rule]:
+        for reader in READERS:
+            yield Rule(partial(_sum, reader), _apart, _is_joined)
 
 
-class _Sum:
-    def __init__(self, reader: str) -> None:
-        self.reader = reader
-
-    def __call__(self, op: Op, x: Var, y: Var) -> tuple[Var, Var]:
-        total = op.Add(x, y, _outputs=["total"])
-        reader = getattr(op, self.reader)
-        return total, reader(total, _allow_other_inputs=True, _outputs=["normal"])
+def _sum(reader: str, op: Op, x: Var, y: Var) -> tuple[Var, Var]:
+    total = op.Add(x, y, _outputs=["total"])
+    return total, getattr(op, reader)(total, _allow_other_inputs=True, _outputs=["normal"])
 
 
-def _is_joined(context: Any, x: Value, y: Value, normal: Value, **_: Any) -> bool:
+def _is_joined(context: MatchContext, x: Value, y: Value, normal: Value, **_: object) -> bool:
     if opset_at(context) < 8 or x.dtype is not ir.DataType.FLOAT:
         return False
     reader = node_of(normal)
@@ -70,7 +69,7 @@ def _is_joined(context: Any, x: Value, y: Value, normal: Value, **_: Any) -> boo
     return constant_of(x) is None and constant_of(y) is None
 
 
-def _apart(op: Op, x: Value, y: Value, normal: Value, **_: Any) -> tuple[Value, Value]:
+def _apart(op: Op, x: Value, y: Value, normal: Value, **_: object) -> tuple[Value, Value]:
     reader = node_of(normal)
     total = op.Sum(x, y)
     again = getattr(op, reader.op_type)(total, *reader.inputs[1:], **reader.attributes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -35,7 +33,7 @@ class EliminateEqualBranches(Transformation):
     branches whose outputs are declared with different types or shapes.
     """
 
-    followed_by: ClassVar[Any] = ("inline-constant-if",)
+    followed_by = ("inline-constant-if",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Look at every If, in subgraphs and functions too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -37,7 +36,7 @@ class InlineConstantIf(Transformation):
     what reads it (a note says how).
     """
 
-    requires: ClassVar[Any] = ("topological-sort",)
+    needs = ("topological-sort",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Inline from the outside in: branches that are never taken are not looked at."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, ClassVar
 
 import onnx
 import onnx_ir as ir
@@ -39,7 +38,7 @@ class InlineFunctions(Transformation):
         exclude: Functions to keep, as ``name`` or ``domain::name``.
     """
 
-    requires: ClassVar[Any] = ("topological-sort",)
+    needs = ("topological-sort",)
 
     exclude: tuple[str, ...] = ()
 

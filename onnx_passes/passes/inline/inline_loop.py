@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import all_graphs, graphs_within
 from onnx_passes.passes._support.calls import Names, free
 from onnx_passes.passes._support.edit import discard, supersede
@@ -43,10 +42,10 @@ class InlineLoop(Transformation):
 
     nodes: int = 16
 
-    requires: ClassVar[Any] = ("topological-sort",)
-    followed_by: ClassVar[Any] = ("topological-sort",)
-    needed_operators: ClassVar[Any] = frozenset({("", "Loop")})
-    always_pays: ClassVar[bool] = False  # several iterations take more nodes
+    needs = ("topological-sort",)
+    followed_by = ("topological-sort",)
+    needed_operators = frozenset({("", "Loop")})
+    always_pays = False  # several iterations take more nodes
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Inline from the outside in."""
@@ -155,7 +154,7 @@ class _Unroller:
         self.graph.insert_before(self.loop, nodes)
         return [given.get(value, value) for value in results]
 
-    def _constant(self, array: np.ndarray[Any, Any], formal: ir.Value) -> ir.Value:
+    def _constant(self, array: Array, formal: ir.Value) -> ir.Value:
         rank = 0 if formal.shape is None else len(formal.shape)
         tensor = ir.tensor(array.reshape((1,) * rank))
         return self._add(ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -33,9 +31,9 @@ class MoveInvariants(Transformation):
     may fail; functions.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
-    preserves: ClassVar[Any] = ("topological-sort",)
-    needed_operators: ClassVar[Any] = frozenset({("", "Loop"), ("", "Scan")})
+    needs = ("topological-sort", "shape-inference")
+    preserves = ("topological-sort",)
+    needed_operators = frozenset({("", "Loop"), ("", "Scan")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Begin with the innermost bodies: what leaves one may leave the next, too."""

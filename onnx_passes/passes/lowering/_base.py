@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter import MatchResult
+from onnxscript.rewriter.pattern import MatchResult
 
 from onnx_passes.passes._support.shapes import Dim, dims_of, sizes_of
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value
+from onnx_passes.passes.base import MatchContext, Op, RewriteRulePass, Transformation, Value
 from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
 
 
@@ -107,11 +107,11 @@ class LoweringPass(Transformation, RewriteRulePass):
         dtypes: The types of the first input that can be lowered.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
     since: ClassVar[int] = 7
     dtypes: ClassVar[frozenset[ir.DataType]] = FLOATS
 
-    def check(self, context: Any, y: Value, **_: Value) -> MatchResult:
+    def check(self, context: MatchContext, y: Value, **_: Value) -> MatchResult:
         node = y.producer()
         assert node is not None, "the pattern has matched a node"
         found = MatchResult()
@@ -144,7 +144,7 @@ class LoweringPass(Transformation, RewriteRulePass):
         """
 
 
-def _opset_of(context: Any) -> int | None:
+def _opset_of(context: MatchContext) -> int | None:
     """Return the opset that a match is of, if there is no doubt."""
     container, model = context.graph_or_function, context.model
     if isinstance(container, ir.Function) or container is model.graph:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx
 import onnx.shape_inference
 import onnx_ir as ir
@@ -25,7 +23,7 @@ class FunctionPass(Transformation):
     Not in functions: a definition depends on types, and theirs on the call.
     """
 
-    requires: ClassVar[Any] = ("topological-sort", "shape-inference")
+    needs = ("topological-sort", "shape-inference")
 
     def wanted(self, node: ir.Node) -> bool:
         """Whether an operator is to be lowered."""

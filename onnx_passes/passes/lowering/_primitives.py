@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value
 
 FLOATS = frozenset(
@@ -46,7 +46,7 @@ class Primitives:
         """Return a list of int64."""
         return self.tensor(np.array(values, np.int64))
 
-    def tensor(self, array: np.ndarray[Any, Any]) -> Value:
+    def tensor(self, array: Array) -> Value:
         """Return a constant.
 
         Args:

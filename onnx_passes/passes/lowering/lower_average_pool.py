@@ -1,11 +1,11 @@
 """Lower AveragePool to ReduceSum, over the windows of its input."""
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.passes.lowering._base import Site
 from onnx_passes.passes.lowering._pools import WindowPool
@@ -42,7 +42,7 @@ class LowerAveragePool(WindowPool):
         sizes = [window.inside(padding=padding) for window in windows]
         return to.cast(wide.node("Div", x, self._divisor(wide, sizes)), wide.dtype)
 
-    def _divisor(self, wide: Primitives, sizes: list[np.ndarray[Any, Any]]) -> Value:
+    def _divisor(self, wide: Primitives, sizes: list[Array]) -> Value:
         products = reduce(np.multiply.outer, sizes)
         if (products == products.flat[0]).all():
             return wide.number(float(products.flat[0]))

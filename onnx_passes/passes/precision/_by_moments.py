@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid, quantise, spread
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import (
@@ -15,7 +16,6 @@ from onnx_passes.passes.precision._moments import (
     weight_of,
 )
 from onnx_passes.passes.precision._probes import in_body
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 

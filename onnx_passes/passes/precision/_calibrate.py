@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import make_grid, quantise
-from onnx_passes.passes.precision._record import Array
 
 Method = Literal["minmax", "percentile", "entropy", "mse"]
 Range: TypeAlias = tuple[float, float]

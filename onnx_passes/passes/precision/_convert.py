@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes.ops.base import operator_of
 from onnx_passes.passes._support.tensors import constant_of
@@ -19,6 +20,7 @@ from onnx_passes.passes.precision._narrow import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
+from onnx_passes.plain import PlainDict
 
 _WHERE = ("nodes", "operators", "after", "before")
 
@@ -26,13 +28,13 @@ _WHERE = ("nodes", "operators", "after", "before")
 class ConvertsToHalf(OnSomeNodes):
     """A pass that moves float32 nodes to a type of 16 bits."""
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"types"})
+    needs = ("shape-inference",)
+    interface_changes = frozenset({"types"})
     half: ClassVar[ir.DataType]
 
     io: Literal["keep", "convert"] = "keep"
     missing: Literal["keep", "round", "convert"] = "keep"
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Convert the nodes.
@@ -78,7 +80,7 @@ class ConvertsToHalf(OnSomeNodes):
         every = meant
         if self.nodes or self.operators or self.after or self.before:
             # Movements beside the nodes that are meant may be converted too.
-            anywhere: dict[str, Any] = {option: [] for option in _WHERE}
+            anywhere: PlainDict = {option: [] for option in _WHERE}
             every = type(self)(**self.options | anywhere).select(model, bodies=True)
         possible = self._possible(every, opsets, kept if every is meant else None)
         seen = self._misfits(model, possible)

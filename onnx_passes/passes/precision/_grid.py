@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.passes.precision._record import Array
+from onnx_passes.arrays import Array
 
 Kind = Literal["int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2"]
 _SHARES = 19

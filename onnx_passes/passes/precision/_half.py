@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert._ports import rename_value
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._signature import WIDE, Signature
 from onnx_passes.passes.replace import Namer
 
@@ -269,5 +268,5 @@ def _short(kind: ir.DataType) -> str:
     return {WIDE: "wide"}.get(kind, kind.name.lower())
 
 
-def _shape(value: ir.Value) -> Any:
+def _shape(value: ir.Value) -> ir.Shape | None:
     return value.shape.copy() if value.shape is not None else None

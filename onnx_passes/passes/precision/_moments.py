@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.lib.stride_tricks import sliding_window_view
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._layers import Layer
-from onnx_passes.passes.precision._record import Array
 
 _ROWS = 1 << 14
 """Rows of a sample that are multiplied at once, so that patches take little memory."""

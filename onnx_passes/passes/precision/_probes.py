@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
-from onnx_passes.passes.precision._record import Array, record_probes
+from onnx_passes.passes.precision._record import record_probes
 from onnx_passes.passes.precision._watch import WatchBuilder, WatchProbe, inner_values, is_wide
 
 Key = TypeVar("Key")
@@ -188,7 +189,7 @@ def rows_in_bodies(
 
 def measure(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     wanted: Mapping[Key, tuple[ir.Value, WatchProbe]],
     pass_: str,
 ) -> dict[Key, list[Array]]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.precision._session import start_beside
 from onnx_passes.passes.precision._watch import WatchProbe, inner_values, probe, watch
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
@@ -42,7 +40,7 @@ def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
 
 def record(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     names: Collection[str],
     pass_: str,
     *,
@@ -83,7 +81,7 @@ def record(
 
 def record_probes(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
     pass_: str,
 ) -> Iterator[dict[str, Array]]:
@@ -108,7 +106,7 @@ def record_probes(
 
 def _run(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     inner: Sequence[str],
     ends: Sequence[str],
     pass_: str,

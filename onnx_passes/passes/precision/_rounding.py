@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid, ends, spread
-from onnx_passes.passes.precision._record import Array
 
 _DAMPING = 0.01
 """Share of the mean of the diagonal that is added to it, so that moments are regular."""

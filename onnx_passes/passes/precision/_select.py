@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import onnx_ir as ir
+from pydantic import Field
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.walk import all_nodes, subgraphs_of
@@ -20,7 +21,7 @@ from onnx_passes.passes.precision._between import names_of, nodes_between
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
 from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
-from onnx_passes.passes.precision._record import Array, read_feeds, record
+from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._watch import WatchProbe
 
 OVERRIDABLE = (
@@ -56,12 +57,12 @@ class OnSomeNodes(Transformation):
         before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
-    nodes: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    skip: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    skip_operators: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    after: list[str] = []  # noqa: RUF012 - the default of an option, never changed
-    before: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    nodes: list[str] = Field(default_factory=list)
+    operators: list[str] = Field(default_factory=list)
+    skip: list[str] = Field(default_factory=list)
+    skip_operators: list[str] = Field(default_factory=list)
+    after: list[str] = Field(default_factory=list)
+    before: list[str] = Field(default_factory=list)
 
     def open_functions(self, model: ir.Model, holding: Collection[str] = ()) -> bool:
         """Replace calls of functions by their bodies, whose nodes may then be selected.
@@ -182,7 +183,7 @@ class OnData(OnSomeNodes):
             recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
 
     def values(
         self, model: ir.Model, names: Collection[str], what: str, *, bodies: bool = False
@@ -250,7 +251,7 @@ class OnData(OnSomeNodes):
         found = self.measure(model, wanted, what)
         return {node: wanted[node][1].moments(vectors) for node, vectors in found.items()}
 
-    def _feeds(self, what: str) -> Sequence[Mapping[str, Any]]:
+    def _feeds(self, what: str) -> Sequence[Mapping[str, Array]]:
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             raise PassError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import Grid, dequantise
-from onnx_passes.passes.precision._record import Array
 
 
 def dequantised(node: ir.Node) -> Array | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, layers_of, stored_layers_of
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 
@@ -53,9 +53,9 @@ class ConvertFloat8(OnData):
             its largest element the largest number of the type. Needs data.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     format: Literal["e4m3fn", "e5m2"] = "e4m3fn"
     scaled: bool = False

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._insert import ORIGINALS, Inserter
 from onnx_passes.passes.precision._layers import Layer, stored_layers_of
 from onnx_passes.passes.precision._moments import Moments, has_rows, matrix_of, moments_of
 from onnx_passes.passes.precision._probes import in_body
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.precision._stored import dequantised
@@ -52,9 +50,9 @@ class CorrectBiases(OnData):
             recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Correct the biases.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._scaling import (
     Absorber,
     Place,
@@ -58,8 +58,8 @@ class EqualizeLayers(OnSomeNodes):
         powers: Whether scales are powers of two, which change no rounding.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    tested_on: ClassVar[Any] = ("pair",)
+    needs = ("shape-inference",)
+    tested_on = ("pair",)
 
     sweeps: Annotated[int, Field(ge=1)] = 8
     powers: bool = True

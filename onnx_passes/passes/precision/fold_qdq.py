@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 _MOST_BITS = 16
 _ROOM = 2.0**24
@@ -32,14 +32,9 @@ class FoldQdq(Transformation, RewriteRuleSetPass):
     QuantizeLinear of a constant is computed by fold-constants.
     """
 
-    def pattern(self) -> list[Any]:
-        return [_with_zero, _without_zero]
-
-    def check(self) -> list[Any]:
-        return [_same_grid, _same_grid]
-
-    def rewrite(self) -> list[Any]:
-        return [_integers, _integers]
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_with_zero, _integers, _same_grid)
+        yield Rule(_without_zero, _integers, _same_grid)
 
 
 def _with_zero(op: Op, q: Var, s: Var, z: Var, t: Var, u: Var) -> Var:
@@ -53,7 +48,7 @@ def _without_zero(op: Op, q: Var, s: Var, t: Var, u: Var) -> Var:
 
 
 def _same_grid(
-    context: Any,
+    context: object,
     q: Value,
     s: Value,
     t: Value,
@@ -89,5 +84,5 @@ def _place(value: ir.Value) -> tuple[object, ...]:
     return attributes.get_int("axis", 1), attributes.get_int("block_size", 0)
 
 
-def _integers(op: Op, q: Value, **_: Any) -> Value:
+def _integers(op: Op, q: Value, **_: object) -> Value:
     return op.Identity(q)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -57,7 +55,7 @@ class PlaceQdq(OnSomeNodes):
         before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Change the quantisers.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -49,7 +49,7 @@ class QuantizeDynamic(OnSomeNodes):
         least: Elements from which on a weight is rounded.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     weights: Literal["int8", "uint8"] = "int8"
     per_channel: bool = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._between import names_of
@@ -18,7 +19,7 @@ from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, w
 from onnx_passes.passes.precision._half import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import Array, read_feeds, record
+from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 
 _LARGEST = 2**31 - 1
@@ -66,11 +67,11 @@ class QuantizeStatic(OnSomeNodes):
         outputs: Whether results are rounded, which engines need to stay in integers.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
     calibration: Method = "minmax"
     percentile: Annotated[float, Field(gt=50, le=100)] = 99.99
     activations: Kind = "uint8"

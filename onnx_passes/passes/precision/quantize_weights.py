@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.errors import OptionError
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import (
@@ -21,7 +22,6 @@ from onnx_passes.passes.precision._grid import (
 )
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
 
@@ -69,9 +69,9 @@ class QuantizeWeights(OnSomeNodes):
             which the squared error is least (mse).
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     weights: Kind = "int8"
     block: Annotated[int, Field(ge=0)] = 0
@@ -217,7 +217,7 @@ def _packed(levels: Array, grid: Grid, bits: int) -> Array:
     """Return integers as MatMulNBits has them: [columns, blocks, bytes], low bits first."""
     depth, columns = levels.shape
     blocks = len(grid.scale)
-    padded = np.zeros((columns, blocks * grid.block), np.uint8)
+    padded: Array = np.zeros((columns, blocks * grid.block), np.uint8)
     padded[:, :depth] = levels.astype(np.uint8).T
     if bits == 4:
         padded = padded[:, ::2] | (padded[:, 1::2] << 4)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._by_moments import RoundsByMoments
 from onnx_passes.passes.precision._grid import Grid
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._rounding import round_by_learning
 
 
@@ -60,7 +60,7 @@ class QuantizeWeightsAdaround(RoundsByMoments):
         steps: Steps of learning for each layer.
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
     steps: Annotated[int, Field(ge=1)] = 300
 

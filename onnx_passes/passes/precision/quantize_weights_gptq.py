@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._by_moments import RoundsByMoments
 from onnx_passes.passes.precision._grid import Grid
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._rounding import round_by_compensation
 
 
@@ -59,7 +57,7 @@ class QuantizeWeightsGptq(RoundsByMoments):
             which the squared error is least (mse).
     """
 
-    repeats_itself: ClassVar[bool] = False
+    repeats_itself = False
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
         """Round by compensation; see ``RoundsByMoments.choose``.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, layers_of
 from onnx_passes.passes.precision._probes import ProbeReach, in_body
-from onnx_passes.passes.precision._record import Array
 from onnx_passes.passes.precision._scaling import (
     Absorber,
     can_scale_input,
@@ -66,9 +66,9 @@ class SmoothActivations(OnData):
         powers: Whether scales are powers of two, which change no rounding.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    repeats_itself: ClassVar[bool] = False
-    tested_on: ClassVar[Any] = ("smoothed",)
+    needs = ("shape-inference",)
+    repeats_itself = False
+    tested_on = ("smoothed",)
 
     strength: Annotated[float, Field(ge=0, le=1)] = 0.5
     insert: bool = True
@@ -121,7 +121,9 @@ class SmoothActivations(OnData):
         """Return those of values in bodies, over all iterations."""
         # Runs that share recorded values share these; there, values have names of their own.
         shared = bool(self.context.values)
-        known: dict[object, Any] = self.state_dict.setdefault(REACH, {}) if shared else {}
+        known: dict[object, tuple[Array, Array]] = (
+            self.state_dict.setdefault(REACH, {}) if shared else {}
+        )
         keys: dict[ir.Value, object] = {v: v.name if shared else v for v in layers}
         probes: dict[ir.Value, ProbeReach] = {}
         for value, layer in layers.items():

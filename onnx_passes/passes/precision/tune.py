@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import onnx_ir as ir
+from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
@@ -35,7 +36,7 @@ class Tune(Transformation):
         record: A folder for every score and decision, from which a search continues.
     """
 
-    data: list[str] = []  # noqa: RUF012 - the default of an option, never changed
+    data: list[str] = Field(default_factory=list)
     record: str | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.rules import TermCall, call
 from onnx_passes.passes._support.tensors import constant_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 DOMAINS = (*QONNX_ALIASES, CUSTOM)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.bodies.domains import CUSTOM
@@ -27,8 +27,6 @@ from onnx_passes.passes.quantised._monotone import (
 from onnx_passes.passes.quantised._pairs import bounding, pair_of
 from onnx_passes.passes.quantised._tables import turns_of
 from onnx_passes.passes.quantised._valleys import valley_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _ENDS = frozenset({"Round", "Ceil", "Floor", "Sign"})
 IR_VERSION = 10

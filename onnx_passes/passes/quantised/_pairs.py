@@ -8,8 +8,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.quantised._attributes import Array, Quantiser
+from onnx_passes.passes.quantised._attributes import Quantiser
 from onnx_passes.passes.quantised._grids import NARROW, is_integer_type, range_of
 
 STANDARD = ("", "QuantizeLinear")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import constant
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:

@@ -1,8 +1,5 @@
 """Convert convolutions, pooling and what is between them to channels-last data."""
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes.compose import ComposePass
 
@@ -26,7 +23,7 @@ class ChannelsLast(ComposePass):
     Leaves alone: what each of them does.
     """
 
-    tested_on: ClassVar[Sequence[str]] = ("turn", "qonnx")
+    tested_on = ("turn", "qonnx")
 
     __passes__ = (
         "convert-to-channels-last",

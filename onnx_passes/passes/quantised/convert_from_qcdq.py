@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import QONNX
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._grids import Array, Levels, is_integer_type, range_of
+from onnx_passes.passes.quantised._grids import Levels, is_integer_type, range_of
 from onnx_passes.passes.quantised._pairs import grid_of, pair_of
 from onnx_passes.passes.streamline._terms import constant
 
@@ -41,9 +42,9 @@ class ConvertFromQcdq(RulePass):
     else reads; bounds that no number of bits has; other integer types.
     """
 
-    exclusive: ClassVar[bool] = True
+    exclusive = True
     finite_only = True
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

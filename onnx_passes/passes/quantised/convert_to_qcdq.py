@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
-from onnx_passes.passes.quantised._grids import PER_CHANNEL, Array, Levels, axis_of, range_of
+from onnx_passes.passes.quantised._grids import PER_CHANNEL, Levels, axis_of, range_of
 
 _CLIPS_INTEGERS = 12
 
@@ -47,7 +47,7 @@ class ConvertToQcdq(RulePass):
     """
 
     finite_only = True
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     narrow_types: bool = False
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
-from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
+from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 from onnx_passes.passes.streamline._terms import constant
 
 _DEEPEST = 2**23
@@ -36,7 +35,7 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
     2; more than 2 ** 23 rows.
     """
 
-    exclusive: ClassVar[bool] = True
+    exclusive = True
 
     def pattern(self, op: Op, x: Var, t: Var, v: Var, a: Var, w: Var) -> Var:
         return op.MatMul(op.Add(op.MultiThreshold(x, t, v, _domain=CUSTOM), a), w)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.matches import node_of
@@ -17,8 +16,6 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
 from onnx_passes.passes.quantised._pairs import grid_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _LARGEST = 2.0**24
 """Up to here float32 holds every integer."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
+from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
 
 

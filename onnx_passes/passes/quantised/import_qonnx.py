@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.ops.bodies.rounding import is_rounding_mode
 from onnx_passes.ops.bodies.thresholds import channel_axis
@@ -15,7 +14,8 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant
+from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.plain import PlainDict
 
 
 @passes.verify.equality
@@ -42,7 +42,7 @@ class ImportQonnx(RulePass):
         operators: Names of the operators; empty for all three.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     operators: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class ImportQonnx(RulePass):
 
 
 def _quant(kind: str, domain: str) -> TermRule:
-    def find(v: Values) -> dict[str, Any] | None:
+    def find(v: Values) -> PlainDict | None:
         attributes = node_of(v["y"]).attributes
         if any(attribute.is_ref() for attribute in attributes.values()):
             return None
@@ -64,7 +64,7 @@ def _quant(kind: str, domain: str) -> TermRule:
         flags = {name: attributes.get_int(name, 1) for name in ("signed", "narrow")}
         return {**flags, "rounding_mode": mode} if is_rounding_mode(mode) else None
 
-    def make(op: Op, v: Values, found: dict[str, Any]) -> Value:
+    def make(op: Op, v: Values, found: PlainDict) -> Value:
         made: Value = op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
         return made
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
@@ -16,8 +17,6 @@ from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import constant
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @passes.verify.tolerance
@@ -57,7 +56,7 @@ class InferThresholds(RulePass):
     """
 
     finite_only = True
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     max: int = 255
 

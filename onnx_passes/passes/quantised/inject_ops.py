@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -24,8 +22,8 @@ class InjectOps(Annotation):
     Leaves alone: nodes whose function the model has.
     """
 
-    tested_on: ClassVar[Any] = ("qonnx",)
-    tested_after: ClassVar[Any] = ("import-qonnx",)
+    tested_on = ("qonnx",)
+    tested_after = ("import-qonnx",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Add the functions."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.matches import opset_at
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRulePass,
+    Transformation,
+    Value,
+    Var,
+)
 
 
 @passes.verify.equality
@@ -27,12 +32,12 @@ class InlineThresholds(Transformation, RewriteRulePass):
     known.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
         return op.MultiThreshold(x, t, w, _domain=CUSTOM)
 
-    def check(self, context: object, x: Value, t: Value, w: Value) -> bool:
+    def check(self, context: MatchContext, x: Value, t: Value, w: Value) -> bool:
         known = all(value.shape is not None for value in (x, t, w))
         return known and opset_at(context) >= 13 and x.dtype in (None, ir.DataType.FLOAT)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
-from onnx_passes.passes.quantised._tables import Array, multi_threshold, table_of
+from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 
 _EXACT = 2.0**24
 

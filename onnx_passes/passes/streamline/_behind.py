@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import TermCall, TermRule, Values
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant
+from onnx_passes.passes.streamline._terms import constant
 
 Found: TypeAlias = "Sequence[Array | Value] | None"
 """Constants that stand behind an operator; None if none do."""
@@ -29,7 +30,7 @@ def behind(
         dropped: Name of an operand that the operator does not read afterwards.
     """
 
-    def make(op: Op, values: Values, found: Any) -> Any:
+    def make(op: Op, values: Values, found: Any) -> Value:
         first = [t if isinstance(t, str) else str(t.operands[0]) for t in before.operands]
         told = node_of(values[before.result]).attributes if before.result else {}
         made = getattr(op, before.kind)(*(values[n] for n in first if n != dropped), **told)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import TermRule, Values, call
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.streamline._behind import Found, behind
 from onnx_passes.passes.streamline._products import may_skip
-from onnx_passes.passes.streamline._terms import Array, along, at_axis, floats, rank_of
+from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of
 
 
 def conv_rules(kind: str) -> list[TermRule]:

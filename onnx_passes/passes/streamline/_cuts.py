@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes.streamline._rows import moved_row, narrowed
-from onnx_passes.passes.streamline._terms import Array, rank_of
+from onnx_passes.passes.streamline._terms import rank_of
 
 
 def moved_rows(node: ir.Node, array: Array) -> list[Array] | None:

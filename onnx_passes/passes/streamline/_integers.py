@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import gcd
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -17,8 +17,6 @@ from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.quantised._windows import range_of_sums
 from onnx_passes.passes.streamline._movement import only_moves, padding_of
 from onnx_passes.passes.streamline._products import PRODUCTS, IntegerRange, of_product, size_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 NOTED, KEY = "quant_parameter_tensor_names", "finn_datatype"
 """Where onnx-ir keeps the quantization_annotation of a value, and QONNX's datatype in it."""

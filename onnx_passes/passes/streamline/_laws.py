@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
 from onnx_passes.ops.base import Operator, kind_of, operators
 from onnx_passes.ops.elementwise import Variadic
@@ -35,7 +34,7 @@ def is_kind(kinds: str, *values: Value) -> bool:
     return dtype is not None and kind_of(dtype) in kinds
 
 
-def numbers(value: Value) -> np.ndarray[Any, np.dtype[Any]] | None:
+def numbers(value: Value) -> Array | None:
     """Return a constant that is not empty; None for anything else."""
     tensor = constant_of(value)
     if tensor is None or not tensor.size or tensor.dtype == ir.DataType.STRING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes.streamline._terms import Array
 
 _LARGEST = 2**16
 """Elements above which no constant is spread over a shape."""

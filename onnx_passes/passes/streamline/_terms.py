@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def floats(value: ir.Value | None) -> Array | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
@@ -14,7 +13,7 @@ from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.quantised._monotone import COMPARES, CONVERSES
 from onnx_passes.passes.streamline._rows import narrowed
-from onnx_passes.passes.streamline._terms import Array, constant
+from onnx_passes.passes.streamline._terms import constant
 
 _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
 """Numbers that bisection does not look at."""
@@ -44,7 +43,7 @@ class AbsorbIntoComparisons(RulePass):
     opsets before 13.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -25,9 +23,9 @@ class AnnotateIntegers(Annotation):
     Leaves alone: values with such an annotation; values that float32 may round.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    tested_on: ClassVar[Any] = ("qonnx",)
-    tested_after: ClassVar[Any] = (
+    needs = ("shape-inference",)
+    tested_on = ("qonnx",)
+    tested_after = (
         *("raise-opset", "extract-weight-scales", "infer-thresholds", "sink-scales"),
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import dims_of
@@ -24,7 +22,7 @@ class EliminateNoopReduce(RulePass):
     Leaves alone: results of another shape than the operand's; shapes that are not known.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -34,7 +32,7 @@ class FoldDecidedResults(RulePass):
     ``x`` bigger; types that are not known; opsets before 8.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _LAWS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,8 +32,8 @@ class GatherConstants(RulePass):
     are bigger together; values between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def table(self) -> list[TermRule]:
         return _LAWS

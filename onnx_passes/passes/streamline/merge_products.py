@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
 
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array, constant, floats, rank_of
+from onnx_passes.passes.streamline._terms import constant, floats, rank_of
 
 
 @passes.verify.tolerance
@@ -33,8 +34,8 @@ class MergeProducts(RulePass):
     last two; values between that something else reads; other types than float32.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -77,7 +78,7 @@ def _turned_back(op: Op, v: Values, perm: list[int]) -> Value:
     return made
 
 
-def _merged(before: TermCall, find: Any, *, first: bool) -> TermRule:
+def _merged(before: TermCall, find: Callable[[Values], object], *, first: bool) -> TermRule:
     """Return a rule whose result is one product of ``x`` with a constant, before or behind."""
 
     def make(op: Op, v: Values, found: Array) -> Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -34,8 +32,8 @@ class RoundThresholds(Transformation):
     Leaves alone: thresholds that are computed, shared or integers in that range already.
     """
 
-    tested_on: ClassVar[Any] = ("qonnx",)
-    tested_after: ClassVar[Any] = (
+    tested_on = ("qonnx",)
+    tested_after = (
         *("raise-opset", "extract-weight-scales", "infer-thresholds", "sink-scales"),
         *("sink-past-movement", "fold-constants", "infer-thresholds"),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import widens
@@ -28,8 +26,8 @@ class SimplifyBooleans(RulePass):
     negations in a row are for ``eliminate-repeated-unary``.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def table(self) -> list[TermRule]:
         return _LAWS

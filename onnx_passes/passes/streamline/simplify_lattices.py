@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
 from onnx_passes import passes
@@ -32,8 +30,8 @@ class SimplifyLattices(RulePass):
     NaN in ``y``, which ``x`` has not; values between that something else reads.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    exclusive: ClassVar[bool] = True
+    needs = ("shape-inference",)
+    exclusive = True
 
     def table(self) -> list[TermRule]:
         return _LAWS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -61,10 +59,10 @@ class SinkPastMovement(Transformation):
             single constants, behind changes of shape, Slice, Im2Col, and Transpose if asked.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
-    tested_on: ClassVar[Any] = ("qonnx",)
-    tested_after: ClassVar[Any] = ("raise-opset", "extract-weight-scales", "infer-thresholds")
+    tested_on = ("qonnx",)
+    tested_after = ("raise-opset", "extract-weight-scales", "infer-thresholds")
 
     past_transposes: bool = False
     elementwise: bool = False

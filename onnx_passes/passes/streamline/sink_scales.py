@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.streamline._behind import Found, behind
 from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
-from onnx_passes.passes.streamline._terms import Array, along, at_axis, floats, rank_of, scalar
+from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of, scalar
 
 
 @passes.verify.tolerance
@@ -45,7 +47,7 @@ class SinkScales(RulePass):
     a Conv with a bias that is not a row; ranks that are not known.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -153,7 +155,7 @@ def _past_partner(kind: str) -> list[TermRule]:
     return [behind(call(kind, *order), _beside(kind), kind) for order in orders]
 
 
-def _of_reductions(outer: str, inner: str, find: Any) -> list[TermRule]:
+def _of_reductions(outer: str, inner: str, find: Callable[[Values], Found]) -> list[TermRule]:
     return [
         behind(call(kind, call(outer, "x", inner), *axes, result="y"), find, outer)
         for kind in ("ReduceMean", "ReduceSum")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
@@ -15,7 +14,7 @@ from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._terms import Array, rank_of
+from onnx_passes.passes.streamline._terms import rank_of
 
 _BESIDES = frozenset(
     {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}
@@ -49,9 +48,9 @@ class SinkTransposes(Transformation):
         operators: Names of the operators; empty for all.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    tested_on: ClassVar[Any] = ("transposed", "transposed", "turn")
-    tested_after: ClassVar[Any] = ("raise-opset", "infer-thresholds")
+    needs = ("shape-inference",)
+    tested_on = ("transposed", "transposed", "turn")
+    tested_after = ("raise-opset", "infer-thresholds")
 
     operators: tuple[str, ...] = ()
 

@@ -1,8 +1,5 @@
 """Move factors, terms and transpositions until nothing moves any more."""
 
-from collections.abc import Sequence
-from typing import ClassVar
-
 from onnx_passes import passes
 from onnx_passes.passes.compose import ComposePass
 
@@ -24,9 +21,9 @@ class Streamline(ComposePass):
     become constants.
     """
 
-    interface_changes: ClassVar[frozenset[str]] = frozenset({"inputs"})
+    interface_changes = frozenset({"inputs"})
 
-    tested_on: ClassVar[Sequence[str]] = ("any", "qonnx")
+    tested_on = ("any", "qonnx")
 
     __passes__ = (
         "remove-initializers-from-inputs",

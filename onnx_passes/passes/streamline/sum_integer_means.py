@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -43,9 +41,9 @@ class SumIntegerMeans(Transformation):
     are not square, pads and dilations; sums that may be greater; other types than float32.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    tested_on: ClassVar[Any] = ("mean",)
-    tested_after: ClassVar[Any] = (
+    needs = ("shape-inference",)
+    tested_on = ("mean",)
+    tested_after = (
         *("raise-opset", "extract-weight-scales", "infer-thresholds", "sink-scales"),
         "sink-past-movement",
     )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import Array
 
 
 @passes.verify.equality
@@ -29,7 +27,7 @@ class Unbroadcast(RulePass):
     that are empty.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

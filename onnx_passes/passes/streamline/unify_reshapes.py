@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 import onnx_ir as ir
 
@@ -30,7 +28,7 @@ class UnifyReshapes(RulePass):
     beside a dynamic one; opsets before 5.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
 
     def table(self) -> list[TermRule]:
         return _RULES

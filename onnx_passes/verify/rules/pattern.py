@@ -22,7 +22,7 @@ def replacement_of(rule: RewriteRule) -> PatternPart:
 
 
 def alternatives_of(value: PatternPart) -> Sequence[PatternPart] | None:
-    """Return the alternatives of an Or pattern, or None if a value is none."""
+    """Return the alternatives of an Or pattern, or None for any other value."""
     found: Sequence[PatternPart] | None = getattr(value, "_values", None)
     if found is None and hasattr(value, "_op_to_pattern"):
         return [choice for _, choice in value._op_to_pattern.values()]

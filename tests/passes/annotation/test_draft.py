@@ -3,7 +3,7 @@ import pytest
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes._support.proto import light_proto
-from onnx_passes.passes.annotation._draft import Draft, forget
+from onnx_passes.passes.annotation._draft import ModelDraft, forget
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> m '
 
@@ -34,7 +34,7 @@ def texts(graph):
 @pytest.mark.parametrize("text", [PLAIN, LOOP, FUNCTION, SEQUENCE])
 def test_a_draft_says_what_a_model_serialised_anew_says(text):
     model = ir.from_onnx_text(HEADER + text)
-    draft, keep = Draft(model), {}
+    draft, keep = ModelDraft(model), {}
     for number in range(4):
         expected = light_proto(model, overridable=False)
         forget(expected.graph, numbers=number == 0, keep=keep)
@@ -60,7 +60,7 @@ def test_denotations_of_dimensions_are_kept():
     )
     (value,) = model.graph.node(0).outputs
     value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(["N"], ["DATA_BATCH"])
-    draft = Draft(model)
+    draft = ModelDraft(model)
     for _ in range(2):
         draft.update(numbers=False, keep={"t": ["N"]})
         (info,) = draft.proto.graph.value_info

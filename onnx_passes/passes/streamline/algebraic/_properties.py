@@ -6,10 +6,11 @@ The laws of the library itself are data: ``onnx_passes.passes.streamline._laws``
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from collections.abc import Callable
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.base import (
     Op,
     RewriteRulePass,
@@ -25,103 +26,103 @@ from onnx_passes.passes.util import get_const_or_none
 class _Commutative(Transformation, RewriteRulePass):
     """Operands may stand in any order."""
 
-    commute: ClassVar[bool] = True
+    commute = True
 
 
 class _DistributiveLhs(Transformation, RewriteRulePass):
     """``x * y + x * z`` is ``x * (y + z)``."""
 
-    __MUL__: Any
-    __ADD__: Any
+    __MUL__: Callable[..., Var]
+    __ADD__: Callable[..., Var]
 
-    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__ADD__(op, self.__MUL__(op, x, y), self.__MUL__(op, x, z))
 
-    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Value:
         return self.__MUL__(op, x, self.__ADD__(op, y, z))
 
 
 class _DistributiveRhs(Transformation, RewriteRulePass):
     """``y * x + z * x`` is ``(y + z) * x``."""
 
-    __MUL__: Any
-    __ADD__: Any
+    __MUL__: Callable[..., Var]
+    __ADD__: Callable[..., Var]
 
-    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__ADD__(op, self.__MUL__(op, y, x), self.__MUL__(op, z, x))
 
-    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Value:
         return self.__MUL__(op, self.__ADD__(op, y, z), x)
 
 
 class _Distributive(_DistributiveLhs):
     """The same where operands may stand in any order."""
 
-    commute: ClassVar[bool] = True
+    commute = True
 
 
 class _Associative(Transformation, RewriteRulePass):
     """``(x + y) + z`` is ``x + (y + z)`` where constants come together, or stand alone."""
 
-    __OP__: Any
+    __OP__: Callable[..., Var]
 
-    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__OP__(op, self.__OP__(op, x, y), z)
 
-    def check(self, context: Any, x: Value, y: Value, z: Value) -> bool:
+    def check(self, context: object, x: Value, y: Value, z: Value) -> bool:
         known = tuple(map(is_constant, (x, y, z)))
         return known in ((False, True, True), (True, False, False))
 
-    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value, z: Value) -> Value:
         return self.__OP__(op, x, self.__OP__(op, y, z))
 
 
 class _Involution(Transformation, RewriteRulePass):
     """``f(f(x))`` is ``x``."""
 
-    __OP__: Any
+    __OP__: Callable[..., Var]
 
-    def pattern(self, op: Op, x: Var) -> Any:
+    def pattern(self, op: Op, x: Var) -> Var:
         return self.__OP__(op, self.__OP__(op, x))
 
-    def rewrite(self, op: Op, x: Value) -> Any:
+    def rewrite(self, op: Op, x: Value) -> Value:
         return op.Identity(x)
 
 
 class _Idempotence(Transformation, RewriteRulePass):
     """``f(f(x))`` is ``f(x)``; with two operands, ``f(x, x)`` is ``x``."""
 
-    __OP__: Any
+    __OP__: Callable[..., Var]
 
     @property
     def arity(self) -> int:
         """Number of operands."""
         return len(inspect.signature(self.__OP__).parameters) - 1
 
-    def pattern(self, op: Op, x: Var) -> Any:
+    def pattern(self, op: Op, x: Var) -> Var:
         return self.__OP__(op, *([self.__OP__(op, x)] if self.arity == 1 else [x, x]))
 
-    def rewrite(self, op: Op, x: Value) -> Any:
+    def rewrite(self, op: Op, x: Value) -> Value:
         return self.__OP__(op, x) if self.arity == 1 else op.Identity(x)
 
 
 class _Absorption(Transformation, RewriteRuleSetPass):
     """``f(x, g(x, y))`` and ``g(x, f(x, y))`` are ``x``."""
 
-    __OP1__: Any
-    __OP2__: Any
+    __OP1__: Callable[..., Var]
+    __OP2__: Callable[..., Var]
 
-    def pattern(self) -> list[Any]:
-        def first(op: Op, x: Var, y: Var) -> Any:
+    def pattern(self) -> list[Callable[..., Var]]:
+        def first(op: Op, x: Var, y: Var) -> Var:
             return self.__OP1__(op, x, self.__OP2__(op, x, y))
 
-        def second(op: Op, x: Var, y: Var) -> Any:
+        def second(op: Op, x: Var, y: Var) -> Var:
             return self.__OP2__(op, x, self.__OP1__(op, x, y))
 
         return [first, second]
 
-    def rewrite(self) -> list[Any]:
-        def operand(op: Op, x: Value, y: Value) -> Any:
+    def rewrite(self) -> list[Callable[..., Var]]:
+        def operand(op: Op, x: Value, y: Value) -> Value:
             return op.Identity(x)
 
         return [operand, operand]
@@ -130,18 +131,18 @@ class _Absorption(Transformation, RewriteRuleSetPass):
 class _Annihilator(Transformation, RewriteRulePass):
     """``f(x, a)`` is ``a`` for one number."""
 
-    __OP__: Any
-    __ANNIHILATOR__: Any
+    __OP__: Callable[..., Var]
+    __ANNIHILATOR__: float | Array
 
-    def pattern(self, op: Op, x: Var, a: Var) -> Any:
+    def pattern(self, op: Op, x: Var, a: Var) -> Var:
         return self.__OP__(op, x, a)
 
-    def check(self, context: Any, x: Value, a: Value) -> bool:
+    def check(self, context: object, x: Value, a: Value) -> bool:
         known = get_const_or_none(a)
         static = x.shape is not None and x.shape.is_static()
         return known is not None and static and bool(np.all(known == self.__ANNIHILATOR__))
 
-    def rewrite(self, op: Op, x: Value, a: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, a: Value) -> Value:
         shape = np.broadcast_shapes(tuple(x.shape or ()), tuple(a.shape or ()))  # type: ignore[arg-type]
         return op.Expand(a, op.Constant(value_ints=[int(size) for size in shape]))
 
@@ -149,11 +150,11 @@ class _Annihilator(Transformation, RewriteRulePass):
 class _Converse(Transformation, RewriteRulePass):
     """``f(x, y)`` is ``g(y, x)``."""
 
-    __OP__: Any
-    __CONVERSE__: Any
+    __OP__: Callable[..., Var]
+    __CONVERSE__: Callable[..., Var]
 
-    def pattern(self, op: Op, x: Var, y: Var) -> Any:
+    def pattern(self, op: Op, x: Var, y: Var) -> Var:
         return self.__OP__(op, x, y)
 
-    def rewrite(self, op: Op, x: Value, y: Value) -> Any:
+    def rewrite(self, op: Op, x: Value, y: Value) -> Value:
         return self.__CONVERSE__(op, y, x)

@@ -1,4 +1,4 @@
-"""Passes that are known to leave a model alone, so that they need not run on it."""
+"""Passes that are skipped, because they are known to leave the model unchanged."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnx_passes.verify.snapshot import Snapshot
 
 
 @dataclass
-class Idle:
-    """Which passes have nothing to do.
+class Skipping:
+    """Which passes to skip.
 
     The rounds of a group run dozens of passes, and few of them find anything. A pass that
     depends on the model and its options alone (see ``Pass.repeats_itself``) does nothing if it

@@ -1,0 +1,161 @@
+"""The state of a pipeline run: the model, what was kept, and what still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.errors import OnnxPassesError
+from onnx_passes.model.walk import ungrown_bytes
+from onnx_passes.passes.base import ALL, Pass
+from onnx_passes.passes.context import PassContext, Rewrites
+from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.skipping import Skipping
+from onnx_passes.pipeline.state import Kept
+from onnx_passes.report.model import RunReport
+from onnx_passes.report.pass_report import PassReport
+from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.drifting import Traced
+    from onnx_passes.pipeline.gate import Gate
+    from onnx_passes.pipeline.paying import Paying
+    from onnx_passes.pipeline.whole_data import WholeData
+
+
+class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
+    """A pass failed, and the pipeline stops there."""
+
+    def __init__(self, cause: OnnxPassesError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@dataclass
+class RunState:
+    """What the steps of a pipeline share.
+
+    Attributes:
+        model: The model; replaced as passes are kept or undone.
+        snapshot: The model before the pass at work.
+        config: The pipeline file.
+        report: Filled during the run.
+        gate: What checks; None where verification is off.
+        instruments: Who looks on.
+        rewrites: Budget and record of rewrites over the whole run.
+        whole: Compares models over the data set of the pipeline; None without one.
+        paying: Undoes rewrites that do not pay; None without an objective.
+        after_step: Called after each step at top level that did not stop the run.
+    """
+
+    model: ir.Model
+    snapshot: Snapshot
+    config: PipelineConfig
+    report: RunReport
+    gate: Gate | None = None
+    instruments: Sequence[Instrument] = ()
+    rewrites: Rewrites = field(default_factory=Rewrites)
+    whole: WholeData | None = None
+    paying: Paying | None = None
+    after_step: Callable[[], object] | None = None
+
+    def __post_init__(self) -> None:
+        self.plain = self.config.plain()
+        self.file_bytes = ungrown_bytes(self.model)
+        self.state: dict[str, Any] = {"counter": 0, "history": []}
+        given = self.gate is not None and self.gate.baseline.given
+        self.context = PassContext(
+            rewrites=self.rewrites,
+            file_bytes=self.file_bytes,
+            samples=self.gate.baseline.samples if self.gate is not None and given else (),
+        )
+        self.valid: set[str] = set()
+        self.skipping = Skipping()
+        self.kept: list[Kept] = []
+
+    def add_report(
+        self, name: str, contract: str, group: str, before: Snapshot | None = None
+    ) -> PassReport:
+        """Add the report of a step to that of the run.
+
+        Args:
+            name: What the step is called.
+            contract: What it promises, as text.
+            group: The group that it is in.
+            before: The model before it, if not the one at hand.
+        """
+        report = PassReport(len(self.report.passes), name, contract, group=group)
+        before = before or self.snapshot
+        report.nodes_before = report.nodes_after = before.nodes
+        report.bytes_before = report.bytes_after = before.weight_bytes
+        self.report.passes.append(report)
+        return report
+
+    def invalidate(self, pass_: Pass) -> None:
+        """Forget what a pass that changed the model does not preserve.
+
+        Args:
+            pass_: The pass.
+        """
+        if ALL in (pass_.preserves, *pass_.preserves):
+            return
+        self.valid &= set(pass_.preserves)
+        for name in [n for n in self.context.analyses if n not in self.valid]:
+            del self.context.analyses[name]
+
+    def recovered(self, original: Snapshot) -> Snapshot:
+        """Return the last state that can be had again: after a failure, the original at worst.
+
+        Args:
+            original: A snapshot that was held from the start.
+        """
+        return original if self.snapshot.lost else self.snapshot
+
+    def trace(
+        self,
+        checks: Sequence[Check],
+        name: str,
+        error: str,
+        kept: Sequence[Kept] = (),
+        title: str = "",
+    ) -> Traced:
+        """Find out what took the model too far from the original.
+
+        Args:
+            checks: The checks of it against the original, some of them failed.
+            name: Names the folder of the reproducer.
+            error: The error, as text.
+            kept: The passes that made it; empty for all that were kept.
+            title: What failed, as text; empty for the names of these passes.
+        """
+        from onnx_passes.pipeline.drifting import Drifted, Traced, trace_drift
+
+        if self.gate is None:
+            return Traced()
+        kept = kept or self.kept
+        drifted = Drifted(
+            self.gate.original,
+            self.model,
+            kept,
+            checks,
+            self.gate,
+            self.config,
+            self.plain,
+            self.report,
+            name,
+            title or ", ".join(dict.fromkeys(k.step.text for k in kept)),
+        )
+        return trace_drift(drifted, error)
+
+
+def reason_of(checks: Sequence[Check]) -> str:
+    """Return why the first failed check failed."""
+    failed = [c for c in checks if c.verdict is Verdict.FAILED]
+    first = failed[0]
+    engine = f" on {first.engine}" if first.engine else ""
+    return f"{first.reason or first.kind + ' failed'}{engine}"
