@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Self
 
 from onnx_passes.plain import Plain
@@ -73,14 +72,3 @@ def plain(value: float) -> float | str | None:
 def number(value: Plain) -> float:
     """Read what :func:`plain` returns."""
     return float(value)
-
-
-def add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
-    """Add counts by key.
-
-    Args:
-        into: Counts that are added to, in place.
-        more: Counts to add.
-    """
-    for key, count in more.items():
-        into[key] = into.get(key, 0) + count
