@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter._rewrite_rule import ReplacementSubgraph
 
 from onnx_passes.model.walk import all_graphs, all_nodes, subgraphs_of
 
@@ -162,9 +162,7 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
     return owners
 
 
-def replace(
-    container: Container, root: ir.Node, delta: ReplacementSubgraph, namer: Namer
-) -> Touched:
+def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> Touched:
     """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph).
 
     Args:

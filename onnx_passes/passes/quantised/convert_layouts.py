@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir as ir
 
@@ -39,8 +40,8 @@ class ConvertLayouts(Transformation):
         out: The same for each output.
     """
 
-    inp: tuple[Layout, ...] = ()
-    out: tuple[Layout, ...] = ()
+    inp: tuple[Any, ...] = ()
+    out: tuple[Any, ...] = ()
 
     @classmethod
     def example_for(cls, model: ir.Model) -> PlainMapping:
