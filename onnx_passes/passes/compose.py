@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -59,7 +59,7 @@ class ComposePass(Pass, abc.ABC):
         before = canonical_hash(model)
         seen = {before}
         for _ in range(MAX_ROUNDS):
-            result: Any = ir.passes.PassResult(model, modified=False)
+            result: ir.passes.PassResult = ir.passes.PassResult(model, modified=False)
             for pass_ in self.passes():
                 result = pass_(result)
             model = result.model

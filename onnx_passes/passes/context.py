@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.node_index import NodeIndex
 
 if TYPE_CHECKING:
@@ -117,13 +118,13 @@ class PassContext:
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
-    analyses: dict[str, Any] = field(default_factory=dict)
+    analyses: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     file_bytes: int | None = None
     samples: Sequence[Mapping[str, Any]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    values: Sequence[Mapping[str, Any]] = ()
-    scaled: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    values: Sequence[Mapping[str, Array]] = ()
+    scaled: dict[str, tuple[str, Array]] = field(default_factory=dict)
     # Their functions are methods of passes that have this very context: no copy has them.
     rules: dict[Hashable, list[PatternInfo]] = field(
         default_factory=dict, init=False, repr=False, compare=False

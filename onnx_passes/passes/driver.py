@@ -192,7 +192,7 @@ class _Driver:
                 where=f"  --> at {describe(node)}",
                 help="a rule says no by returning a failed MatchResult, not by raising",
             ) from error
-        if question is not None:
+        if question is not None and tracer is not None:
             question.note(name, node, reason_of(tracer, rule))
         if delta is None:
             return False

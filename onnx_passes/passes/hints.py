@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
+from onnx_passes.plain import PlainMapping
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -47,7 +49,7 @@ class Spec:
     dtype: ir.DataType | None = None
     node: str = ""
     of: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: PlainMapping = field(default_factory=dict)
 
 
 Specs: TypeAlias = tuple[Spec, ...]

@@ -8,7 +8,7 @@ class are its options (see :mod:`onnx_passes.passes.options`).
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,6 +19,7 @@ from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.naming import pipeline_name
 from onnx_passes.passes.options import is_class_variable, validate_options
+from onnx_passes.plain import PlainDict, PlainMapping
 
 ALL: Literal["all"] = "all"
 
@@ -71,7 +72,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     repeats_itself: ClassVar[bool] = False
     needed_operators: ClassVar[frozenset[tuple[str, str]]] = frozenset()
     always_pays: ClassVar[bool] = True
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    example: ClassVar[PlainMapping] = MappingProxyType({})
     tested_on: ClassVar[Sequence[str]] = ()
     tested_after: ClassVar[Sequence[str]] = ()
     required_passes: ClassVar[tuple[str, ...]] = ()
@@ -81,8 +82,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
 
     def __init__(
         self,
-        config: dict[str, Any] | None = None,
-        state: dict[str, Any] | None = None,
+        config: PlainDict | None = None,
+        state: PlainDict | None = None,
         **options: Any,
     ) -> None:
         """Create the pass with its options.
@@ -102,7 +103,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         for key, value in self.options.items():
             setattr(self, key, value)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls.name = pipeline_name(cls.__name__)
         if "repeats_itself" not in vars(cls):
@@ -148,7 +149,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         return declared or (READS_ONLY if issubclass(cls, Analysis) else "none declared")
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Return options for a test of the pass on a model; by default ``example``.
 
         For passes whose options name parts of a model, which no fixed example can.

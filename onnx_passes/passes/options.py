@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.plain import PlainDict, PlainMapping
 
 MIB = 1 << 20
 
@@ -48,18 +49,18 @@ class _Options(BaseModel):
 
 
 _CLASS_VARIABLE = re.compile(r"(\w+\.)*ClassVar\b")
-_DEFAULTS: WeakKeyDictionary[type[Any], dict[str, Any] | None] = WeakKeyDictionary()
-_MODELS: WeakKeyDictionary[type[Any], type[BaseModel]] = WeakKeyDictionary()
+_DEFAULTS: WeakKeyDictionary[type[object], PlainDict | None] = WeakKeyDictionary()
+_MODELS: WeakKeyDictionary[type[object], type[BaseModel]] = WeakKeyDictionary()
 
 
-def option_model(cls: type[Any]) -> type[BaseModel]:
+def option_model(cls: type[object]) -> type[BaseModel]:
     """Return the pydantic model of the options of a pass class."""
     if cls not in _MODELS:
         _MODELS[cls] = _make_model(cls)
     return _MODELS[cls]
 
 
-def _make_model(cls: type[Any]) -> type[BaseModel]:
+def _make_model(cls: type[object]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for name, hint in get_type_hints(cls, include_extras=True).items():
         if name.startswith("_") or is_class_variable(hint):
@@ -68,7 +69,7 @@ def _make_model(cls: type[Any]) -> type[BaseModel]:
     return create_model(f"{cls.__name__}Options", __base__=_Options, **fields)
 
 
-def plain_defaults(cls: type[Any]) -> Mapping[str, Any] | None:
+def plain_defaults(cls: type[object]) -> PlainMapping | None:
     """Return the default of each option of a pass class, if pydantic need not be asked.
 
     To make a pydantic model of a class takes half a millisecond. Most passes in a pipeline
@@ -78,7 +79,7 @@ def plain_defaults(cls: type[Any]) -> Mapping[str, Any] | None:
         Defaults by name; None if an option has none, or one that pydantic makes or copies.
     """
     if cls not in _DEFAULTS:
-        hints: dict[str, Any] = {}
+        hints: dict[str, object] = {}
         for base in reversed(cls.__mro__):
             hints |= vars(base).get("__annotations__", {})
         defaults = {
@@ -94,7 +95,7 @@ def plain_defaults(cls: type[Any]) -> Mapping[str, Any] | None:
     return _DEFAULTS[cls]
 
 
-def is_class_variable(hint: Any) -> bool:
+def is_class_variable(hint: object) -> bool:
     """Whether an annotation, or its text, says that a name is not an option.
 
     Args:
@@ -105,14 +106,14 @@ def is_class_variable(hint: Any) -> bool:
     return hint is ClassVar or get_origin(hint) is ClassVar
 
 
-def option_fields(cls: type[Any]) -> dict[str, FieldInfo]:
+def option_fields(cls: type[object]) -> dict[str, FieldInfo]:
     """Return the options of a pass class by name."""
     return option_model(cls).model_fields
 
 
 def validate_options(
-    cls: type[Any], options: Mapping[str, object], *, where: str | None = None
-) -> dict[str, Any]:
+    cls: type[object], options: Mapping[str, object], *, where: str | None = None
+) -> PlainDict:
     """Check and convert the options given to a pass; those not given get their default.
 
     Args:

@@ -150,7 +150,7 @@ def _all_operands(
 
 
 def _operand(
-    index: int, value: Any, known: dict[int, tuple[OperandNeed, ...]]
+    index: int, value: object, known: dict[int, tuple[OperandNeed, ...]]
 ) -> OperandNeed | None:
     if isinstance(value, _pattern_ir.Constant):
         number = value.value

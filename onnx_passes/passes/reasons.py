@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter._basics import MatchingTracer, MatchStatus
@@ -114,7 +113,7 @@ def question_of(rule: str, node: ir.Node) -> WhyNot | None:
     return asked if asked is not None and asked.asks(rule, node) else None
 
 
-def reason_of(tracer: Any, rule: RewriteRule) -> str:
+def reason_of(tracer: MatchingTracer, rule: RewriteRule) -> str:
     """Return the reason that a trace of one match attempt holds.
 
     Args:

@@ -52,7 +52,7 @@ class _Rewriting(Pass):
     exclusive: ClassVar[bool] = False
     """Match only where no inner value has a reader outside of the match."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "rules" in vars(cls):
             setattr(cls, "rules", _as_rewrite_rules(cls.rules))  # noqa: B010 - for mypy
@@ -144,11 +144,11 @@ class RewriteRulePass(_Rewriting):
     """
 
     @abc.abstractmethod
-    def pattern(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+    def pattern(self, op: Op, *args: Any, **kwargs: Any) -> Var:
         """Build the subgraph to find."""
 
     @abc.abstractmethod
-    def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+    def rewrite(self, op: Op, *args: Any, **kwargs: Any) -> Var:
         """Build the subgraph to put in its place."""
 
     def check(self, context: MatchContext, *args: Any, **kwargs: Any) -> MatchResult | bool:
@@ -167,15 +167,15 @@ class RewriteRuleSetPass(_Rewriting):
     of the same length, as functions of the signatures of :class:`RewriteRulePass`.
     """
 
-    def pattern(self) -> list[Any]:
+    def pattern(self) -> list[Callable[..., object]]:
         """Return the patterns."""
         raise NotImplementedError(f"{type(self).__name__} defines neither rules nor pattern")
 
-    def rewrite(self) -> list[Any]:
+    def rewrite(self) -> list[Callable[..., object]]:
         """Return the replacements."""
         raise NotImplementedError(f"{type(self).__name__} defines neither rules nor rewrite")
 
-    def check(self) -> list[Any]:
+    def check(self) -> list[Callable[..., MatchResult | bool]]:
         """Return the side conditions."""
         return [_accept for _ in self.pattern()]
 

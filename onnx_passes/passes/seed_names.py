@@ -7,9 +7,10 @@ for the seed system, which has keys of that system.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+
+from onnx_passes.plain import PlainMapping
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class NameUse:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: PlainMapping = field(default_factory=dict)
 
 
 def _uses(*names: str) -> tuple[NameUse, ...]:

@@ -41,7 +41,7 @@ PassT = TypeVar("PassT", bound=type[Pass])
 
 
 def collect_attrs(
-    node: ir.Node, attrs: Mapping[str, tuple[ir.AttributeType, Any]]
+    node: ir.Node, attrs: Mapping[str, tuple[ir.AttributeType, object]]
 ) -> dict[str, ir.Attr]:
     """Return the attributes of a node, with defaults for those that it does not have.
 
@@ -81,7 +81,7 @@ def identical_constants(a: Value, b: Value) -> bool:
     return first is not None and second is not None and bool(np.all(first == second))
 
 
-def constant_match(a: Any, b: Any) -> bool:
+def constant_match(a: object, b: object) -> bool:
     """Whether two constants, given as values or as numbers, are equal everywhere.
 
     Args:
@@ -129,7 +129,7 @@ def is_same_op(a: ir.Node | None, b: ir.Node | None) -> bool:
     if a is None or b is None or a is b:
         return a is b
 
-    def form(node: ir.Node) -> tuple[Any, ...]:
+    def form(node: ir.Node) -> tuple[object, ...]:
         return node.op_identifier(), node.version, node.attributes, len(node.inputs)
 
     return bool(form(a) == form(b))

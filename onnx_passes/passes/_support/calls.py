@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import onnx_ir as ir
 
@@ -113,7 +112,7 @@ def _resolve_attributes(node: ir.Node, call: ir.Node, function: ir.Function) -> 
             del node.attributes[name]
 
 
-def _copy(attribute: ir.Attr) -> Any:
+def _copy(attribute: ir.Attr) -> ir.Attr | ir.Graph | list[ir.Graph]:
     """Return a value that may be held by another node too."""
     match attribute.type:
         case ir.AttributeType.GRAPH:

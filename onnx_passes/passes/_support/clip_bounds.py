@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.passes._support.matches import float_info
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Bounds:
         kind = dtype.numpy().type
         return cls(kind(info.min), kind(info.max), dtype)
 
-    def clip(self, number: Any) -> Any:
+    def clip(self, number: object) -> Any:
         """Return what a number becomes; on a tie it stays, which matters for -0."""
         raised = self.low if number < self.low else number
         return self.high if raised > self.high else raised
@@ -48,7 +49,7 @@ class Bounds:
             after.clip(self.clip(self.low)), after.clip(self.clip(self.high)), self.dtype
         )
 
-    def build(self, op: Any, x: ir.Value, *, attributes: bool) -> ir.Value:
+    def build(self, op: Op, x: ir.Value, *, attributes: bool) -> ir.Value:
         """Return the Clip of ``x``; bounds that are those of the type are left out.
 
         Args:

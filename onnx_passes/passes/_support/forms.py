@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -48,11 +47,13 @@ class _Number(_pattern_ir.BacktrackingOr, _pattern_ir.Var):
     alternatives, whatever they are.
     """
 
-    def clone(self, node_map: dict[Any, Any]) -> _Number:
+    def clone(self, node_map: dict[Var, Var]) -> _Number:
         return _Number([value.clone(node_map) for value in self._values], self.name)
 
 
-def spells(context: MatchContext, numbers: Sequence[float], x: ir.Value, *others: Any) -> bool:
+def spells(
+    context: MatchContext, numbers: Sequence[float], x: ir.Value, *others: object
+) -> bool:
     """Whether the constants of a match are the numbers of the formula, and do not widen ``x``.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import FLOATS, narrowed, wide
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Op
 
 LAYERS = ("Conv", "ConvTranspose", "Gemm")
 
@@ -199,7 +199,7 @@ class Linear:
             return None
         return weights, bias
 
-    def build(self, op: Any, x: ir.Value | None) -> ir.Value:
+    def build(self, op: Op, x: ir.Value | None) -> ir.Value:
         """Return the output of the layer, put on ``x``, with its new weights.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -82,7 +82,7 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
         context: MatchContext,
         x: Value,
         epsilon: Value,
-        mean: Any = None,
+        mean: Value | None = None,
         **values: Value,
     ) -> bool:
         means = [_node(v) for v in (values["variance"], mean) if v is not None]
@@ -236,7 +236,7 @@ def _epsilon(value: Value, x: Value) -> float | None:
     return found if float(small.tiny) <= found <= float(small.max) else None
 
 
-def _call(op: Op, operator: str, *inputs: Value, **attributes: Any) -> Value:
+def _call(op: Op, operator: str, *inputs: Value, **attributes: object) -> Value:
     made: Value = getattr(op, operator)(*inputs, **attributes)
     return made
 

@@ -16,7 +16,9 @@ from onnx_passes.passes.base import (
     Rule,
     Transformation,
     Value,
+    Var,
 )
+from onnx_passes.plain import PlainDict
 
 Term: TypeAlias = "str | TermCall"
 """A value by name, or an operator over terms."""
@@ -64,7 +66,7 @@ def call(kind: str, *operands: Term, **further: Any) -> TermCall:
     return TermCall(kind, operands, **further)
 
 
-def always(values: Values) -> Any:
+def always(values: Values) -> bool:
     """Find that a rule holds for all values."""
     return True
 
@@ -81,23 +83,23 @@ class TermRule:
     """
 
     before: TermCall
-    find: Callable[[Values], Any]
-    make: Callable[[Op, Values, Any], Any]
+    find: Callable[[Values], object]
+    make: Callable[[Op, Values, Any], Var]
     since: int = 0
 
     @property
-    def pattern(self) -> Any:
+    def pattern(self) -> Callable[..., Var]:
         """The expression as a pattern, with its values as parameters."""
         names = _names(self.before)
 
-        def pattern(op: Op, *values: Any) -> Value:
+        def pattern(op: Op, *values: Var) -> Value:
             return _build(op, self.before, dict(zip(names, values, strict=True)))
 
         parameters = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in ("op", *names)]
         pattern.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         return pattern
 
-    def found(self, values: Values) -> Any:
+    def found(self, values: Values) -> object:
         """Return what the replacement needs; None if the rule does not hold."""
         return None if self.since and values.opset < self.since else self.find(values)
 
@@ -152,10 +154,10 @@ class RulePass(Transformation, RewriteRuleSetPass):
         return rule.make(op, self._values, self._found)
 
 
-def _build(op: Op, term: Term, values: Mapping[str, Any]) -> Value:
+def _build(op: Op, term: Term, values: Mapping[str, Var]) -> Value:
     if isinstance(term, str):
         return values[term]
-    given: dict[str, Any] = {"_domain": term.domain} if term.domain else {}
+    given: PlainDict = {"_domain": term.domain} if term.domain else {}
     if term.result:
         given["_outputs"] = [term.result]
     if term.more:

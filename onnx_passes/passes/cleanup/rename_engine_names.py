@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -14,6 +13,7 @@ from onnx_passes.model.walk import all_graphs, all_nodes
 from onnx_passes.passes._support.renaming import rename_value
 from onnx_passes.passes._support.scopes import name_counts, own_values
 from onnx_passes.passes.base import Annotation
+from onnx_passes.plain import PlainMapping
 
 _NUMBER = r"(_token_\d+)?"
 _FIXED = re.compile(
@@ -55,7 +55,7 @@ class RenameEngineNames(Annotation):
     also: Sequence[str] = ()
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Rename what the first node computes."""
         outputs = (str(v.name) for node in model.graph for v in node.outputs if v.name)
         return {"also": list(itertools.islice(outputs, 1))}

@@ -92,7 +92,7 @@ class Edit:
         value = self.node.outputs[index]
         return bool(value.uses()) or value.is_graph_output()
 
-    def attribute(self, name: str, default: Any = None) -> Any:
+    def attribute(self, name: str, default: object = None) -> Any:
         """Return the value of an attribute.
 
         Args:
@@ -106,7 +106,7 @@ class Edit:
             raise self.fail(f"its {name} is an attribute of the function around it")
         return attribute.value
 
-    def take(self, name: str, default: Any = None) -> Any:
+    def take(self, name: str, default: object = None) -> Any:
         """Remove an attribute and return its value.
 
         Args:
@@ -192,7 +192,7 @@ class Edit:
         self.added.append(node)
         return value
 
-    def become(self, operator: str, *inputs: ir.Value | None, **attributes: Any) -> None:
+    def become(self, operator: str, *inputs: ir.Value | None, **attributes: object) -> None:
         """Make another operator of the node; its outputs stay."""
         self.node.op_type = operator
         self.node.attributes.clear()

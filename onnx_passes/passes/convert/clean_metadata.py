@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import onnx_ir as ir
 
@@ -65,7 +64,9 @@ class CleanMetadata(Annotation):
         return ir.passes.PassResult(model, modified=modified)
 
 
-def _holders(model: ir.Model) -> Iterator[Any]:
+def _holders(
+    model: ir.Model,
+) -> Iterator[ir.Model | ir.Function | ir.Graph | ir.Value | ir.Node]:
     yield model
     yield from model.functions.values()
     for graph in all_graphs(model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
@@ -171,7 +171,7 @@ def _number(dtype: ir.DataType | None) -> int:
 def _cast(types: Mapping[ir.Value, ir.DataType | None]) -> Port:
     named = {value.name: (value.dtype, dtype) for value, dtype in types.items()}
 
-    def port(name: str, value: Any) -> tuple[str, Any]:
+    def port(name: str, value: object) -> tuple[str, object]:
         if name not in named or not isinstance(value, np.ndarray):
             return name, value
         dtype = named[name][1]

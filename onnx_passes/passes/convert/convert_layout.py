@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -23,6 +23,7 @@ from onnx_passes.passes.convert._ports import (
 )
 from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainMapping
 
 Layout = Literal["nhwc", "nchw"]
 
@@ -61,7 +62,7 @@ class ConvertLayout(Transformation):
     outputs: dict[str, Layout] = Field(default_factory=dict)
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Put the channels of every input last whose rank has them."""
         ranked = [v for v in model.graph.inputs if v.shape is not None and len(v.shape) > 2]
         free = [v for v in ranked if not (v.is_initializer() or v.is_graph_output())]
@@ -168,7 +169,7 @@ def _permuted(value: ir.Value, order: list[int]) -> ir.Shape:
 
 
 def _turn(orders: Mapping[str | None, list[int]]) -> Port:
-    def port(name: str, value: Any) -> tuple[str, Any]:
+    def port(name: str, value: object) -> tuple[str, object]:
         order = orders.get(name)
         if order is None or not isinstance(value, np.ndarray) or value.ndim != len(order):
             return name, value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import onnx
 import onnx_ir as ir
@@ -26,6 +26,7 @@ from onnx_passes.passes.convert._legacy import LEGACY
 from onnx_passes.passes.convert._loading import lost
 from onnx_passes.passes.convert._up import UP
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainMapping
 
 SHOWN = 5
 """Number of obstacles that an error lists."""
@@ -59,7 +60,7 @@ class ConvertOpset(Transformation):
 
     needs = ("topological-sort", "shape-inference")
 
-    example: ClassVar[Mapping[str, Any]] = {"version": 21}
+    example: ClassVar[PlainMapping] = {"version": 21}
 
     version: int
 

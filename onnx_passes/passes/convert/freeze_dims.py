@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -14,6 +13,7 @@ from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.plain import PlainMapping
 
 
 @passes.verify.equality
@@ -36,7 +36,7 @@ class FreezeDims(Transformation):
     dims: dict[str, int] = Field(default_factory=dict)
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Freeze the first dimension that has a name."""
         names = [name for value in model.graph.inputs for name in _symbols(value)]
         return {"dims": dict.fromkeys(names[:1], 3)}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -14,6 +12,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import find, rename_ports
 from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainMapping
 
 
 @passes.verify.equality
@@ -44,7 +43,7 @@ class RenameIo(Transformation):
     outputs: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Rename the first input and the first output."""
         graph = model.graph
         return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -18,6 +17,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._ports import find
 from onnx_passes.passes.convert._probe import Baked, Place, Probe, constant, forget_shapes
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainMapping
 
 MOST_ROUNDS = 100
 SHOWN = 5
@@ -57,7 +57,7 @@ class UnfreezeDims(Transformation):
     repair: bool = False
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Unfreeze the first axis of the first input that has one of a fixed size."""
         for value in model.graph.inputs:
             if value.shape and isinstance(value.shape[0], int) and not value.is_initializer():
@@ -190,7 +190,7 @@ class UnfreezeDims(Transformation):
             # What a Loop carries may have any size; an output without a rank is not valid.
             return None if value.shape is None else ir.Shape([None] * len(value.shape))
         old = value.shape if value.shape is not None and {len(value.shape)} == ranks else None
-        dims: list[Any] = []
+        dims: list[int | ir.SymbolicDim | str | None] = []
         for axis in range(*ranks):
             seen = [None if shape is None else shape[axis] for shape in shapes]
             was = None if old is None else old[axis]
@@ -206,7 +206,11 @@ def _drop_unread(value: ir.Value | None) -> None:
         del value.graph.initializers[value.name or ""]
 
 
-def _dimension(seen: list[Any], was: Any, probes: list[Probe]) -> Any:
+def _dimension(
+    seen: list[int | ir.SymbolicDim | None],
+    was: int | ir.SymbolicDim | None,
+    probes: list[Probe],
+) -> int | ir.SymbolicDim | str | None:
     if not all(isinstance(size, int) for size in seen):
         return was if was is not None and not isinstance(was, int) else None
     if len(set(seen)) == 1:

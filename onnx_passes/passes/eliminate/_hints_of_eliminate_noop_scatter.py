@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx_passes.passes.hints import Hint, Spec, data
 
 
-def _scattered(dims: str, indices: Spec, updates: str, **axis: Any) -> Hint:
+def _scattered(dims: str, indices: Spec, updates: str, **axis: object) -> Hint:
     """Return a tensor with indices that fit it, and with what they put there."""
     return Hint(
         {"x": data(dims), "i": (indices,), "u": data(updates)},

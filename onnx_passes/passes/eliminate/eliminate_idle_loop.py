@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
 
 import numpy as np
 import onnx_ir as ir
@@ -82,7 +82,7 @@ def _empty(node: ir.Node) -> list[Array] | None:
     return found
 
 
-def _constant(node: ir.Node, array: Array, namer: Namer, names: Any) -> ir.Value:
+def _constant(node: ir.Node, array: Array, namer: Namer, names: Counter[str]) -> ir.Value:
     assert node.graph is not None, "the node is in a graph"
     wish = f"{node.name or node.op_type}_empty"
     tensor = ir.tensor(array)

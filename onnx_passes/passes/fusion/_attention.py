@@ -1,7 +1,5 @@
 """What an Attention takes over from the nodes before it: factors, and repeated heads."""
 
-from typing import Any
-
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
@@ -22,7 +20,7 @@ def positive(value: Value | None) -> float | None:
     return number if 1e-6 < number < 1e6 else None
 
 
-def attention(op: Op, *inputs: Value | None, **attributes: Any) -> Value:
+def attention(op: Op, *inputs: Value | None, **attributes: object) -> Value:
     """Make the node."""
     made: Value = op.Attention(*inputs, **attributes)
     return made
@@ -84,7 +82,7 @@ def _repeated(op: Op, x: Var, name: str) -> Var:
     return op.Reshape(spread, pattern.Var(f"{name}_shape"), _outputs=[f"{name}_all"])
 
 
-def _is_repeated(context: MatchContext, k: Value, v: Value, **rest: Any) -> bool:
+def _is_repeated(context: MatchContext, k: Value, v: Value, **rest: Var) -> bool:
     same = (dims_of(k) or [])[:3] == (dims_of(v) or [])[:3]
     return (
         same

@@ -1,7 +1,6 @@
 """Replace the formula of Attention by the operator."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -87,7 +86,7 @@ def _formula(op: Op, q: Var, k: Var, v: Var, c: Var, f: Var, mask: Var, zero: Va
     return op.MatMul(pattern.OrValue([softmax, guarded]), v)
 
 
-def _is_attention(context: MatchContext, q: Value, k: Value, v: Value, **rest: Any) -> bool:
+def _is_attention(context: MatchContext, q: Value, k: Value, v: Value, **rest: Var) -> bool:
     softmax, turned = node_of(rest["weights"]), node_of(rest["turned"])
     found = _dims(q, _turned_back(turned), v)
     if (
@@ -104,7 +103,7 @@ def _is_attention(context: MatchContext, q: Value, k: Value, v: Value, **rest: A
     return None not in factors and (mask is None or _covers(mask, zero is not None, *found))
 
 
-def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Any) -> Value:
+def _attention(op: Op, q: Value, k: Value, v: Value, **rest: Var) -> Value:
     perm = _turned_back(node_of(rest["turned"]))[1]
     if list(perm) != list(range(RANK)):
         k = op.Transpose(k, perm=perm)
@@ -138,7 +137,7 @@ def _turned_back(turned: ir.Node) -> tuple[list[Dim] | None, list[int]]:
 
 def _dims(
     q: Value, key: tuple[list[Dim] | None, list[int]], v: Value
-) -> tuple[Any, ...] | None:
+) -> tuple[Dim, Dim, Dim, Dim] | None:
     """Return batch, heads, rows and columns of the scores, if they are those of all three."""
     queries, keys, values = dims_of(q), key[0], dims_of(v)
     if queries is None or keys is None or values is None:
@@ -147,7 +146,7 @@ def _dims(
         return None
     if None in queries[:2] or not queries[:2] == keys[:2] == values[:2]:
         return None
-    return (*queries[:3], keys[2])
+    return queries[0], queries[1], queries[2], keys[2]
 
 
 def _covers(
@@ -173,7 +172,7 @@ def _lowest(mask: Value, *, guarded: bool) -> float | None:
     return low if guarded and low >= -LIMIT else None
 
 
-def _factor(found: dict[str, Any], tag: str, name: str) -> float | None:
+def _factor(found: dict[str, Var], tag: str, name: str) -> float | None:
     """Return the number by which an alternative of the pattern multiplies."""
     if found[tag] == "none":
         return 1.0

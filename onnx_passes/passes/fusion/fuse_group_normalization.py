@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -130,7 +129,7 @@ def _channels(x: Value) -> int | None:
     return channels if isinstance(channels, int) and channels else None
 
 
-def _call(op: Op, *inputs: Value, **attributes: Any) -> Value:
+def _call(op: Op, *inputs: Value, **attributes: object) -> Value:
     made: Value = op.GroupNormalization(*inputs, **attributes)
     return made
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -93,7 +92,7 @@ def _bounded(op: Op, t: Value, y: Value, **_: object) -> Value:
     return made
 
 
-def _constant(op: Op, number: Any) -> Value:
+def _constant(op: Op, number: object) -> Value:
     made: Value = op.Constant(value=ir.tensor(np.asarray(number)))
     return made
 

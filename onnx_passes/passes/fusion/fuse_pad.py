@@ -20,6 +20,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.plain import PlainDict
 
 WINDOWS = ("Conv", "AveragePool", "MaxPool")
 
@@ -73,7 +74,7 @@ def _can_pad(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -
 
 def _padding(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     window = node_of(y)
-    attributes: dict[str, Any] = dict(window.attributes)
+    attributes: PlainDict = dict(window.attributes)
     attributes.pop("auto_pad", None)
     attributes["pads"] = _pads(x, node_of(t), window)
     if window.op_type == "AveragePool":

@@ -1,7 +1,6 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -78,7 +77,7 @@ def _turned(op: Op, x: Var, sin: Var) -> Var:
     return commuted(op, "Mul", joined, sin)
 
 
-def _is_rotation(context: MatchContext, x: Value, cos: Value, sin: Value, **rest: Any) -> bool:
+def _is_rotation(context: MatchContext, x: Value, cos: Value, sin: Value, **rest: Var) -> bool:
     dims = dims_of(x)
     if not has_opset(context, 23) or x.dtype not in TYPES or dims is None:
         return False
@@ -92,7 +91,7 @@ def _is_rotation(context: MatchContext, x: Value, cos: Value, sin: Value, **rest
     return _halves(dims[3], rest) and all(_is_table(table, dims) for table in (cos, sin))
 
 
-def _halves(width: int, found: dict[str, Any]) -> bool:
+def _halves(width: int, found: dict[str, Var]) -> bool:
     """Whether x is taken apart in the middle."""
     if found.get("low") is not None:
         low, high = found["low"].producer(), found["high"].producer()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +10,7 @@ from onnx_passes import passes
 from onnx_passes.passes._support.axes import axes_of, counted
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.plain import PlainDict
 
 REDUCTIONS = (
     *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),
@@ -63,8 +63,8 @@ def _axes(t: Value, y: Value) -> list[int] | None:
 
 def _reduced(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     node, axes = node_of(y), _axes(t, y)
-    attributes: dict[str, Any] = dict(node.attributes)
-    inputs: list[Any] = [x]
+    attributes: PlainDict = dict(node.attributes)
+    inputs: list[Value] = [x]
     if "axes" in attributes:
         attributes["axes"] = axes
     else:

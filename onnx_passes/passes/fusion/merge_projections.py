@@ -78,7 +78,7 @@ class MergeProjections(Transformation):
 
 def _groups(graph: ir.Graph) -> Iterator[list[_Projection]]:
     """Yield projections of one value that can be joined, in the order of their products."""
-    by_source: defaultdict[tuple[Any, ...], list[_Projection]] = defaultdict(list)
+    by_source: defaultdict[tuple[object, ...], list[_Projection]] = defaultdict(list)
     for node in graph:
         one = _projection(node, graph)
         if one is not None:
@@ -150,7 +150,7 @@ def _joined(
     if biases:
         node = compute("Add", node.outputs[0], constant(np.concatenate(biases), "joined_bias"))
     sizes = [int(str(one.weight.shape[1])) for one in found]
-    operands, attributes = [node.outputs[0]], dict[str, Any](axis=-1)
+    operands, attributes = [node.outputs[0]], dict[str, object](axis=-1)
     if version < _FIRST_WITH_SIZES_AS_INPUT:
         attributes["split"] = sizes
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -20,6 +20,7 @@ from onnx_passes.passes.precision._narrow import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
+from onnx_passes.plain import PlainDict
 
 _WHERE = ("nodes", "operators", "after", "before")
 
@@ -79,7 +80,7 @@ class ConvertsToHalf(OnSomeNodes):
         every = meant
         if self.nodes or self.operators or self.after or self.before:
             # Movements beside the nodes that are meant may be converted too.
-            anywhere: dict[str, Any] = {option: [] for option in _WHERE}
+            anywhere: PlainDict = {option: [] for option in _WHERE}
             every = type(self)(**self.options | anywhere).select(model, bodies=True)
         possible = self._possible(every, opsets, kept if every is meant else None)
         seen = self._misfits(model, possible)

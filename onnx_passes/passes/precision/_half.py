@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -269,5 +268,5 @@ def _short(kind: ir.DataType) -> str:
     return {WIDE: "wide"}.get(kind, kind.name.lower())
 
 
-def _shape(value: ir.Value) -> Any:
+def _shape(value: ir.Value) -> ir.Shape | None:
     return value.shape.copy() if value.shape is not None else None

@@ -16,6 +16,7 @@ from onnx_passes.passes.precision._grid import Grid, quantise
 from onnx_passes.passes.precision._half import drop_constant, insert_behind
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainDict
 
 _SMALL_TYPES = frozenset((ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32))
 
@@ -32,13 +33,13 @@ class Inserter:
         state: What passes of a run share; the weights that are rounded are noted there.
     """
 
-    def __init__(self, model: ir.Model, state: dict[str, Any] | None = None) -> None:
+    def __init__(self, model: ir.Model, state: PlainDict | None = None) -> None:
         self.model, self.namer, self._scratch = model, Namer(model), Scratch(model)
         shared = {} if state is None else state
         self.originals: dict[str, ir.TensorProtocol] = shared.setdefault(ORIGINALS, {})
         self._pairs: dict[ir.Value, ir.Value] = {}
 
-    def constant(self, array: Any, name: str, dtype: ir.DataType | None = None) -> ir.Value:
+    def constant(self, array: object, name: str, dtype: ir.DataType | None = None) -> ir.Value:
         """Add an initializer.
 
         Args:
@@ -163,7 +164,7 @@ class Inserter:
         ]
         if dtype is not ir.DataType.INT32:
             inputs.append(self.constant(grid.zero, f"{name}_zero_point", dtype))
-        attributes: dict[str, Any] = {}
+        attributes: PlainDict = {}
         if grid.axis is not None:
             attributes["axis"] = grid.axis
         if grid.block:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as ir
@@ -189,7 +189,7 @@ def rows_in_bodies(
 
 def measure(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     wanted: Mapping[Key, tuple[ir.Value, WatchProbe]],
     pass_: str,
 ) -> dict[Key, list[Array]]:
@@ -197,7 +197,7 @@ def measure(
 
     Args:
         model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
         wanted: By key, a value in a body and its probe.
         pass_: The pass that asks, for errors.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -41,7 +40,7 @@ def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
 
 def record(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     names: Collection[str],
     pass_: str,
     *,
@@ -51,7 +50,7 @@ def record(
 
     Args:
         model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
         names: The values wanted; constants, and those of other types, are left out.
         pass_: The pass that asks, for errors.
         bodies: Whether ranges of values in bodies are yielded too. In place of such a value
@@ -82,7 +81,7 @@ def record(
 
 def record_probes(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
     pass_: str,
 ) -> Iterator[dict[str, Array]]:
@@ -90,7 +89,7 @@ def record_probes(
 
     Args:
         model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
         probes: Probes, each with a key, by the number of their value among
             :func:`onnx_passes.passes.precision._watch.inner_values`.
         pass_: The pass that asks, for errors.
@@ -107,7 +106,7 @@ def record_probes(
 
 def _run(
     model: ir.Model,
-    feeds: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Mapping[str, Array]],
     inner: Sequence[str],
     ends: Sequence[str],
     pass_: str,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -227,7 +226,7 @@ def _replace(node: ir.Node, index: int, factors: Array, axis: int, inserter: Ins
     if array.ndim > 1 and array.size == len(factors):
         scaled = array * factors.reshape(array.shape)
     else:
-        full: list[Any] = [1] * array.ndim
+        full: list[int] = [1] * array.ndim
         full[axis] = -1
         scaled = array * factors.reshape(full)
     new = inserter.constant(scaled.astype(np.float32), f"{value.name}_scaled")

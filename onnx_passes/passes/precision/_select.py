@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import onnx_ir as ir
 from pydantic import Field
@@ -252,7 +251,7 @@ class OnData(OnSomeNodes):
         found = self.measure(model, wanted, what)
         return {node: wanted[node][1].moments(vectors) for node, vectors in found.items()}
 
-    def _feeds(self, what: str) -> Sequence[Mapping[str, Any]]:
+    def _feeds(self, what: str) -> Sequence[Mapping[str, Array]]:
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             raise PassError(

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops.bodies import attach_to_model
+from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -62,7 +63,7 @@ def _start(
     copy = copy_model(model)
     attach_to_model(copy)  # ONNX Runtime has no quantisers of QONNX
     folder = _folder_of(copy)
-    given: dict[str, Any] = {}
+    given: PlainDict = {}
     for graph in all_graphs(copy):
         for name, value in graph.initializers.items():
             tensor = value.const_value

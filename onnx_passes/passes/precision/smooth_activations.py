@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
@@ -121,7 +121,9 @@ class SmoothActivations(OnData):
         """Return those of values in bodies, over all iterations."""
         # Runs that share recorded values share these; there, values have names of their own.
         shared = bool(self.context.values)
-        known: dict[object, Any] = self.state_dict.setdefault(REACH, {}) if shared else {}
+        known: dict[object, tuple[Array, Array]] = (
+            self.state_dict.setdefault(REACH, {}) if shared else {}
+        )
         keys: dict[ir.Value, object] = {v: v.name if shared else v for v in layers}
         probes: dict[ir.Value, ProbeReach] = {}
         for value, layer in layers.items():

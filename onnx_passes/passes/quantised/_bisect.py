@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,7 +180,11 @@ def _are_integers(levels: Array) -> bool:
 
 
 def _holds(
-    reached: Any, found: Array, piece: _Piece, there: Array, distances: tuple[int, ...]
+    reached: Callable[[Array], Array],
+    found: Array,
+    piece: _Piece,
+    there: Array,
+    distances: tuple[int, ...],
 ) -> bool:
     """Look at the floats beside each threshold: a kernel need not be monotone."""
     for offset in (*(-distance for distance in distances), 0, *distances):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -12,8 +11,9 @@ from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainMapping
 
-Layout = Mapping[str, Any]
+Layout = PlainMapping
 
 
 @passes.verify.equality
@@ -39,11 +39,11 @@ class ConvertLayouts(Transformation):
         out: The same for each output.
     """
 
-    inp: tuple[Any, ...] = ()
-    out: tuple[Any, ...] = ()
+    inp: tuple[Layout | None, ...] = ()
+    out: tuple[Layout | None, ...] = ()
 
     @classmethod
-    def example_for(cls, model: ir.Model) -> Mapping[str, Any]:
+    def example_for(cls, model: ir.Model) -> PlainMapping:
         """Return layouts that turn the axes of inputs and outputs round."""
         required = [value for value in model.graph.inputs if not value.is_initializer()]
         return {

@@ -13,8 +13,9 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
+from onnx_passes.plain import PlainDict
 
-Attributes = dict[str, Any]
+Attributes = PlainDict
 
 
 @passes.verify.equality

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx_ir as ir
 
@@ -16,6 +14,7 @@ from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
 from onnx_passes.passes.quantised._windows import MEANS, square_window
 from onnx_passes.passes.streamline._terms import constant, is_single, rank_of, scalar
+from onnx_passes.plain import PlainDict
 
 _MOST = 32
 """Bits of an accumulator."""
@@ -49,7 +48,7 @@ class ConvertToQuantAvgPool(RulePass):
         return _RULES
 
 
-_Pool = tuple[dict[str, Any], float, float]
+_Pool = tuple[PlainDict, float, float]
 
 
 def _pooled(op: Op, v: Values, found: _Pool) -> Value:

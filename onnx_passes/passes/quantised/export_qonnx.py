@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -17,6 +15,7 @@ from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._products import IntegerRange
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import constant, floats, rank_of
+from onnx_passes.plain import PlainDict
 
 _LAYOUTS: dict[tuple[int, ...], str] = {
     (2, 1): "NC",
@@ -60,7 +59,7 @@ class ExportQonnx(RulePass):
         return _RULES
 
 
-def _flags(v: Values) -> dict[str, Any] | None:
+def _flags(v: Values) -> PlainDict | None:
     attributes = node_of(v["y"]).attributes
     if any(attribute.is_ref() for attribute in attributes.values()):
         return None
@@ -68,12 +67,12 @@ def _flags(v: Values) -> dict[str, Any] | None:
     return {**flags, "rounding_mode": attributes.get_string("rounding_mode", "ROUND")}
 
 
-def _quant(op: Op, v: Values, flags: dict[str, Any]) -> Value:
+def _quant(op: Op, v: Values, flags: PlainDict) -> Value:
     made: Value = op.Quant(*(v[name] for name in "xszb"), **flags, _domain=QONNX)
     return made
 
 
-def _rows(v: Values) -> tuple[Array, dict[str, Any]] | None:
+def _rows(v: Values) -> tuple[Array, PlainDict] | None:
     """Return thresholds ``[channels, steps]`` or ``[1, steps]``, and the attributes."""
     found, rank = table_of(v["t"], v["w"]), rank_of(v["x"])
     if found is None or rank is None or v["x"].dtype != ir.DataType.FLOAT:
@@ -116,7 +115,7 @@ def _tells_channels_last(node: ir.Node) -> bool:
     return node.domain == CHANNELS_LAST or told
 
 
-def _told(steps: int, attributes: dict[str, Any]) -> dict[str, Any] | None:
+def _told(steps: int, attributes: PlainDict) -> PlainDict | None:
     """Return attributes with the datatype of the integers that they make."""
     scale, bias = attributes["out_scale"], attributes["out_bias"]
     if not (scale.is_integer() and bias.is_integer()):
@@ -125,13 +124,13 @@ def _told(steps: int, attributes: dict[str, Any]) -> dict[str, Any] | None:
     return {**attributes, "out_dtype": ends.name} if ends.exact else None
 
 
-def _thresholds(op: Op, v: Values, found: tuple[Array, dict[str, Any]]) -> Value:
+def _thresholds(op: Op, v: Values, found: tuple[Array, PlainDict]) -> Value:
     table, attributes = found
     made: Value = op.MultiThreshold(v["x"], constant(op, table), **attributes, _domain=QONNX)
     return made
 
 
-def _biased(v: Values) -> dict[str, Any] | None:
+def _biased(v: Values) -> PlainDict | None:
     """Return the attributes of thresholds that take in a sum."""
     number, known = floats(v["a"]), node_of(v["m"]).attributes
     table = floats(v["t"])
@@ -149,7 +148,7 @@ def _biased(v: Values) -> dict[str, Any] | None:
     return _told(table.shape[-1], {**attributes, "out_bias": float(number.reshape(()))})
 
 
-def _with_bias(op: Op, v: Values, attributes: dict[str, Any]) -> Value:
+def _with_bias(op: Op, v: Values, attributes: PlainDict) -> Value:
     made: Value = op.MultiThreshold(v["x"], v["t"], **attributes, _domain=QONNX)
     return made
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -17,6 +15,7 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.plain import PlainDict
 
 
 @passes.verify.equality
@@ -57,7 +56,7 @@ class ImportQonnx(RulePass):
 
 
 def _quant(kind: str, domain: str) -> TermRule:
-    def find(v: Values) -> dict[str, Any] | None:
+    def find(v: Values) -> PlainDict | None:
         attributes = node_of(v["y"]).attributes
         if any(attribute.is_ref() for attribute in attributes.values()):
             return None
@@ -65,7 +64,7 @@ def _quant(kind: str, domain: str) -> TermRule:
         flags = {name: attributes.get_int(name, 1) for name in ("signed", "narrow")}
         return {**flags, "rounding_mode": mode} if is_rounding_mode(mode) else None
 
-    def make(op: Op, v: Values, found: dict[str, Any]) -> Value:
+    def make(op: Op, v: Values, found: PlainDict) -> Value:
         made: Value = op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
         return made
 

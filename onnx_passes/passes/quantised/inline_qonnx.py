@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
 from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.plain import PlainDict
 
 
 @passes.verify.equality
@@ -73,7 +72,7 @@ def _half(op: Op) -> Value:
     return constant(op, 0.5)
 
 
-_ROUNDINGS: dict[str, Any] = {
+_ROUNDINGS: PlainDict = {
     "ROUND": lambda op, x: op.Round(x),
     "HALF_EVEN": lambda op, x: op.Round(x),
     "CEIL": lambda op, x: op.Ceil(x),

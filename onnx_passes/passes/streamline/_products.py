@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from types import EllipsisType
 
 import numpy as np
 import onnx_ir as ir
@@ -128,7 +128,7 @@ def sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
     return [taps[_every(place, strides)].reshape(groups * outputs, -1) for place in places]
 
 
-def _every(place: Sequence[int], strides: Sequence[int]) -> Any:
+def _every(place: Sequence[int], strides: Sequence[int]) -> tuple[EllipsisType | slice, ...]:
     """Return an index of every `stride`-th tap from a place on."""
     steps = (slice(at, None, by) for at, by in zip(place, strides, strict=True))
     return (..., *steps)

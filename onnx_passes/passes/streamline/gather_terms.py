@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -75,7 +74,9 @@ def _pair(inner: str, outer: str) -> TermRule:
     return _gathered(call(outer, call(inner, "x", "a"), "b", result="y"), find)
 
 
-def _together(combine: Any, first: Array | None, second: Array | None) -> Array | None:
+def _together(
+    combine: Callable[[Array, Array], Array], first: Array | None, second: Array | None
+) -> Array | None:
     """Combine two constants; None if they become bigger, or do not broadcast."""
     if first is None or second is None:
         return None

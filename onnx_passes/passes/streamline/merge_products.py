@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def _turned_back(op: Op, v: Values, perm: list[int]) -> Value:
     return made
 
 
-def _merged(before: TermCall, find: Any, *, first: bool) -> TermRule:
+def _merged(before: TermCall, find: Callable[[Values], object], *, first: bool) -> TermRule:
     """Return a rule whose result is one product of ``x`` with a constant, before or behind."""
 
     def make(op: Op, v: Values, found: Array) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def _past_partner(kind: str) -> list[TermRule]:
     return [behind(call(kind, *order), _beside(kind), kind) for order in orders]
 
 
-def _of_reductions(outer: str, inner: str, find: Any) -> list[TermRule]:
+def _of_reductions(outer: str, inner: str, find: Callable[[Values], Found]) -> list[TermRule]:
     return [
         behind(call(kind, call(outer, "x", inner), *axes, result="y"), find, outer)
         for kind in ("ReduceMean", "ReduceSum")

@@ -6,10 +6,11 @@ The laws of the library itself are data: ``onnx_passes.passes.streamline._laws``
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.passes.base import (
     Op,
     RewriteRulePass,
@@ -31,8 +32,8 @@ class _Commutative(Transformation, RewriteRulePass):
 class _DistributiveLhs(Transformation, RewriteRulePass):
     """``x * y + x * z`` is ``x * (y + z)``."""
 
-    __MUL__: Any
-    __ADD__: Any
+    __MUL__: Callable[..., Var]
+    __ADD__: Callable[..., Var]
 
     def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__ADD__(op, self.__MUL__(op, x, y), self.__MUL__(op, x, z))
@@ -44,8 +45,8 @@ class _DistributiveLhs(Transformation, RewriteRulePass):
 class _DistributiveRhs(Transformation, RewriteRulePass):
     """``y * x + z * x`` is ``(y + z) * x``."""
 
-    __MUL__: Any
-    __ADD__: Any
+    __MUL__: Callable[..., Var]
+    __ADD__: Callable[..., Var]
 
     def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__ADD__(op, self.__MUL__(op, y, x), self.__MUL__(op, z, x))
@@ -63,7 +64,7 @@ class _Distributive(_DistributiveLhs):
 class _Associative(Transformation, RewriteRulePass):
     """``(x + y) + z`` is ``x + (y + z)`` where constants come together, or stand alone."""
 
-    __OP__: Any
+    __OP__: Callable[..., Var]
 
     def pattern(self, op: Op, x: Var, y: Var, z: Var) -> Var:
         return self.__OP__(op, self.__OP__(op, x, y), z)
@@ -79,7 +80,7 @@ class _Associative(Transformation, RewriteRulePass):
 class _Involution(Transformation, RewriteRulePass):
     """``f(f(x))`` is ``x``."""
 
-    __OP__: Any
+    __OP__: Callable[..., Var]
 
     def pattern(self, op: Op, x: Var) -> Var:
         return self.__OP__(op, self.__OP__(op, x))
@@ -91,7 +92,7 @@ class _Involution(Transformation, RewriteRulePass):
 class _Idempotence(Transformation, RewriteRulePass):
     """``f(f(x))`` is ``f(x)``; with two operands, ``f(x, x)`` is ``x``."""
 
-    __OP__: Any
+    __OP__: Callable[..., Var]
 
     @property
     def arity(self) -> int:
@@ -108,10 +109,10 @@ class _Idempotence(Transformation, RewriteRulePass):
 class _Absorption(Transformation, RewriteRuleSetPass):
     """``f(x, g(x, y))`` and ``g(x, f(x, y))`` are ``x``."""
 
-    __OP1__: Any
-    __OP2__: Any
+    __OP1__: Callable[..., Var]
+    __OP2__: Callable[..., Var]
 
-    def pattern(self) -> list[Any]:
+    def pattern(self) -> list[Callable[..., Var]]:
         def first(op: Op, x: Var, y: Var) -> Var:
             return self.__OP1__(op, x, self.__OP2__(op, x, y))
 
@@ -120,7 +121,7 @@ class _Absorption(Transformation, RewriteRuleSetPass):
 
         return [first, second]
 
-    def rewrite(self) -> list[Any]:
+    def rewrite(self) -> list[Callable[..., Var]]:
         def operand(op: Op, x: Value, y: Value) -> Value:
             return op.Identity(x)
 
@@ -130,8 +131,8 @@ class _Absorption(Transformation, RewriteRuleSetPass):
 class _Annihilator(Transformation, RewriteRulePass):
     """``f(x, a)`` is ``a`` for one number."""
 
-    __OP__: Any
-    __ANNIHILATOR__: Any
+    __OP__: Callable[..., Var]
+    __ANNIHILATOR__: float | Array
 
     def pattern(self, op: Op, x: Var, a: Var) -> Var:
         return self.__OP__(op, x, a)
@@ -149,8 +150,8 @@ class _Annihilator(Transformation, RewriteRulePass):
 class _Converse(Transformation, RewriteRulePass):
     """``f(x, y)`` is ``g(y, x)``."""
 
-    __OP__: Any
-    __CONVERSE__: Any
+    __OP__: Callable[..., Var]
+    __CONVERSE__: Callable[..., Var]
 
     def pattern(self, op: Op, x: Var, y: Var) -> Var:
         return self.__OP__(op, x, y)
