@@ -23,19 +23,26 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     between are moved to where they are in the bigger one.
 
     Leaves alone: axes that are computed, left out, or given as attributes (before opset 13);
-    negative axes of a tensor whose rank is not known; a tensor between that something else
-    reads.
+    negative axes of a tensor whose rank is not known; a tensor between that something reads
+    with which it cannot be merged, because it would stay.
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    exclusive = True
 
     def pattern(self) -> list[Any]:
         return [_Twice(name) for name in ("Unsqueeze", "Squeeze")]
 
     def check(self) -> list[Any]:
-        def mergeable(context: Any, x: Value, a: Value, b: Value, **_: Any) -> bool:
-            return _merged(context.root.op_type, x, a, b) is not None
+        def mergeable(context: Any, x: Value, a: Value, t: Value, **_: Any) -> bool:
+            root = context.root
+            return not t.is_graph_output() and all(
+                (node.domain, node.op_type, node.graph) == ("", root.op_type, root.graph)
+                and len(node.inputs) == 2
+                and node.inputs[0] is t
+                and node.inputs[1] is not None
+                and _merged(root.op_type, x, a, node.inputs[1]) is not None
+                for node in t.consumers()
+            )
 
         return [mergeable, mergeable]
 
@@ -49,14 +56,14 @@ class _Twice:
 
     def __call__(self, op: Op, x: Var, a: Var, b: Var) -> Var:
         call = getattr(op, self.operator)
-        return call(call(x, a), b)
+        return call(call(x, a, _outputs=["t"]), b)
 
 
 class _Once:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 
-    def __call__(self, op: Op, x: Value, a: Value, b: Value) -> Value:
+    def __call__(self, op: Op, x: Value, a: Value, b: Value, **_: Any) -> Value:
         axes = np.array(_merged(self.operator, x, a, b), dtype=np.int64)
         return getattr(op, self.operator)(x, op.Constant(value=ir.tensor(axes)))
 
