@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter._rewrite_rule import ReplacementSubgraph
 
 from onnx_passes.model.fields import node_name, node_outputs, nodes_of, value_name
 from onnx_passes.model.walk import all_graphs, subgraphs_of
@@ -164,9 +164,7 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
     return owners
 
 
-def replace(
-    container: Container, root: ir.Node, delta: ReplacementSubgraph, namer: Namer
-) -> Touched:
+def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> Touched:
     """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph).
 
     Args:

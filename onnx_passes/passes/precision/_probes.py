@@ -197,7 +197,7 @@ def measure(
 
     Args:
         model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
         wanted: By key, a value in a body and its probe.
         pass_: The pass that asks, for errors.
 

@@ -50,7 +50,7 @@ def record(
 
     Args:
         model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
         names: The values wanted; constants, and those of other types, are left out.
         pass_: The pass that asks, for errors.
         bodies: Whether ranges of values in bodies are yielded too. In place of such a value
@@ -89,7 +89,7 @@ def record_probes(
 
     Args:
         model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
         probes: Probes, each with a key, by the number of their value among
             :func:`onnx_passes.passes.precision._watch.inner_values`.
         pass_: The pass that asks, for errors.

@@ -39,8 +39,8 @@ class ConvertLayouts(Transformation):
         out: The same for each output.
     """
 
-    inp: tuple[Layout, ...] = ()
-    out: tuple[Layout, ...] = ()
+    inp: tuple[Layout | None, ...] = ()
+    out: tuple[Layout | None, ...] = ()
 
     @classmethod
     def example_for(cls, model: ir.Model) -> PlainMapping:
