@@ -63,9 +63,10 @@ WRITERS = {OFFLINE: offline, FUSED: fused}
 def half_of(name: str) -> int:
     """Return the half of the corpus that a network belongs to: 0 is looked at, 1 held back.
 
-    Both exports of a network are in the same half.
+    All exports of a network are in the same half: both exporters, sizes fixed or not.
     """
-    return hashlib.sha256(name.rpartition("-")[0].encode()).digest()[0] % 2
+    network = name.removesuffix("-fixed").rpartition("-")[0]
+    return hashlib.sha256(network.encode()).digest()[0] % 2
 
 
 def results(source: Path, folder: Path, presets: list[str], cache: Path | None) -> list[str]:

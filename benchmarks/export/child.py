@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,19 @@ OPSETS = {"torchscript": 17, "dynamo": 18}
 SEED = 0
 
 
-def export(name: str, exporter: str, out: Path) -> None:
-    """Build a network from the seed and write it as one file."""
+def export(name: str, exporter: str, out: Path, *, fixed: bool = False) -> None:
+    """Build a network from the seed and write it as one file.
+
+    Args:
+        name: One of ``NETWORKS``.
+        exporter: One of ``OPSETS``.
+        out: The ONNX file; the example's inputs go beside it as ``.npz``.
+        fixed: Whether all axes have the sizes of the example.
+    """
     torch.manual_seed(SEED)
     network = NETWORKS[name]()
+    if fixed:
+        network = replace(network, dynamic={})
     network.module.eval()
     scatter(network.module)
     settings = {

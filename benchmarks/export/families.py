@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -21,47 +20,27 @@ import torchvision
 import transformers as t
 from torchvision.models.detection import _utils as _utils  # the operators of a detector
 
-from benchmarks.export import child
+from benchmarks.export import (
+    child,
+    families_images,
+    families_language,
+    families_sequences,
+    families_vision,
+)
 from benchmarks.export.network import Network, Outputs, ids
-
-BATCH, LENGTH = 2, 48
-TOKENS = {0: "batch", 1: "sequence"}
-IMAGES = {0: "batch"}
-WIDE = {"hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4}
-SIZES = {**WIDE, "intermediate_size": 1024}
-WORDS = {**SIZES, "vocab_size": 1000}
-HIDDEN, LOGITS = "last_hidden_state", "logits"
-
-
-def _text(model: torch.nn.Module, *taken: str, **dynamic: Any) -> Network:
-    names = ["input_ids", "attention_mask"]
-    args = (ids(1000, BATCH, LENGTH), torch.ones(BATCH, LENGTH, dtype=torch.int64))
-    axes = dict.fromkeys(names, TOKENS) | {name: dynamic.get(name, TOKENS) for name in taken}
-    return Network(Outputs(model, names, taken), args, names, taken, axes)
-
-
-def _image(model: torch.nn.Module, taken: str, size: int = 64) -> Network:
-    named = Outputs(model, ["pixel_values"], [taken])
-    args = (torch.randn(BATCH, 3, size, size),)
-    axes = {"pixel_values": IMAGES, taken: IMAGES}
-    return Network(named, args, ["pixel_values"], [taken], axes)
-
-
-class Plain(torch.nn.Module):
-    """A network of torchvision, or of this file, whose result is a tensor."""
-
-    def __init__(self, model: torch.nn.Module, key: str = "") -> None:
-        super().__init__()
-        self.model, self.key = model, key
-
-    def forward(self, x: torch.Tensor) -> Any:
-        result = self.model(x)
-        return result[self.key] if self.key else result
-
-
-def _vision(model: torch.nn.Module, key: str = "", size: int = 96) -> Network:
-    args = (torch.randn(BATCH, 3, size, size),)
-    return Network(Plain(model, key), args, ["x"], ["y"], {"x": IMAGES, "y": IMAGES})
+from benchmarks.export.small import (
+    BATCH,
+    HIDDEN,
+    IMAGES,
+    LOGITS,
+    SIZES,
+    WIDE,
+    WORDS,
+    decoder_network,
+    image_network,
+    text_network,
+    vision_network,
+)
 
 
 class Tagger(torch.nn.Module):
@@ -106,7 +85,7 @@ def _mixer() -> Network:
 
 def _clip() -> Network:
     config = t.CLIPTextConfig(**WORDS, eos_token_id=2)
-    return _text(t.CLIPTextModel(config), HIDDEN)
+    return text_network(t.CLIPTextModel(config), HIDDEN)
 
 
 def _wav() -> Network:
@@ -117,16 +96,11 @@ def _wav() -> Network:
     return Network(named, args, ["input_values"], [LOGITS], axes)
 
 
-def _decoder(kind: str, **given: Any) -> Network:
-    config = getattr(t, f"{kind}Config")(**{**WORDS, "use_cache": False, **given})
-    return _text(getattr(t, f"{kind}ForCausalLM")(config), LOGITS)
-
-
 GROUPED = {"num_key_value_heads": 2, "head_dim": 64}
 
 FAMILIES: dict[str, Callable[[], Network]] = {
-    "albert": lambda: _text(t.AlbertModel(t.AlbertConfig(**WORDS)), HIDDEN),
-    "bart": lambda: _text(
+    "albert": lambda: text_network(t.AlbertModel(t.AlbertConfig(**WORDS)), HIDDEN),
+    "bart": lambda: text_network(
         t.BartModel(
             t.BartConfig(
                 vocab_size=1000,
@@ -142,14 +116,14 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         ),
         HIDDEN,
     ),
-    "beit": lambda: _image(t.BeitModel(t.BeitConfig(**SIZES, image_size=64)), HIDDEN),
-    "bert-mid": lambda: _text(t.BertModel(t.BertConfig(**WORDS)), HIDDEN),
+    "beit": lambda: image_network(t.BeitModel(t.BeitConfig(**SIZES, image_size=64)), HIDDEN),
+    "bert-mid": lambda: text_network(t.BertModel(t.BertConfig(**WORDS)), HIDDEN),
     "clip-text": _clip,
-    "clip-vision": lambda: _image(
+    "clip-vision": lambda: image_network(
         t.CLIPVisionModel(t.CLIPVisionConfig(**SIZES, image_size=64, patch_size=8)), HIDDEN
     ),
-    "convnext-t": lambda: _vision(torchvision.models.convnext_tiny(weights=None)),
-    "deberta": lambda: _text(
+    "convnext-t": lambda: vision_network(torchvision.models.convnext_tiny(weights=None)),
+    "deberta": lambda: text_network(
         t.DebertaV2Model(
             t.DebertaV2Config(
                 **WORDS,
@@ -161,16 +135,16 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         ),
         HIDDEN,
     ),
-    "deeplab": lambda: _vision(
+    "deeplab": lambda: vision_network(
         torchvision.models.segmentation.deeplabv3_mobilenet_v3_large(
             weights=None, weights_backbone=None
         ),
         "out",
     ),
-    "dino": lambda: _image(
+    "dino": lambda: image_network(
         t.Dinov2Model(t.Dinov2Config(**WIDE, image_size=64, patch_size=8)), HIDDEN
     ),
-    "distilbert": lambda: _text(
+    "distilbert": lambda: text_network(
         t.DistilBertModel(
             t.DistilBertConfig(
                 vocab_size=1000, dim=256, n_layers=3, n_heads=4, hidden_dim=1024
@@ -178,42 +152,52 @@ FAMILIES: dict[str, Callable[[], Network]] = {
         ),
         HIDDEN,
     ),
-    "efficientnet": lambda: _vision(torchvision.models.efficientnet_b0(weights=None)),
-    "electra": lambda: _text(
+    "efficientnet": lambda: vision_network(torchvision.models.efficientnet_b0(weights=None)),
+    "electra": lambda: text_network(
         t.ElectraModel(t.ElectraConfig(**WORDS, embedding_size=128)), HIDDEN
     ),
-    "gemma": lambda: _decoder("Gemma2", **GROUPED),
-    "gpt-neox": lambda: _decoder("GPTNeoX"),
+    "gemma": lambda: decoder_network("Gemma2", **GROUPED),
+    "gpt-neox": lambda: decoder_network("GPTNeoX"),
     "gru": lambda: _tagger(torch.nn.GRU, 2),
     "lstm": lambda: _tagger(torch.nn.LSTM, 2),
-    "mamba": lambda: _decoder("Mamba", hidden_size=128, num_hidden_layers=2),
-    "mistral": lambda: _decoder("Mistral", **GROUPED),
+    "mamba": lambda: decoder_network("Mamba", hidden_size=128, num_hidden_layers=2),
+    "mistral": lambda: decoder_network("Mistral", **GROUPED),
     "mixer": _mixer,
-    "mobilevit": lambda: _image(t.MobileViTModel(t.MobileViTConfig(image_size=64)), HIDDEN),
-    "opt": lambda: _decoder("OPT", ffn_dim=1024, word_embed_proj_dim=256),
-    "phi": lambda: _decoder("Phi"),
-    "qwen": lambda: _decoder("Qwen2", num_key_value_heads=2),
-    "regnet": lambda: _vision(torchvision.models.regnet_y_400mf(weights=None)),
-    "roberta": lambda: _text(t.RobertaModel(t.RobertaConfig(**WORDS)), HIDDEN),
-    "segformer": lambda: _image(
+    "mobilevit": lambda: image_network(
+        t.MobileViTModel(t.MobileViTConfig(image_size=64)), HIDDEN
+    ),
+    "opt": lambda: decoder_network("OPT", ffn_dim=1024, word_embed_proj_dim=256),
+    "phi": lambda: decoder_network("Phi"),
+    "qwen": lambda: decoder_network("Qwen2", num_key_value_heads=2),
+    "regnet": lambda: vision_network(torchvision.models.regnet_y_400mf(weights=None)),
+    "roberta": lambda: text_network(t.RobertaModel(t.RobertaConfig(**WORDS)), HIDDEN),
+    "segformer": lambda: image_network(
         t.SegformerForSemanticSegmentation(t.SegformerConfig(depths=[1, 1, 1, 1])), LOGITS
     ),
-    "shufflenet": lambda: _vision(torchvision.models.shufflenet_v2_x1_0(weights=None)),
+    "shufflenet": lambda: vision_network(torchvision.models.shufflenet_v2_x1_0(weights=None)),
     "wav2vec2": _wav,
 }
 
 
+FAMILIES |= families_language.FAMILIES | families_vision.FAMILIES
+FAMILIES |= families_images.FAMILIES | families_sequences.FAMILIES
+
+
 def main() -> None:
-    """Export the families that are named, or all, by both exporters; say what failed."""
-    folder = Path(sys.argv[1])
+    """Export the families that are named, or all, by both exporters; say what failed.
+
+    ``--fixed`` exports them with the sizes of the example, and ends their names in ``-fixed``.
+    """
+    folder, *names = (word for word in sys.argv[1:] if word != "--fixed")
+    fixed = "--fixed" in sys.argv
     child.NETWORKS |= FAMILIES
-    for name in sys.argv[2:] or FAMILIES:
+    for name in names or FAMILIES:
         for exporter in child.OPSETS:
-            out = folder / f"{name}-{exporter}.onnx"
+            out = Path(folder) / f"{name}-{exporter}{'-fixed' if fixed else ''}.onnx"
             if out.exists():
                 continue
             try:
-                child.export(name, exporter, out)
+                child.export(name, exporter, out, fixed=fixed)
                 print(out.name, out.stat().st_size, flush=True)
             except Exception as error:  # an exporter may fail in any way
                 out.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
@@ -199,7 +198,7 @@ def certify(
     from onnx_passes.verify.rules.fuzz_child import certify_apart
     from onnx_passes.verify.rules.job import Job, resolve
 
-    subjects: list[tuple[str, str, Any]] = []
+    subjects: list[tuple[str, str, object]] = []
     for name in names:
         if ":" in name:
             subjects.append((name, name, resolve(name)))

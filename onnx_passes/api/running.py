@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -21,7 +20,7 @@ from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.html import to_html
 from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
@@ -183,7 +182,7 @@ def _overrides(
     return [f"{key}={json.dumps(value)}" for key, value in given.items()]
 
 
-def _config(pipeline: Any, overrides: Sequence[str]) -> PipelineConfig:
+def _config(pipeline: Plain, overrides: Sequence[str]) -> PipelineConfig:
     if isinstance(pipeline, str | os.PathLike):
         return load_config(pipeline, overrides)
     if isinstance(pipeline, Mapping):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -167,10 +166,10 @@ def _batch(
 
 def check_column(
     name: str,
-    values: Any,
+    values: Array | Sequence[object],
     interface: DataInterface,
     binding: Binding,
-    names: Any,
+    names: Callable[[int], str],
     *,
     allow_nan: bool,
 ) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class DataSet:
         self._parts = OpenParts()
 
     @cached_property
-    def _prepare(self) -> Any:
+    def _prepare(self) -> Callable[..., object] | None:
         text = self.plan.spec.prepare
         return None if text is None else named_function(text, "prepare")
 
@@ -152,14 +152,17 @@ class DataSet:
             ]
             names = [self.plan.parts[int(number)].name for number in numbers]
             columns = _joined(taken, groups, names, len(rows))
-        return columns if self._prepare is None else self._prepared(columns, rows)
+        prepare = self._prepare
+        return columns if prepare is None else self._prepared(prepare, columns, rows)
 
-    def _prepared(self, columns: Columns, rows: Array) -> Columns:
+    def _prepared(
+        self, prepare: Callable[..., object], columns: Columns, rows: Array
+    ) -> Columns:
         text, done = str(self.plan.spec.prepare), []
         for place in range(len(rows)):
             sample = {name: values[place] for name, values in columns.items()}
             try:
-                done.append(as_sample(self._prepare(sample), f"prepare {text}"))
+                done.append(as_sample(prepare(sample), f"prepare {text}"))
             except (ReferenceDataError, MemoryError, OSError):
                 raise  # the last two may pass, so that the shard is tried again
             except Exception as error:  # whatever the function raises
@@ -212,7 +215,7 @@ def _joined(
                 whole[group] = array
             found[name] = whole
             continue
-        items: list[Any] = [None] * count
+        items: list[object] = [None] * count
         for group, piece in zip(groups, pieces, strict=True):
             for place, item in zip(group, piece, strict=True):
                 items[place] = item

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from functools import cache
 
@@ -48,10 +47,3 @@ def machine() -> PlainDict:
         "flags": [flag for flag in _TOLD if flag in flags],
         "digest": hashlib.sha256(" ".join([model, *flags]).encode()).hexdigest()[:16],
     }
-
-
-def cores() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

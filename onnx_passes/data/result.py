@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from onnx_passes.data.accumulators.exact import plain
 from onnx_passes.data.accumulators.metrics import Metrics
@@ -204,7 +203,9 @@ def _bootstrap(groups: Sequence[Metrics], confidence: float) -> PlainDict:
             continue
         forms = [state.to_json() for state in used]
 
-        def measure(numbers: list[int], name: str = name, forms: list[Any] = forms) -> float:
+        def measure(
+            numbers: list[int], name: str = name, forms: list[object] = forms
+        ) -> float:
             total = Metrics((name,)).states[name]
             for number in numbers:
                 other = Metrics((name,)).states[name]

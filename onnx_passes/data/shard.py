@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -126,7 +125,7 @@ class Shard:
         return None if self.labels is None else _stack(self.labels[start:stop], "labels")
 
 
-def _stack(values: Any, name: str) -> Array:
+def _stack(values: Array | Sequence[object], name: str) -> Array:
     if isinstance(values, np.ndarray):
         return values
     items = [np.asarray(value) for value in values]

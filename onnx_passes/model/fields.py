@@ -34,6 +34,8 @@ def _dims_and_denotations(shape: ir.Shape) -> tuple[Sequence[object], Sequence[o
 
 
 node_head = reader(_NODE, "domain", "op_type", "overload", "name", "doc_string")
+node_operator = reader(_NODE, "domain", "op_type")
+node_name = reader(_NODE, "name")
 node_inputs = reader(_NODE, "inputs")
 node_outputs = reader(_NODE, "outputs")
 node_rest = reader(_NODE, "attributes", "metadata_props", "device_configurations")

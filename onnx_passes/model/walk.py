@@ -15,6 +15,7 @@ from onnx_passes.model.contents import (
     subgraphs_of,
 )
 from onnx_passes.model.order import captured_values, cycle_error, topological_order
+from onnx_passes.model.tensors import byte_count
 
 __all__ = [
     "GROWTH",
@@ -52,7 +53,7 @@ def node_count(model: ir.Model) -> int:
 
 def weight_bytes(model: ir.Model) -> int:
     """Sum the bytes of all tensors, each object counted once."""
-    return sum(tensor.nbytes for tensor in all_tensors(model))
+    return sum(map(byte_count, all_tensors(model)))
 
 
 def file_bytes(model: ir.Model) -> int:

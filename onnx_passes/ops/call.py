@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Semantics, Unsupported, scalars
+from onnx_passes.plain import Plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +123,7 @@ class Call:
         value = self.attribute(name, None)
         return None if value is None else [int(v) for v in value]
 
-    def attribute(self, name: str, default: object) -> Any:
+    def attribute(self, name: str, default: object) -> Plain:
         """Return the value of an attribute.
 
         Args:

@@ -275,7 +275,7 @@ def is_integer(dtype: ir.DataType) -> bool:
     return dtype.is_integer()
 
 
-def as_number(value: Any) -> bool | int | float:
+def as_number(value: Scalar) -> bool | int | float:
     """Return the Python number of an element of a numpy array, ml_dtypes included."""
     if isinstance(value, np.bool_ | bool):
         return bool(value)

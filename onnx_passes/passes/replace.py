@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.model.walk import all_graphs, all_nodes, subgraphs_of
+from onnx_passes.model.fields import node_name, node_outputs, nodes_of, value_name
+from onnx_passes.model.walk import all_graphs, subgraphs_of
 
 Container = ir.Graph | ir.Function
 
@@ -47,10 +49,10 @@ class Namer:
         for graph in all_graphs(model):
             self.values.update(str(v.name) for v in graph.inputs)
             self.values.update(graph.initializers)
-        for node in all_nodes(model):
-            self.values.update(v.name for v in node.outputs if v.name)
-            if node.name:
-                self.nodes.add(node.name)
+            nodes = nodes_of(graph)
+            made = chain.from_iterable(map(node_outputs, nodes))
+            self.values.update(filter(None, map(value_name, made)))
+            self.nodes.update(filter(None, map(node_name, nodes)))
 
     def value(self, wish: str | None) -> str:
         """Return ``wish``, or a name like it that is free."""

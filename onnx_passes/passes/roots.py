@@ -8,7 +8,8 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
-from onnx_passes.model.walk import all_nodes
+from onnx_passes.model.fields import node_operator, nodes_of
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
 
 Operators: TypeAlias = frozenset[tuple[str, str] | None]
@@ -19,7 +20,11 @@ _ROOTS: WeakKeyDictionary[type[Pass], dict[Hashable, Operators]] = WeakKeyDictio
 
 def operators_of(model: ir.Model) -> Operators:
     """Return the operators of all nodes, in subgraphs and functions too."""
-    return frozenset({(node.domain, node.op_type) for node in all_nodes(model)})
+    return frozenset(
+        operator
+        for graph in all_graphs(model)
+        for operator in map(node_operator, nodes_of(graph))
+    )
 
 
 def begins_nowhere(pass_: Pass, operators: Operators) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import onnx_ir as ir
@@ -18,6 +16,7 @@ from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import find_cause
+from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, reads_of, row_of
 from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes
@@ -32,36 +31,14 @@ from onnx_passes.verify.informative import (
     is_informative,
 )
 from onnx_passes.verify.judge import Promise, judge
-from onnx_passes.verify.obligations import Obligation, ObligationPart
+from onnx_passes.verify.obligations import ObligationPart
 from onnx_passes.verify.region import boundary_of
 
 _STEPS = 8
 """How many nodes back the values are drawn, where those at the boundary show a difference."""
 
-_SMALL = 1 << 16
-"""Elements up to which a value is drawn only to see more of it."""
-
 _MOST = 64
 """Number of nodes that a part grows to at most."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """What drawn values show of a part.
-
-    Attributes:
-        agrees: Whether both sides agree on them.
-        elements: Number of elements that were compared; 0 where they do not vary.
-        values: Where they do not, what was drawn when they differ most, by name.
-        given: Whether these are inputs of the model, so that they may occur.
-        row: Which of the draws that is.
-    """
-
-    agrees: bool
-    elements: int = 0
-    values: Feeds = field(default_factory=dict)
-    given: bool = False
-    row: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +91,7 @@ class Drawing:
         tolerant = any(isinstance(p.contract, Tolerance) for p in self.promises)
         if len(nodes) > _MOST or (tolerant and any(map(makes_steps, nodes))):
             return None
-        mine, theirs = _reads(part, part.old, part.new)
+        mine, theirs = reads_of(part, part.old, part.new)
         others = {self.renamed.get(name, name) for name in theirs} - mine
         if others & self.varying:
             return None  # it relies on values that are equal for another reason
@@ -122,7 +99,7 @@ class Drawing:
         if not self.recorded.holds(sources.values()):
             return None
         arrays = [self.recorded.samples[0][name] for name in sources.values()]
-        if not all(isinstance(a, np.ndarray) and _is_plain(a) for a in arrays):
+        if not all(isinstance(a, np.ndarray) and is_plain(a) for a in arrays):
             return None
         moving = (self.recorded.samples[0][n] for n in sources.values() if n in self.varying)
         if not any(kind_of(np.asarray(array).dtype) == "float" for array in moving):
@@ -203,7 +180,7 @@ class Drawing:
         recorded = self.recorded.samples[0]
         computed = run_nodes(self.engine, self.before, ahead, draws)
         feeds = [
-            None if row is None else self._named_anew({**draw, **row})
+            None if row is None else named_anew({**draw, **row}, self.renamed)
             for draw, row in zip(draws, computed, strict=True)
         ]
         known = [row for row in feeds if row is not None]
@@ -218,21 +195,13 @@ class Drawing:
             old, new = next(olds), next(news)
             if old is not None and new is not None:
                 places.append(place)
-                rows.append((_row(old, feed, recorded), _row(new, feed, recorded)))
+                rows.append((row_of(old, feed, recorded), row_of(new, feed, recorded)))
         told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
         return None if told is None else replace(told, row=places[told.row])
 
-    def _named_anew(self, values: Mapping[str, Data]) -> dict[str, Array]:
-        """Return values under the names of the model after, too."""
-        found = dict(values)
-        for new, old in self.renamed.items():
-            if old in found:
-                found.setdefault(new, found[old])
-        return cast(dict[str, Array], found)
-
     def _sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
         """Return what has to be drawn, with the names of the values that it is drawn like."""
-        mine, theirs = _reads(part, part.old, part.new)
+        mine, theirs = reads_of(part, part.old, part.new)
         made = {str(v.name) for node in ahead for v in node.outputs}
         sources = {name: name for name in (*mine, *boundary_of(ahead)) if name not in made}
         for name in theirs:
@@ -327,38 +296,3 @@ class Drawing:
         nodes = list(self.before.graph)
         makers = {str(v.name): node for node in nodes for v in node.outputs if v.name}
         return makers, {node: place for place, node in enumerate(nodes)}
-
-
-def _is_plain(array: Array) -> bool:
-    """Whether an array is small, and of no float that every node rounds much."""
-    return array.size <= _SMALL and (kind_of(array.dtype) != "float" or array.itemsize > 2)
-
-
-def _row(*found: Mapping[str, Data]) -> Mapping[str, Data]:
-    """Return values by name; the first that knows a name decides."""
-    return ChainMap(*(cast(MutableMapping[str, Data], one) for one in found))
-
-
-def _reads(
-    part: ObligationPart, old: Sequence[ir.Node], new: Sequence[ir.Node]
-) -> tuple[set[str], set[str]]:
-    """Return what each side does not compute, and reads or is asked for."""
-    asked = [one for one in part.obligations if one.tensor is None]
-    found = []
-    for nodes, names in ((old, [o.old for o in asked]), (new, [o.new for o in asked])):
-        made = {v.name for node in nodes for v in node.outputs}
-        found.append({*boundary_of(nodes), *(name for name in names if name not in made)})
-    return found[0], found[1]
-
-
-def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
-    """Return what a value is after the change; where it was not computed anew, as before.
-
-    Args:
-        one: The pair of values.
-        old: Values before the change, arrays by name.
-        new: Values that the change computes, arrays by name.
-    """
-    if one.tensor is not None:
-        return one.tensor.numpy()
-    return new[one.new] if one.new in new else old.get(one.new)

@@ -216,9 +216,14 @@ class Recorder:
                     found = [{n: value for n, value in found[0].items() if n not in more}]
                     if sum(self._sizes.get(n, 0) for n in more - hidden) > share // _EAGER:
                         continue
-                if drop is not None:
-                    samples = self._without_special(session, samples, list(found[0]), drop)
-                found += run_each(self.bench.engine, session, samples[1:], list(found[0]))
+                wanted = list(found[0])
+                try:
+                    found += run_each(self.bench.engine, session, samples[1:], wanted)
+                except EngineError:
+                    if drop is None:
+                        raise
+                    samples = self._without_special(session, samples, wanted, drop)
+                    found += run_each(self.bench.engine, session, samples[1:], wanted)
         recordings = []
         for feeds, values in zip(samples, found, strict=True):
             recording = Recording(share)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from onnx_passes.configs.imports import imported_files
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ModelError, OnnxPassesError
-from onnx_passes.model.fields import meta
+from onnx_passes.model.fields import meta, node_outputs
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline import states
@@ -248,8 +249,9 @@ def _has_notes(model: ir.Model) -> bool:
     """Return whether passes have noted something that is not written to files."""
     noted: list[Any] = [model]
     for graph in all_graphs(model):
-        noted += [graph, *graph, *graph.inputs, *graph.initializers.values()]
-        noted += [value for node in graph for value in node.outputs]
+        nodes = list(graph)
+        noted += [graph, *nodes, *graph.inputs, *graph.initializers.values()]
+        noted += chain.from_iterable(map(node_outputs, nodes))
     found = (store.data for store in map(meta, noted) if store is not None)
     return any(set(data) - {"quant_parameter_tensor_names"} for data in found if data)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -12,12 +11,12 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
-def dtype_of(given: Any) -> ir.DataType:
+def dtype_of(given: Plain) -> ir.DataType:
     """Return the element type that a numpy type, a name or an onnx-ir type means.
 
     Raises:
@@ -51,7 +50,7 @@ def as_array(value: object, dtype: ir.DataType | None = None) -> Array:
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
-def attribute_of(name: str, value: Any) -> ir.Attr:
+def attribute_of(name: str, value: Plain) -> ir.Attr:
     """Return an attribute; arrays become tensors, and types their numbers.
 
     Args:

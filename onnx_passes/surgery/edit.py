@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.edit import supersede
+from onnx_passes.plain import Plain
 from onnx_passes.surgery.arguments import as_array, dtype_of
 from onnx_passes.surgery.builder import Builder
 
@@ -73,8 +73,7 @@ def insert_after(
     for node, index in readers:
         node.replace_input_with(index, new)
     if value.is_graph_output() and new is not value:
-        graph = value.graph
-        assert isinstance(graph, ir.Graph), "an output belongs to a graph"
+        graph = _graph_of(value)
         name, value.name = value.name, builder.name(f"{value.name}_before")
         new.name = name
         for index, output in enumerate(graph.outputs):
@@ -142,17 +141,17 @@ def remove(model: ir.Model, node: ir.Node, index: int = 0) -> None:
         index: Which input.
 
     Raises:
-        UsageError: It has no such input, or several outputs are read.
+        UsageError: It has no such input, several outputs are read, or it is in no graph.
     """
     value = node.inputs[index] if -len(node.inputs) <= index < len(node.inputs) else None
     read = [v for v in node.outputs if v.uses() or v.is_graph_output()]
     if value is None or len(read) > 1:
         why = f"has no input {index}" if value is None else "has several outputs that are read"
         raise UsageError(f"{node.op_type} {node.name!r} {why}", help="use replace")
+    graph = _graph_of(node)
     for output in read:
         supersede(output, value, _count(model))
-    assert isinstance(node.graph, ir.Graph), "a node that is read is in a graph"
-    node.graph.remove(node, safe=True)
+    graph.remove(node, safe=True)
 
 
 def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
@@ -167,9 +166,10 @@ def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
         The initializer.
 
     Raises:
-        UsageError: It is an output of the graph.
+        UsageError: It is an output of the graph, or in no graph.
     """
     tensor = ir.tensor(as_array(array, value.dtype), name=value.name)
+    graph = _graph_of(value)
     if value.producer() is not None:
         if value.is_graph_output():
             raise UsageError(f"{value.name!r} is an output of the graph")
@@ -177,10 +177,8 @@ def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
         name, value.name = str(value.name), builder.name(f"{value.name}_before")
         new = ir.Value(name=name)
         value.replace_all_uses_with(new)
-        graph = value.graph
     else:
-        new, graph = value, value.graph
-    assert isinstance(graph, ir.Graph), "the value is in a graph"
+        new = value
     new.const_value = tensor
     new.type, new.shape = ir.TensorType(tensor.dtype), ir.Shape(list(tensor.shape.numpy()))
     if new in graph.inputs:
@@ -191,7 +189,10 @@ def to_constant(model: ir.Model, value: ir.Value, array: object) -> ir.Value:
 
 
 def to_variable(
-    model: ir.Model, value: ir.Value, dtype: Any = None, shape: Sequence[Any] | None = None
+    model: ir.Model,
+    value: ir.Value,
+    dtype: Plain = None,
+    shape: Sequence[int | str | None] | None = None,
 ) -> ir.Value:
     """Let a value be an input of the graph from now on, under its name.
 
@@ -205,14 +206,13 @@ def to_variable(
         The input.
 
     Raises:
-        UsageError: It is an output of the graph, or its type is not known.
+        UsageError: It is an output of the graph, or in none, or its type is not known.
     """
     if value.is_graph_output():
         raise UsageError(f"{value.name!r} is an output of the graph")
     if dtype is None and value.type is None:
         raise UsageError(f"the type of {value.name!r} is not known", help="say it: dtype=")
-    graph = value.graph
-    assert isinstance(graph, ir.Graph), "the value is in a graph"
+    graph = _graph_of(value)
     new = ir.Value(name=value.name, type=value.type, shape=value.shape)
     if dtype is not None:
         new.type = ir.TensorType(dtype_of(dtype))
@@ -244,3 +244,16 @@ def _count(model: ir.Model) -> Counter[str]:
         names.update(str(v.name) for v in own)
         names.update(name for name, v in graph.initializers.items() if v not in graph.inputs)
     return names
+
+
+def _graph_of(part: ir.Value | ir.Node) -> ir.Graph:
+    """Return the graph that a value or a node is in.
+
+    Raises:
+        UsageError: It is in none, or in a function.
+    """
+    if not isinstance(part.graph, ir.Graph):
+        raise UsageError(
+            f"{part.name!r} is in no graph", help="take it from the model that is edited"
+        )
+    return part.graph

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as ir
 
 from onnx_passes.passes.base import Pass
@@ -12,6 +10,7 @@ from onnx_passes.passes.cleanup.remove_unused_initializers import RemoveUnusedIn
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
+from onnx_passes.plain import Plain
 
 
 def toposort(model: ir.Model) -> ir.Model:
@@ -35,7 +34,7 @@ def cleanup(model: ir.Model) -> ir.Model:
     return model
 
 
-def fold_constants(model: ir.Model, **options: Any) -> ir.Model:
+def fold_constants(model: ir.Model, **options: Plain) -> ir.Model:
     """Compute what depends on no input; the options are those of the pass fold-constants.
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -18,7 +17,7 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
@@ -159,7 +158,7 @@ def _groups(
         raise ConfigError(error.message, where=where, help=error.help) from error
 
 
-def _formats(listed: Sequence[Any], config: PipelineConfig) -> dict[str, Format]:
+def _formats(listed: Sequence[Plain], config: PipelineConfig) -> dict[str, Format]:
     found = {FLOAT32: BUILTIN[FLOAT32]}
     for index, item in enumerate(listed):
         if isinstance(item, str):
@@ -208,7 +207,7 @@ def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
         )
     place = mains[0]
     main, given = steps[place]
-    made: Any = lookup(main)[0](**given, nodes=["*"])
+    made: Plain = lookup(main)[0](**given, nodes=["*"])
     kinds = [getattr(made, part, None) for part in ("weights", "activations")]
     bits = [int("".join(c for c in kind if c.isdigit())) if kind else 0 for kind in kinds]
     if main.startswith("convert-"):
@@ -218,7 +217,7 @@ def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
     return Format(name, main, given, bits[0] or 32, data, *around)
 
 
-def _options(name: str, cls: type[Pass], options: Any, where: str | None) -> PlainDict:
+def _options(name: str, cls: type[Pass], options: Plain, where: str | None) -> PlainDict:
     """Return the options of a pass of a format, checked as far as the search cares."""
     if not issubclass(cls, OnSomeNodes):
         raise ConfigError(

@@ -90,12 +90,16 @@ class Snapshot:
         return self._copy is None and self._live is None
 
     def is_alike(self, other: Snapshot) -> bool:
-        """Whether the canonical hashes are known to be equal, annotations included.
+        """Whether the models are known to be equal: to the byte, or by canonical hashes.
+
+        Annotations count.
 
         Args:
             other: A snapshot of earlier. If it is lost and has no hash, this one gets its
                 hash, which a later one can be compared with.
         """
+        if self._key == other._key:
+            return True
         hashed = True in self._hashes and True in other._hashes
         if not hashed and self._counts != other._counts:
             return False

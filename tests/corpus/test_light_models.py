@@ -22,7 +22,9 @@ def test_all_nine_are_there():
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("config", ["cleanup", "optimize"])
+@pytest.mark.parametrize(
+    "config", ["optimize", pytest.param("cleanup", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("model_id", ids("real"))
 def test_a_light_model_comes_out_verified(config, model_id, tmp_path, corpus_log):
     source, target = load(model_id).path, tmp_path / "out.onnx"

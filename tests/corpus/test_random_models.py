@@ -11,17 +11,17 @@ from tests.corpus.random_models import findings_of
 NIGHTLY = 2000
 PARTS = 20
 VERIFIED = 60
-LOW = 120
+LOW = 90
 """Models; a third of them, all kinds of low precision among them, is tested by default."""
 
 
 @pytest.mark.parametrize("config", shipped_configs())
 @pytest.mark.timeout(900)
 def test_a_shipped_pipeline_changes_no_result(config):
-    found = findings_of(config, recipes(100, seed=11))
+    found = findings_of(config, recipes(60, seed=11))
     print(f"{config}: {found}")
     assert not found.faults, "\n".join(found.faults)
-    assert found.judged >= 95
+    assert found.judged >= 57
 
 
 @pytest.mark.parametrize("config", shipped_configs())

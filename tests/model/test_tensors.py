@@ -5,7 +5,13 @@ import pytest
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
-from onnx_passes.model.tensors import array_buffer, immutable, is_immutable, tensor_buffer
+from onnx_passes.model.tensors import (
+    array_buffer,
+    byte_count,
+    immutable,
+    is_immutable,
+    tensor_buffer,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +26,8 @@ def test_content_is_as_onnx_ir_writes_it(dtype):
     lazy = ir.LazyTensor(lambda: tensor, dtype=dtype, shape=ir.Shape([7]))
     assert bytes(tensor_buffer(lazy)) == tensor.tobytes()
     assert tensor_buffer(tensor).nbytes == tensor.nbytes
+    for kind in (tensor, read_back, lazy, immutable(tensor)):
+        assert byte_count(kind) == tensor.nbytes
 
 
 def test_layout_and_byte_order_make_no_difference():

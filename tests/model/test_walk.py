@@ -1,6 +1,7 @@
 import onnx_ir as ir
 
 from onnx_passes.model import walk
+from onnx_passes.model.fields import nodes_of
 
 TEXT = """g (float x, bool c) => (float y)
 {
@@ -61,3 +62,14 @@ def test_a_long_chain_is_ordered_without_recursion(model):
     order = walk.topological_order(m.graph)
     assert order[0].outputs[0].name == "a4999"
     assert order[-1].op_type == "Abs"
+
+
+def test_nodes_are_those_that_the_iterator_gives_in_its_order(model):
+    graph = model(TEXT, FUNCTION).graph
+    first, *_ = graph
+    graph.remove(first)
+    graph.append(first)
+    graph.insert_before(first, ir.Node("", "Neg", [first.outputs[0]]))
+    assert nodes_of(graph) == list(graph)
+    view = ir.GraphView([], [], nodes=list(graph))
+    assert nodes_of(view) == list(view)

@@ -1,5 +1,7 @@
 """Rules as values, and as lists: both ways of giving several rewrites."""
 
+from dataclasses import replace
+
 import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
@@ -13,6 +15,7 @@ from onnx_passes.passes.base import (
     Rule,
     Transformation,
 )
+from onnx_passes.passes.registry import lookup
 from onnx_passes.testing import parse
 
 MODEL = """(float[2] x, float[2] a) => (float[2] y, float[2] z)
@@ -167,3 +170,24 @@ def test_the_command_line_runs_them_and_says_why_not(tmp_path, monkeypatch):
     assert "it is Monday" in found.stderr
     kinds = [node.op_type for node in ir.load(tmp_path / "o.onnx").graph]
     assert sorted(kinds) == ["Identity", "Relu", "Relu"]
+
+
+def test_rules_of_the_library_are_built_once_in_a_run_and_bound_to_its_context():
+    (cls,) = lookup("eliminate-double-transpose")
+    first, second, elsewhere = cls(), cls(), cls()
+    second.context = first.context
+    assert first.patterns() is first.patterns() is second.patterns()
+    assert elsewhere.patterns() is not first.patterns()
+    assert replace(first.context).rules == {}  # no copy of a context has them
+
+
+def test_rules_of_a_users_pass_are_built_each_time():
+    class Mine(Transformation, RewriteRulePass):
+        def pattern(self, op, x):
+            return double_neg(op, x)
+
+        def rewrite(self, op, x):
+            return same(op, x)
+
+    mine = Mine()
+    assert mine.patterns() is not mine.patterns()

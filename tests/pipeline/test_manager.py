@@ -11,6 +11,7 @@ from onnx_passes.passes.replace import Namer
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
+from onnx_passes.verify import snapshot
 from onnx_passes.verify.reference import ReferenceData
 from onnx_passes.verify.result import Verdict
 
@@ -398,3 +399,18 @@ def test_no_pass_of_a_sequence_gives_a_removed_name_to_another_value(alone):
     names = {v.name for node in model.graph for v in node.outputs}
     assert {"o", "inner_1", "constant_1"} <= names
     assert not {"inner", "constant"} & names
+
+
+def test_a_run_that_checks_nothing_hashes_only_if_it_is_asked(monkeypatch):
+    checked = run("eliminate-identity")
+    expected = checked.report.before.hash, checked.report.after.hash
+    hashed = []
+    plain = snapshot.canonical_hash
+    monkeypatch.setattr(
+        snapshot, "canonical_hash", lambda *a, **k: hashed.append(1) or plain(*a, **k)
+    )
+    result = run("eliminate-identity", **UNVERIFIED)
+    assert not hashed
+    result.report.settle()
+    assert (result.report.before.hash, result.report.after.hash) == expected
+    assert len(hashed) == 2

@@ -150,3 +150,16 @@ def test_the_schema_names_every_field_and_forbids_others():
     assert schema["$defs"]["OutputCheck"]["additionalProperties"] is False
     number = schema["$defs"]["OutputCheck"]["properties"]["rtol"]
     assert {"enum": ["NaN", "Infinity", "-Infinity"]} in number["anyOf"]
+
+
+def test_a_hash_that_was_put_off_is_computed_once_and_written():
+    asked = []
+    summary = ModelSummary(1, {"Relu": 1}, 0, 0, {"": 20}, "")
+    summary.put_off_hash(lambda: asked.append(1) or "abc")
+    report = RunReport("m", None, "", False, before=summary)
+    assert asked == []
+    assert json.loads(to_json(report))["before"]["hash"] == "abc"
+    assert summary.hash == "abc"
+    assert asked == [1]
+    with pytest.raises(AttributeError, match="nothing"):
+        summary.nothing  # noqa: B018

@@ -16,7 +16,6 @@ ROOT = Path(onnx_passes.__file__).parent
 OWN = {
     "runtime/processes.py",
     "verify/repro_level.py",  # a script of a reproducer runs without this package
-    "verify/rules/fuzz_child.py",
 }
 """Modules that may start a process."""
 

@@ -106,3 +106,10 @@ def test_what_callers_see_is_not_taken_away(model):
             edit()
     with pytest.raises(UsageError, match="no node computes 'x'"):
         replace(model, model.graph.inputs[0], lambda b: b.constant(X))
+
+
+@pytest.mark.parametrize("change", [lambda m, v: to_constant(m, v, 1.0), to_variable])
+def test_a_value_of_no_graph_is_refused(model, change):
+    stray = ir.val("stray", dtype=ir.DataType.FLOAT, shape=[])
+    with pytest.raises(UsageError, match="'stray' is in no graph"):
+        change(model, stray)

@@ -239,3 +239,19 @@ def test_what_nobody_touched_since_it_was_compared_is_not_looked_at_again(model,
     expected = Snapshot(model).hash
     monkeypatch.setattr("onnx_passes.verify.snapshot.exact_key", None)
     assert Snapshot(model, after=before, hold=False, untouched=True).hash == expected
+
+
+def test_a_lost_state_is_recognised_once_its_like_was_seen_again(model):
+    first = Snapshot(model, hold=False)
+    first.count()
+    first.let_go()
+    assert Snapshot(model).is_alike(first)
+    model.graph.node(0).outputs[0].name = "other"
+    again = Snapshot(model, hold=False)
+    assert not again.is_alike(first)  # it has no hash, so that nothing is known
+    model.graph.node(0).outputs[0].name = "another"
+    model.graph.node(1).op_type = "Neg"
+    other = Snapshot(model)
+    assert not other.is_alike(again)
+    model.graph.node(1).op_type = "Relu"
+    assert Snapshot(model).is_alike(again)

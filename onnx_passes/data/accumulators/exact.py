@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
+
+from onnx_passes.plain import Plain
 
 _SHIFT = 1074
 """Each float is a whole multiple of two to the power of minus this."""
@@ -48,7 +49,7 @@ class ExactSum:
         zeros = (self._units & -self._units).bit_length() - 1 if self._units else 0
         return [self._units >> zeros, zeros - _SHIFT, self.not_finite]
 
-    def load(self, state: Any) -> None:
+    def load(self, state: Plain) -> None:
         """Replace the state by one of :meth:`to_json`."""
         mantissa, exponent, self.not_finite = state
         self._units = mantissa << (exponent + _SHIFT)
@@ -68,17 +69,6 @@ def plain(value: float) -> float | str | None:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def number(value: Any) -> float:
+def number(value: Plain) -> float:
     """Read what :func:`plain` returns."""
     return float(value)
-
-
-def add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
-    """Add counts by key.
-
-    Args:
-        into: Counts that are added to, in place.
-        more: Counts to add.
-    """
-    for key, count in more.items():
-        into[key] = into.get(key, 0) + count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from onnx_passes.contracts import metrics
 from onnx_passes.data.accumulators.base import Block
 from onnx_passes.data.accumulators.exact import ExactSum, number, plain
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.verify.runs.functions import named_function
 
 
@@ -41,7 +41,7 @@ class MetricState(Protocol):
         """Return the metric."""
         ...
 
-    def to_json(self) -> Any:
+    def to_json(self) -> Plain:
         """Return the state as JSON has it."""
         ...
 
@@ -123,12 +123,12 @@ class _Registered:
             return self._extreme
         return self._sum.value / (self._weight if how == "mean" else 1)
 
-    def to_json(self) -> Any:
+    def to_json(self) -> Plain:
         """Return the state."""
         extreme = None if self._extreme is None else plain(self._extreme)
         return [self._sum.to_json(), self._weight, extreme]
 
-    def load(self, state: Any) -> None:
+    def load(self, state: Plain) -> None:
         """Replace the state."""
         total, self._weight, extreme = state
         self._sum.load(total)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.accumulators.exact import number, plain
+from onnx_passes.plain import Plain
 
 KEPT = 8
 
@@ -53,11 +54,11 @@ class WorstSamples:
         """The largest badness; 0 without any."""
         return self.samples[0][0] if self.samples else 0.0
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[Plain]:
         """Return pairs of badness and number."""
         return [[plain(badness), row] for badness, row in self.samples]
 
-    def load(self, state: Iterable[Any]) -> None:
+    def load(self, state: Iterable[Plain]) -> None:
         """Replace the state by one of :meth:`to_json`."""
         self.samples = [(number(badness), int(row)) for badness, row in state]
 

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import tarfile
-from typing import Any
 
 import numpy as np
 
@@ -105,7 +104,7 @@ def join(samples: list[PlainDict], name: str) -> Columns:
     return {column: [sample[column] for sample in samples] for column in columns}
 
 
-def _decode(data: bytes, column: str, where: str) -> Any:
+def _decode(data: bytes, column: str, where: str) -> object:
     ending = column.rpartition(".")[2].lower()
     try:
         if ending == "npy":

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -186,7 +186,7 @@ def _mapped(file: BinaryIO, path: str) -> Mapped:
     return Mapped(path, here, shape, dtype, "F" if fortran else "C")
 
 
-def _header(stream: Any) -> tuple[tuple[int, ...], bool, DType]:
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     version = np.lib.format.read_magic(stream)
     read: Any = {
         (1, 0): np.lib.format.read_array_header_1_0,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from onnx_passes.arrays import Array
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 
 _EMPTY = ""
 
@@ -104,7 +103,7 @@ class Writer:
         if not op_type[:1].isupper():
             raise AttributeError(op_type)
 
-        def add(*inputs: str, **attributes: Any) -> str:
+        def add(*inputs: str, **attributes: Plain) -> str:
             name = f"v{len(self.nodes)}"
             self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
             return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.domains.interval_ends import of_type
 from onnx_passes.passes._support.tensors import constant_of
 
 Bounds = tuple[float, float]
@@ -41,7 +42,7 @@ def bounds_of(
         low, high = float(array.min()), float(array.max())
         return (low, high) if np.isfinite([low, high]).all() else UNBOUNDED
     node = value.producer()
-    known = _of_type(value.dtype)
+    known = of_type(value.dtype)
     if node is None or node.domain or not depth or known != UNBOUNDED:
         return known
     if node.op_type == "ConstantOfShape":
@@ -83,14 +84,6 @@ def _filled(node: ir.Node) -> Bounds:
         return UNBOUNDED
     number = float(attribute.as_tensor().numpy().item()) if attribute is not None else 0.0
     return (number, number) if np.isfinite(number) else UNBOUNDED
-
-
-def _of_type(dtype: ir.DataType | None) -> Bounds:
-    if dtype is ir.DataType.BOOL:
-        return 0.0, 1.0
-    if dtype is not None and dtype.is_integer():
-        return float(dtype.min), float(dtype.max)
-    return UNBOUNDED
 
 
 def _finite(low: float, high: float) -> Bounds:

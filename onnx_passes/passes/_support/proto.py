@@ -9,6 +9,7 @@ from typing import TypeVar
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.tensors import byte_count
 from onnx_passes.model.walk import all_graphs
 
 SMALL = 1024
@@ -89,7 +90,7 @@ def is_big(tensor: ir.TensorProtocol | None) -> bool:
     """Whether a tensor is left out."""
     if tensor is None or tensor.dtype is ir.DataType.STRING:
         return False
-    return tensor.nbytes > SMALL
+    return byte_count(tensor) > SMALL
 
 
 def stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import nodes_of
-from onnx_passes.model.tensors import ListedTensor
+from onnx_passes.model.fields import (
+    node_attributes,
+    node_head,
+    node_inputs,
+    node_outputs,
+    nodes_of,
+    value_name,
+)
+from onnx_passes.model.tensors import ListedTensor, tensor_buffer
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.proto import is_big, stub
 from onnx_passes.passes._support.scopes import own_values
@@ -43,10 +50,10 @@ def bare_proto(model: ir.Model) -> onnx.ModelProto:
     for value in model.graph.outputs:
         ir.serde.serialize_value_into(graph.output.add(), value)
     for value in model.graph.initializers.values():
-        if not value.is_graph_input():
-            ir.serde.serialize_value_into(graph.value_info.add(), value)
-        elif model.ir_version >= 4:
+        if value.is_graph_input() and model.ir_version >= 4:
             continue
+        if not value.is_graph_input() and value.const_value is None:
+            ir.serde.serialize_value_into(graph.value_info.add(), value)
         if value.const_value is not None:
             _tensor(graph.initializer.add(), value.const_value)
             graph.initializer[-1].name = value.name or ""
@@ -62,7 +69,7 @@ def _tensor(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
         # What onnx-ir would write, without its remarks, in a third of the time.
         proto.data_type = tensor.dtype.value
         proto.dims.extend(tensor.shape.numpy())
-        proto.raw_data = tensor.tobytes()
+        proto.raw_data = bytes(tensor_buffer(tensor))
     else:
         ir.serde.serialize_tensor_into(proto, tensor)
 
@@ -72,18 +79,21 @@ _PLAIN = (ir.Tensor, ListedTensor)
 
 
 def _node(graph: onnx.GraphProto, node: ir.Node) -> None:
-    outputs = [value.name or "" for value in node.outputs]
+    outputs = [value_name(value) or "" for value in node_outputs(node)]
     while outputs and not outputs[-1]:
         outputs.pop()
+    domain, op_type, overload, name, _ = node_head(node)
     proto = graph.node.add(
-        op_type=node.op_type,
-        domain=node.domain or None,
-        overload=node.overload or None,
-        name=node.name or None,
-        input=["" if value is None else value.name or "" for value in node.inputs],
+        op_type=op_type,
+        domain=domain or None,
+        overload=overload or None,
+        name=name or None,
+        input=[
+            "" if value is None else value_name(value) or "" for value in node_inputs(node)
+        ],
         output=outputs,
     )
-    for attribute in node.attributes.data.values():
+    for attribute in node_attributes(node).values():
         into = proto.attribute.add()
         if attribute.is_ref():
             ir.serde.serialize_reference_attribute_into(into, attribute)

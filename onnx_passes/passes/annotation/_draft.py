@@ -10,6 +10,7 @@ from types import MappingProxyType
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.fields import node_outputs, nodes_of
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies import attach_bodies, has_body
 from onnx_passes.passes._support.proto import light_proto
@@ -21,6 +22,8 @@ _NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 Written = tuple[int | str | None, ...]
+
+_Types = dict[tuple[ir.DataType, Written | None], onnx.TypeProto]
 
 
 @dataclass(slots=True)
@@ -50,7 +53,9 @@ class _Entry:
     def __post_init__(self) -> None:
         """Note what serialising has written."""
         self.shape = self.value.shape
-        self.typed = self.info is not None and self.value.type is not None
+        if self.info is None:
+            return
+        self.typed = self.value.type is not None
         if self.typed and self.shape is not None:
             self.written = _plain(self.shape)
 
@@ -67,10 +72,12 @@ class ModelDraft:
         nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
         # What is written here has no denotations, and functions declare values of their own.
         self._plain = not model.functions and not denoted(model)
-        bare = self._plain and not nested
-        self.proto = bare_proto(model) if bare else light_proto(model, overridable=False)
+        self._bare = self._plain and not nested
+        self.proto = bare_proto(model) if self._bare else light_proto(model, overridable=False)
         follow_engines(self.proto.graph)
         attach_bodies(self.proto)
+        # What is written of a value here has no remarks, and few types and shapes occur.
+        self._types: _Types | None = {} if self._bare else None
         self._numbers: bool | None = None
         self._entries: list[_Entry] = []
         self._main = self._index(model.graph, self.proto.graph, inner=False)
@@ -103,7 +110,7 @@ class ModelDraft:
                 or entry.typed is not (value.type is not None)
             ):
                 entry.shape, entry.kept = value.shape, kept
-                _write(entry, numbers)
+                _write(entry, numbers, self._types)
 
     def types_in(self, inferred: onnx.ModelProto) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
         """Pair values with the types that inference has found, those of subgraphs included."""
@@ -116,7 +123,7 @@ class ModelDraft:
         """
         fixed = _unknown(proto) | {tensor.name for tensor in proto.initializer}
         infos = {info.name: info for info in proto.value_info}
-        made = [value for node in graph for value in node.outputs if value.name]
+        made = [v for outputs in map(node_outputs, nodes_of(graph)) for v in outputs if v.name]
         found: list[tuple[ir.Value, onnx.ValueInfoProto | None]] = [
             (value, infos.get(value.name or ""))
             for value in made
@@ -129,6 +136,8 @@ class ModelDraft:
             for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
                 self._entries.append(_Entry(value, proto, info, inferred=False))
         scope = _Scope([(value.name or "", value) for value in (*graph.inputs, *made)])
+        if self._bare:
+            return scope
         for place, (node, node_proto) in enumerate(zip(graph, proto.node, strict=True)):
             if any(attribute.type in _GRAPHS for attribute in node_proto.attribute):
                 bodies = zip(_bodies_of(node, node_proto), _bodies(node_proto), strict=True)
@@ -229,20 +238,31 @@ def _plain(shape: ir.Shape) -> Written:
     return tuple([d if isinstance(d, int) else d.value for d in shape.dims])
 
 
-def _write(entry: _Entry, numbers: bool) -> None:
-    value = entry.value
-    if value.type is None:
+def _write(entry: _Entry, numbers: bool, known: _Types | None) -> None:
+    value, type_ = entry.value, entry.value.type
+    if type_ is None:
         return
     if entry.info is None:
         entry.info = entry.graph.value_info.add()
         entry.info.name = value.name or ""
+    if known is not None and type(type_) is ir.TensorType and not type_.denotation:
+        wanted = _wanted(entry, numbers)
+        if not entry.typed or wanted != entry.written:
+            entry.typed, entry.written = True, wanted
+            key = (type_.dtype, wanted)
+            if key not in known:
+                known[key] = onnx.TypeProto()
+                known[key].tensor_type.elem_type = type_.dtype.value
+                _write_shape(known[key].tensor_type, wanted)
+            entry.info.type.CopyFrom(known[key])
+        return
     if not entry.typed:
-        ir.serde.serialize_type_into(entry.info.type, value.type)
+        ir.serde.serialize_type_into(entry.info.type, type_)
         entry.typed = True
-    if not isinstance(value.type, ir.TensorType):
+    if not isinstance(type_, ir.TensorType):
         # Inference is given the shapes of sequences and sparse tensors as they are.
         entry.info.type.Clear()
-        ir.serde.serialize_type_into(entry.info.type, value.type)
+        ir.serde.serialize_type_into(entry.info.type, type_)
         if value.shape is not None:
             ir.serde.serialize_shape_into(entry.info.type, value.shape)
         return
@@ -250,13 +270,16 @@ def _write(entry: _Entry, numbers: bool) -> None:
     if wanted == entry.written:
         return
     entry.written = wanted
-    tensor = entry.info.type.tensor_type
-    tensor.ClearField("shape")
-    if wanted is None:
+    entry.info.type.tensor_type.ClearField("shape")
+    _write_shape(entry.info.type.tensor_type, wanted)
+
+
+def _write_shape(tensor: onnx.TypeProto.Tensor, dims: Written | None) -> None:
+    if dims is None:
         return
     tensor.shape.SetInParent()
     add = tensor.shape.dim.add
-    for dim in wanted:
+    for dim in dims:
         if dim is None:
             add()
         elif isinstance(dim, int):

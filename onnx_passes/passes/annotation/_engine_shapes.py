@@ -6,7 +6,10 @@ from collections.abc import Set as AbstractSet
 
 import onnx
 
+from onnx_passes.model.protos import graphs_of
+
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
+_CONCERNED = frozenset({*_POOLS, "Constant", "Squeeze"})
 _NO_ATTRIBUTE = onnx.AttributeProto()
 
 
@@ -25,18 +28,18 @@ def follow_engines(graph: onnx.GraphProto, empty: AbstractSet[str] = frozenset()
     """
     empty = empty | {tensor.name for tensor in graph.initializer if list(tensor.dims) == [0]}
     for node in graph.node:
-        attributes = {attribute.name: attribute for attribute in node.attribute}
-        if node.op_type == "Constant" and list(
-            attributes.get("value", _NO_ATTRIBUTE).t.dims
-        ) == [0]:
-            empty |= {node.output[0]}
-        if node.op_type in _POOLS and not node.domain and "pads" in attributes:
-            _cap(attributes)
-        if node.op_type == "Squeeze" and not node.domain and empty & {*node.input[1:]}:
-            del node.input[1]
-        for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs):
-                follow_engines(body, empty)
+        if node.op_type in _CONCERNED:
+            attributes = {attribute.name: attribute for attribute in node.attribute}
+            if node.op_type == "Constant" and list(
+                attributes.get("value", _NO_ATTRIBUTE).t.dims
+            ) == [0]:
+                empty |= {node.output[0]}
+            if node.op_type in _POOLS and not node.domain and "pads" in attributes:
+                _cap(attributes)
+            if node.op_type == "Squeeze" and not node.domain and empty & {*node.input[1:]}:
+                del node.input[1]
+        for body in graphs_of(node.attribute):
+            follow_engines(body, empty)
 
 
 def _cap(attributes: dict[str, onnx.AttributeProto]) -> None:

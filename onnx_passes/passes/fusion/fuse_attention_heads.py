@@ -17,9 +17,10 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
-from onnx_passes.passes.fusion._attention import RANK, attention
+from onnx_passes.passes.fusion._attention import RANK
 
 HEADS_FIRST = [0, 2, 1, 3]
+CACHED = ["found", "key", "value"]
 
 
 @passes.verify.tolerance
@@ -34,16 +35,17 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
             of ``q' = Reshape(q, [0, 0, 32])``, and ``k'`` and ``v'`` likewise
 
     A RotaryEmbedding between gets the number of its heads too, and takes the tensor of rank 3.
+    A cache, and what the Attention makes of it, keep their rank 4.
     A Reshape moves no element, and most of these meet the one that parted the heads. ONNX
     Runtime takes a quarter less time for it on a short sequence, a tenth on a long one.
 
     Sound because this is how both operators are defined for tensors of rank 3. The contract
     is a tolerance: a kernel may sum in another order.
 
-    Leaves alone: models before opset 23; heads or widths of unknown size; an Attention with a
-    cache, with further results or with heads that it names already; a RotaryEmbedding of only
-    one of queries and keys; inner values that are read elsewhere. Functions, where shapes are
-    unknown.
+    Leaves alone: models before opset 23; heads or widths of unknown size; an Attention with
+    further results than its cache, or with heads that it names already; a RotaryEmbedding of
+    only one of queries and keys; inner values that are read elsewhere. Functions, where shapes
+    are unknown.
     """
 
     needs = ("shape-inference",)
@@ -55,6 +57,8 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     def rules(self) -> Iterator[Rule]:
         yield Rule(_plain, _flat, _has_heads)
         yield Rule(_rotated, _flat, _has_heads)
+        yield Rule(_cached, _flat_cached, _has_heads)
+        yield Rule(_rotated_cached, _flat_cached, _has_heads)
 
 
 def _turned(op: Op, x: Var) -> Var:
@@ -68,24 +72,43 @@ def _plain(op: Op, q: Var, k: Var, v: Var) -> Var:
 
 
 def _rotated(op: Op, q: Var, k: Var, v: Var) -> Var:
-    queries, keys = (
+    operands = (*_embedded(op, q, k), _turned(op, v))
+    found = op.Attention(*operands, _allow_other_inputs=True, _outputs=["found"])
+    return op.Transpose(found, perm=HEADS_FIRST)
+
+
+def _cached(op: Op, q: Var, k: Var, v: Var) -> tuple[Var, ...]:
+    operands = (_turned(op, x) for x in (q, k, v))
+    found, *cache = op.Attention(*operands, _allow_other_inputs=True, _outputs=CACHED)
+    return op.Transpose(found, perm=HEADS_FIRST), *cache
+
+
+def _rotated_cached(op: Op, q: Var, k: Var, v: Var) -> tuple[Var, ...]:
+    operands = (*_embedded(op, q, k), _turned(op, v))
+    found, *cache = op.Attention(*operands, _allow_other_inputs=True, _outputs=CACHED)
+    return op.Transpose(found, perm=HEADS_FIRST), *cache
+
+
+def _embedded(op: Op, q: Var, k: Var) -> tuple[Var, ...]:
+    return tuple(
         op.RotaryEmbedding(
             _turned(op, x), _allow_other_inputs=True, _outputs=[f"{name}_rotated"]
         )
         for x, name in ((q, "q"), (k, "k"))
     )
-    values = _turned(op, v)
-    found = op.Attention(queries, keys, values, _allow_other_inputs=True, _outputs=["found"])
-    return op.Transpose(found, perm=HEADS_FIRST)
 
 
 def _has_heads(
-    context: MatchContext, q: Value, k: Value, v: Value, found: Value, **rotated: Value
+    context: MatchContext, q: Value, k: Value, v: Value, found: Value, **more: Value
 ) -> bool:
     node = node_of(found)
+    rotated = {name: x for name, x in more.items() if name.endswith("_rotated")}
     if not has_opset(context, 23) or q.dtype is not ir.DataType.FLOAT:
         return False
-    if len(node.inputs) > RANK or len(node.outputs) != 1:
+    cached = "key" in more
+    if len(node.inputs) != RANK + 2 if cached else len(node.inputs) > RANK:
+        return False
+    if len(node.outputs) != (len(CACHED) if cached else 1):
         return False
     nodes = (node, *map(node_of, rotated.values()))
     named = ("q_num_heads", "kv_num_heads", "num_heads")
@@ -98,13 +121,29 @@ def _has_heads(
     return known and heads[1][0] == heads[2][0]
 
 
-def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **rotated: Value) -> Value:
+def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **more: Value) -> Value:
+    (flat,), parted = _apart(op, q, k, v, found, 1, **more)
+    made: Value = op.Reshape(flat, parted)
+    return made
+
+
+def _flat_cached(
+    op: Op, q: Value, k: Value, v: Value, found: Value, **more: Value
+) -> tuple[Value, ...]:
+    (flat, *cache), parted = _apart(op, q, k, v, found, len(CACHED), **more)
+    return op.Reshape(flat, parted), *cache
+
+
+def _apart(
+    op: Op, q: Value, k: Value, v: Value, found: Value, outputs: int, **more: Value
+) -> tuple[list[Value], Value]:
+    """Make the Attention of tensors of rank 3; return its results and the shape to restore."""
     node = node_of(found)
     made = {}
     for name, x in (("q", q), ("k", k), ("v", v)):
         heads, width = _heads_of(x)
         made[name] = op.Reshape(x, op.Constant(value_ints=[0, 0, heads * width]))
-        turned = rotated.get(f"{name}_rotated")
+        turned = more.get(f"{name}_rotated")
         if turned is not None:
             rotary = node_of(turned)
             given = {**rotary.attributes, "num_heads": heads}
@@ -113,9 +152,9 @@ def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **rotated: Value) 
     numbers = {**node.attributes, "q_num_heads": heads, "kv_num_heads": shared}
     if "scale" not in numbers:
         numbers["scale"] = _heads_of(q)[1] ** -0.5
-    flat = attention(op, *made.values(), *node.inputs[3:], **numbers)
-    parted: Value = op.Reshape(flat, op.Constant(value_ints=[0, 0, heads, width]))
-    return parted
+    flat = op.Attention(*made.values(), *node.inputs[3:], **numbers, _outputs=outputs)
+    results = [flat] if outputs == 1 else [*flat]
+    return results, op.Constant(value_ints=[0, 0, heads, width])
 
 
 def _heads_of(x: Value) -> tuple[int, int]:

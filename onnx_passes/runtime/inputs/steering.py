@@ -33,9 +33,11 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
         model: A model with the types of its values, as far as they can be inferred.
     """
     found: set[ir.Value] = set()
-    owners = {graph: node for node in model.graph.all_nodes() for graph in _graphs(node)}
-    stack = [(value, False) for node in model.graph.all_nodes() for value in _steered(node)]
-    stack += [(value, True) for node in model.graph.all_nodes() for value in _repeated(node)]
+    nodes = list(model.graph.all_nodes())
+    owners = {graph: node for node in nodes for graph in _graphs(node)}
+    rng = np.random.default_rng(0)
+    stack = [(value, False) for node in nodes for value in _steered(node, rng)]
+    stack += [(value, True) for node in nodes for value in _repeated(node)]
     while stack:
         value, decisions = stack.pop()
         if value in found:
@@ -59,8 +61,7 @@ def _decides(value: ir.Value) -> bool:
     return described is not None and described.elementwise and value.dtype is ir.DataType.BOOL
 
 
-def _steered(node: ir.Node) -> Iterator[ir.Value]:
-    rng = np.random.default_rng(0)
+def _steered(node: ir.Node, rng: np.random.Generator) -> Iterator[ir.Value]:
     divides = (node.domain, node.op_type) in _DIVISIONS and not _divides_safely(node)
     for index, value in enumerate(node.inputs):
         if value is None:

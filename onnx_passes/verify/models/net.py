@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import QONNX
+from onnx_passes.plain import Plain
 
 INTEGERS = "integers"
 """Key of the metadata of a network whose sums and joins are all of numbers on one grid."""
@@ -67,7 +67,7 @@ class Net:
         """Say yes in a share of the cases."""
         return bool(self.draw.random() < share)
 
-    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Plain) -> str:
         """Add a node and return the name of its output.
 
         Args:

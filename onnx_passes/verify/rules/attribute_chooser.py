@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Shape
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.hints import Guide
 from onnx_passes.verify.rules.operands import Chooser
@@ -27,7 +26,7 @@ class AttributeChooser:
             opset: Version of the main domain.
         """
         self._choose, self._guide, self._opset = chooser, guide, opset
-        self._chosen: dict[Hashable, Any] = {}
+        self._chosen: dict[Hashable, Plain] = {}
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
 
     def values(
@@ -58,7 +57,7 @@ class AttributeChooser:
             given.update(self._unmentioned(domain, op_type, known, given))
         return given
 
-    def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Any:
+    def _attribute(self, op_type: str, name: str, known: list[Shape | None]) -> Plain:
         for hinted in self._guide.attribute(op_type, name):
             return hinted
         return attribute_value(self._choose, op_type, name, known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.base import find
 from onnx_passes.ops.suggestions import Shape
+from onnx_passes.plain import Plain
 from onnx_passes.verify.rules.operands import Chooser
 
 TARGETS = (
@@ -21,7 +21,7 @@ TARGETS = (
 
 def attribute_value(
     choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
-) -> Any:
+) -> Plain:
     """Return a value for an attribute, or None where none is known to fit.
 
     Args:
@@ -61,7 +61,7 @@ def _group(op_type: str, known: Sequence[Shape | None]) -> int:
     if x is None or w is None or len(x) < 2 or len(w) < 2:
         return 1
     if "Transpose" in op_type:
-        # Any divisor of the channels is right: the weights say the channels a group makes.
+        # Plain divisor of the channels is right: the weights say the channels a group makes.
         return 2 if x[1] % 2 == 0 and w[0] == x[1] else 1
     return max(1, x[1] // max(w[1], 1))
 
@@ -95,7 +95,7 @@ def _perm(c: Chooser, _: str, rank: int) -> list[int]:
     return [int(i) for i in c.rng.permutation(rank)]
 
 
-_ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Any]] = {
+_ATTRIBUTES: dict[str, Callable[[Chooser, str, int], Plain]] = {
     "perm": _perm,
     "value": _fill,
     "axis": lambda c, _, rank: int(c.pick((*range(max(rank, 1)), -1))),

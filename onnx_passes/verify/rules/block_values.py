@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.plain import Plain
 from onnx_passes.verify.rules.block_sizes import ONE, Sizes, Word
 from onnx_passes.verify.rules.block_terms import Form, factor, function, number, substitute
 
@@ -112,7 +113,7 @@ class Node:
             )
         return [int(v) for v in value.known.reshape(-1)]
 
-    def attribute(self, name: str, default: object) -> Any:
+    def attribute(self, name: str, default: object) -> Plain:
         """Return the value of an attribute.
 
         Args:

@@ -13,7 +13,7 @@ from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.passes.hints import Spec
 from onnx_passes.verify.rules.attribute_chooser import AttributeChooser
-from onnx_passes.verify.rules.draft import Draft
+from onnx_passes.verify.rules.draft import TemplateDraft
 from onnx_passes.verify.rules.enumeration import Plan
 from onnx_passes.verify.rules.hints import Guide, hint_of
 from onnx_passes.verify.rules.literals import guarded
@@ -69,7 +69,7 @@ class ModelBuilder:
             raise CannotInstantiate
         worth = [o for o in options if o >= self._guide.since]
         self._opset = self._plan.opset or int(chooser.pick(worth or options))
-        self._draft = Draft(chooser, self._opset, measures=measures)
+        self._draft = TemplateDraft(chooser, self._opset, measures=measures)
         self._attributes = AttributeChooser(chooser, self._guide, self._opset)
 
     def build(self) -> ir.Model:

@@ -18,7 +18,7 @@ from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.operands import Chooser
 
 
-class Draft:
+class TemplateDraft:
     """A model in the making.
 
     Attributes:

@@ -7,14 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import asdict, replace
 
 from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.processes import kill, kill_group, start
 from onnx_passes.verify.rules.job import GIB, Job, resolve
 
-_running: set[subprocess.Popen[str]] = set()
-_killed: set[subprocess.Popen[str]] = set()
+_running: set[subprocess.Popen[bytes]] = set()
+_killed: set[subprocess.Popen[bytes]] = set()
 """Children that :func:`end_children` ended: nothing is asked again without the proof."""
 
 
@@ -22,8 +22,7 @@ def end_children() -> None:
     """End the children that other threads wait for, and what these have started."""
     for child in tuple(_running):
         _killed.add(child)
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        kill_group(child.pid)
 
 
 def certify_apart(job: Job) -> PlainDict:
@@ -33,17 +32,12 @@ def certify_apart(job: Job) -> PlainDict:
     "refuted" (a crash) or "undecided" (limits), with the reason.
     """
     command = [sys.executable, "-m", "onnx_passes.verify.rules.fuzz_child"]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    pipe = subprocess.PIPE
+    child = start(command, stdin=pipe, stdout=pipe, stderr=pipe)
     _running.add(child)
     try:
-        out, err = child.communicate(json.dumps(asdict(job)), job.seconds + job.grace)
+        asked = json.dumps(asdict(job)).encode()
+        out, err = child.communicate(asked, job.seconds + job.grace)
     except subprocess.TimeoutExpired:
         unended = f"did not end in {job.seconds + job.grace:g} seconds"
         found = _without_proof(job, unended) if job.level == "all" else {}
@@ -55,8 +49,7 @@ def certify_apart(job: Job) -> PlainDict:
         return {**found, **ended, "rule": found.get("rule", ended["rule"])}
     finally:
         # Its own group: an engine that the child started ends with it.
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        kill(child)
         child.communicate()
         _running.discard(child)
         interrupted = child in _killed
@@ -71,11 +64,12 @@ def certify_apart(job: Job) -> PlainDict:
             return _ended(job, verdict, f"the process {died}")
         # Engines have a process of their own: what is left is the rule, or the proof.
         return _without_proof(job, died)
-    if "MemoryError" in err or "bad_alloc" in err:
+    said = err.decode(errors="replace")
+    if "MemoryError" in said or "bad_alloc" in said:
         if job.level == "all":
             return _without_proof(job, f"needs {_memory(job)}")
         return _ended(job, "undecided", f"it needs {_memory(job)}")
-    last = (err.strip().splitlines() or ["no message"])[-1]
+    last = (said.strip().splitlines() or ["no message"])[-1]
     return _ended(job, "undecided", f"the process failed: {last}")
 
 

@@ -51,6 +51,31 @@ def test_tells_rotary_embeddings_their_heads(rewrites):
     )
 
 
+@pytest.mark.parametrize("rotary", [False, True])
+def test_leaves_a_cache_as_it_is(rotary, rewrites):
+    inputs = INPUTS.replace("[S,T] m", "[B,2,P,8] h, float[B,2,P,6] w")
+    results = "float[B,S,4,6] y, float[B,2,N,8] p, float[B,2,N,6] r"
+    queries = keys = turn = ""
+    operands, flat = ("qt, kt, vt, , h, w", "qf, kf, vf, , h, w")
+    if rotary:
+        inputs += ", float[B,S,4] c, float[B,S,4] n, float[B,T,4] d, float[B,T,4] o"
+        queries = "qr = RotaryEmbedding<num_heads = 4>(qf, c, n)"
+        keys = "kr = RotaryEmbedding<num_heads = 2>(kf, d, o)"
+        turn = "qr = RotaryEmbedding(qt, c, n) kr = RotaryEmbedding(kt, d, o)"
+        operands, flat = ("qr, kr, vt, , h, w", "qr, kr, vf, , h, w")
+
+    def cached(body):
+        made = parse(f"""<ir_version: 10, opset_import: ["" : 23]>
+          g ({inputs}) => ({results}) {{ {body} }}""")
+        ShapeInference()(made)
+        return made
+
+    before = turned(f"{turn} a, p, r = Attention<scale = 0.5>({operands})")
+    after = FLAT.format(queries=queries, keys=keys, scale=0.5, operands=flat)
+    after = after.replace("a = Attention", "a, p, r = Attention")
+    rewrites(FuseAttentionHeads(), cached(before), cached(after))
+
+
 @pytest.mark.parametrize(
     ("body", "inputs"),
     [
@@ -63,12 +88,6 @@ def test_tells_rotary_embeddings_their_heads(rewrites):
             turned("a = Attention(qt, kt, v)", "q", "k"),
             "float[B,S,2,8] q, float[B,T,2,8] k, float[B,2,T,6] v",
             id="values-with-heads-first",
-        ),
-        pytest.param(
-            turned("a, p, r = Attention(qt, kt, vt, , h, w)"),
-            "float[B,S,2,8] q, float[B,T,2,8] k, float[B,T,2,6] v, float[B,2,P,8] h, "
-            "float[B,2,P,6] w",
-            id="cache",
         ),
         pytest.param(
             turned("kr = RotaryEmbedding(kt, c, n) a = Attention(qt, kr, vt)"),

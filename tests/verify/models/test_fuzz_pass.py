@@ -9,7 +9,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.contracts import Metric
 from onnx_passes.passes.analysis.operator_statistics import OperatorStatistics
-from onnx_passes.passes.base import Analysis, Transformation
+from onnx_passes.passes.base import Analysis, RewriteRuleSetPass, Transformation
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.passes.precision.equalize_layers import EqualizeLayers
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
@@ -139,5 +139,14 @@ def library():
 
 @pytest.mark.parametrize("cls", library(), ids=lambda cls: cls.name)
 def test_every_shipped_pass_keeps_its_promise(cls):
-    tested = fuzz_pass(cls, models=40, seconds=300, seed=3)
+    # Rules are verified by themselves; here they meet models that were not made for them.
+    models = 10 if issubclass(cls, RewriteRuleSetPass) else 40
+    tested = fuzz_pass(cls, models=models, seconds=300, seed=3)
+    assert tested.trial is None, tested.trial
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", library(), ids=lambda cls: cls.name)
+def test_every_shipped_pass_keeps_its_promise_on_more_models(cls):
+    tested = fuzz_pass(cls, models=100, seconds=300, seed=4)
     assert tested.trial is None, tested.trial

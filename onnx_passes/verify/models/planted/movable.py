@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, Plant, kind_of
-from onnx_passes.verify.models.values import BOOL, KnownValue
+from onnx_passes.verify.models.values import BOOL, KnownValue, Shape
 
 _ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Floor", "LeakyRelu", "Not")
 _PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal", "Where")
@@ -146,7 +145,7 @@ def _transposed(p: Plant, x: KnownValue, perm: list[int]) -> KnownValue:
     return p.op("Transpose", x, **given)
 
 
-def _with_another(p: Plant, y: KnownValue, shape: Any, perm: list[int]) -> KnownValue:
+def _with_another(p: Plant, y: KnownValue, shape: Shape, perm: list[int]) -> KnownValue:
     """Apply an operator to a value and a constant, or another Transpose."""
     kind = p.choose(*_PAIRS)
     if p.chance(0.4):

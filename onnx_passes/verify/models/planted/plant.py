@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
 from onnx_passes.arrays import Array, DType
+from onnx_passes.plain import Plain
 from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.scope import GraphScope
 from onnx_passes.verify.models.values import ALL, FLOATS, INTS, KnownValue, Shape
@@ -166,7 +167,7 @@ class Plant:
         axis %= rank
         return axis - rank if self.chance(0.3) else axis
 
-    def op(self, operator: str, *inputs: KnownValue | None, **attributes: Any) -> KnownValue:
+    def op(self, operator: str, *inputs: KnownValue | None, **attributes: Plain) -> KnownValue:
         """Add a node of one output.
 
         Raises:
@@ -182,7 +183,7 @@ class Plant:
 
     def nodes(
         self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
-    ) -> Any:
+    ) -> Plain:
         """Add a node of several outputs.
 
         Args:
