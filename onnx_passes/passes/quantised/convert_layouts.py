@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
 
@@ -40,8 +39,8 @@ class ConvertLayouts(Transformation):
         out: The same for each output.
     """
 
-    inp: tuple[Any, ...] = ()
-    out: tuple[Any, ...] = ()
+    inp: tuple[Layout | None, ...] = ()
+    out: tuple[Layout | None, ...] = ()
 
     @classmethod
     def example_for(cls, model: ir.Model) -> PlainMapping:
