@@ -177,7 +177,7 @@ def check_column(
 
     Args:
         name: The input.
-        values: Samples: an array with the axis of samples first, or a list.
+        values: Samples: an array of shape [samples, ...] of any type, or a list of arrays.
         interface: The model's inputs.
         binding: How they are fed.
         names: Gives the name of a sample by its place in the shard.

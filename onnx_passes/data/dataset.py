@@ -137,6 +137,9 @@ class DataSet:
     def take(self, rows: Array) -> Columns:
         """Read samples by their numbers in the whole data set.
 
+        Args:
+            rows: Their numbers, int64 of shape [samples].
+
         Raises:
             ReferenceDataError: The data is damaged.
         """

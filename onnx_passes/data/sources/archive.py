@@ -64,7 +64,7 @@ class TarPart:
         return len(self._keys)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``Part.take``.
+        """Read samples; see ``SourcePart.take``.
 
         Args:
             rows: Numbers of the samples in the part, int64 of shape [samples].

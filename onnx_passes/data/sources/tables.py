@@ -29,7 +29,11 @@ class _Blocks:
         raise NotImplementedError
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``Part.take``."""
+        """Read samples; see ``SourcePart.take``.
+
+        Args:
+            rows: Numbers of the samples in the part, int64 of shape [samples].
+        """
         places = np.searchsorted(self._starts, rows, side="right") - 1
         parts, order = [], []
         for number in np.unique(places):
@@ -95,7 +99,11 @@ class ArrowPart(_Blocks):
             raise broken(self._name, f"is not a complete Arrow file: {error}") from error
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``Part.take``."""
+        """Read samples; see ``SourcePart.take``.
+
+        Args:
+            rows: Numbers of the samples in the part, int64 of shape [samples].
+        """
         # Mapped only while it is read: mapped pages count as memory of the process.
         self._batches = self._open()
         try:
