@@ -263,6 +263,15 @@ def _register_operators(options: onnxruntime.SessionOptions, path: str) -> None:
 
 
 _ARENA = Lock()
+_ARENA_PIECES = {
+    "max_mem": 0,  # as much as there is
+    "arena_extend_strategy": 0,  # by powers of two, and above the last of them as requested
+    "initial_chunk_size_bytes": 1 << 16,
+    "initial_growth_chunk_size_bytes": 1 << 16,
+    "max_power_of_two_extend_bytes": 1 << 20,
+    "max_dead_bytes_per_chunk": -1,
+}
+"""How the arena grows; see ``OrtArenaCfg`` of ONNX Runtime."""
 
 
 def _share_arena(ort: ModuleType) -> None:
@@ -276,11 +285,12 @@ def _make_arena(ort: ModuleType) -> None:
 
     A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes
     longer than most kernels; memory that another session has left is touched already.
+    Small values lie side by side in pieces of up to a mebibyte. With a piece for each value,
+    the next one takes longer the more are kept: thousands are where all values are recorded.
     """
     info = ort.OrtMemoryInfo(
         "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
     )
-    as_requested = 1
     # Where whoever imports this package has made one, that one is used.
     with suppress(RuntimeError):
-        ort.create_and_register_allocator(info, ort.OrtArenaCfg(0, as_requested, -1, -1))
+        ort.create_and_register_allocator(info, ort.OrtArenaCfg(_ARENA_PIECES))

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.ort import _ARENA_PIECES, OnnxRuntimeEngine
 from onnx_passes.testing import parse
 
 ENGINE = OnnxRuntimeEngine()
@@ -22,6 +22,11 @@ LARGE = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(64, 64)
 def test_runs_a_model(parse, run):
     y = run(ENGINE, parse(RELU), x=np.float32([-1, 2]))["y"]
     np.testing.assert_array_equal(y, np.float32([0, 2]))
+
+
+def test_small_values_share_pieces_of_the_arena():
+    pieces = onnxruntime.OrtArenaCfg(_ARENA_PIECES)  # raises for what it does not know
+    assert pieces.max_power_of_two_extend_bytes == 1 << 20
 
 
 def test_engines_are_values():
