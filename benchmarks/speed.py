@@ -24,9 +24,12 @@ from benchmarks.peers.tools import PEERS, ours
 MODEL_TYPES = ("bert", "gpt2", "vit", "clip", "t5", "bart")
 """The model type for the transformer optimiser, by the first part of a name; else ``bert``."""
 TRANSFORMERS = (
-    *("albert", "bart", "beit", "bert", "clip", "deberta", "dino", "distilbert", "electra"),
-    *("gemma", "gpt", "llama", "mistral", "mixer", "opt", "phi", "qwen", "roberta", "t5"),
-    *("segformer", "transformer", "vit", "wav2vec2", "whisper"),
+    *("albert", "ast", "bart", "beit", "bert", "bigbird", "bloom", "clip", "conformer"),
+    *("convbert", "deberta", "dino", "distilbert", "dpt", "electra", "falcon", "fnet"),
+    *("funnel", "gemma", "gpt", "hubert", "llama", "longformer", "mistral", "mixer"),
+    *("mixtral", "mobilebert", "mpnet", "olmo", "opt", "perceiver", "phi", "pvt", "qwen"),
+    *("roberta", "roformer", "sam", "segformer", "siglip", "squeezebert", "swin", "t5"),
+    *("transformer", "videomae", "vit", "wav2vec2", "whisper", "xlnet", "yolos"),
 )
 """How the names of transformers begin."""
 OFFLINE, FUSED = "onnxruntime, saved", "onnxruntime.transformers"

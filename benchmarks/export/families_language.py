@@ -180,7 +180,6 @@ FAMILIES: dict[str, Callable[[], Network]] = {
     "roformer": lambda: text_network(
         t.RoFormerModel(t.RoFormerConfig(**WORDS, embedding_size=256)), HIDDEN
     ),
-    "rwkv": lambda: decoder_network("Rwkv", attention_hidden_size=256),
     "squeezebert": lambda: text_network(
         t.SqueezeBertModel(t.SqueezeBertConfig(**WORDS, embedding_size=256)), HIDDEN
     ),

@@ -9,7 +9,7 @@ import click
 
 from benchmarks.environments import compile_bytecode
 from benchmarks.peers import table
-from benchmarks.peers.corpus import corpus
+from benchmarks.peers.corpus import corpus, listed
 from benchmarks.peers.measure import from_json, measure, to_json
 from benchmarks.peers.tools import PEERS, ours
 
@@ -24,6 +24,11 @@ from benchmarks.peers.tools import PEERS, ours
     is_flag=True,
     help="Compare results, but time no inference with them: enough to count nodes.",
 )
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure the networks of this folder in place of those of CACHE.",
+)
 @click.option("--print-only", is_flag=True, help="Measure nothing: print what was measured.")
 def main(
     cache: Path,
@@ -31,6 +36,7 @@ def main(
     runs: int,
     chosen: tuple[str, ...],
     untimed: bool,
+    folder: Path | None,
     print_only: bool,
 ) -> None:
     """Measure each MODEL (default: all) that CACHE holds no figures of, and print all.
@@ -39,7 +45,7 @@ def main(
     (``python -m benchmarks.export CACHE``) and, in ``peers.json``, the figures.
     """
     if not print_only:
-        fill(cache, names, runs, chosen, timed=not untimed)
+        fill(cache, names, runs, chosen, timed=not untimed, folder=folder)
     print("\n".join(table.tables(cache)))
 
 
@@ -50,10 +56,11 @@ def fill(
     chosen: tuple[str, ...] = (),
     *,
     timed: bool = True,
+    folder: Path | None = None,
 ) -> None:
     """Measure models, and write what came out after each."""
     compile_bytecode()
-    models, tools = corpus(cache), (*PEERS, *ours())
+    models, tools = corpus(cache) if folder is None else listed(folder), (*PEERS, *ours())
     for kind, wanted, known in (
         ("model", names, list(models)),
         ("tool", chosen, [tool.name for tool in tools]),

@@ -29,4 +29,9 @@ def corpus(cache: Path) -> dict[str, Path]:
         if not path.exists():
             onnx.save(build(), path)
         found[name] = path
-    return found | {path.stem: path for path in sorted((cache / "models").glob("*.onnx"))}
+    return found | listed(cache / "models")
+
+
+def listed(folder: Path) -> dict[str, Path]:
+    """Return the models of a folder by name."""
+    return {path.stem: path for path in sorted(folder.glob("*.onnx"))}
