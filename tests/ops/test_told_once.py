@@ -26,7 +26,7 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1114
+MOST = 1110
 
 
 def mentions():
