@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 
 POOLING = {
-    "AveragePool",
-    "GlobalAveragePool",
-    "GlobalLpPool",
-    "GlobalMaxPool",
-    "LpPool",
-    "MaxPool",
-}
+    schema.name
+    for schema in onnx.defs.get_all_schemas()
+    if schema.domain == "" and schema.name.endswith("Pool")
+} - {"MaxRoiPool"}
+"""Of those that pool, one pools over regions that are an operand."""
 
 
 def is_pooling(op: str | ir.Node) -> bool:

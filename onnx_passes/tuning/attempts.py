@@ -20,8 +20,8 @@ from onnx_passes.tuning.tries import known, note
 from onnx_passes.tuning.whole import RejectedError, Whole
 
 _DOUBT, _LEAST_DOUBT = 1.5, 1.02
-"""Choices may lose less than expected: cheaper ones that are expected to use up to this share
-of the budget are run on few samples as well; fewer of them the truer expectations were."""
+"""Choices may lose less than expected. Cheaper ones that are expected to use up to this share
+of the budget are run on few samples as well. The truer expectations were, the fewer are."""
 _CLEAR = 0.6
 """What is expected to use less of the budget is run on all samples at once."""
 _DESCENTS = 6

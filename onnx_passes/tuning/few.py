@@ -29,7 +29,7 @@ class Few:
     Args:
         task: What is asked.
         table: What is expected; corrected by what is measured.
-        record: Where outputs are kept; a search that goes on finds them there.
+        record: Where outputs are kept; a search that is continued finds them there.
     """
 
     def __init__(self, task: Task, table: ChoiceTable, record: Record) -> None:
@@ -59,7 +59,7 @@ class Few:
     def find_interaction(self, choice: Choice, measured: float, predicted: float) -> list[str]:
         """Return the fewest groups of a choice that lose more than expected together.
 
-        Where runs are spent, groups that were not told apart stay in the answer.
+        Where runs are spent, groups that no run distinguished stay in the answer.
 
         Args:
             choice: The choice.

@@ -28,7 +28,7 @@ OVERRIDDEN = {"is_idle", "judge"}
 
 ARGS: dict[str, int] = {}
 """Functions of two parameters or more whose docstring has no ``Args``."""
-FORMS: dict[str, int] = {"data": 6, "passes": 4, "verify": 1}
+FORMS: dict[str, int] = {"passes": 4, "verify": 1}
 """Arguments that are arrays, and whose entry says neither shape nor type."""
 
 
