@@ -33,7 +33,7 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
         return [_Twice(name) for name in ("Unsqueeze", "Squeeze")]
 
     def check(self) -> list[Any]:
-        def mergeable(context: Any, x: Value, a: Value, t: Value, **_: Any) -> bool:
+        def mergeable(context: Any, x: Value, a: Value, t: Value, **_: object) -> bool:
             root = context.root
             return not t.is_graph_output() and all(
                 (node.domain, node.op_type, node.graph) == ("", root.op_type, root.graph)
@@ -63,7 +63,7 @@ class _Once:
     def __init__(self, operator: str) -> None:
         self.operator = operator
 
-    def __call__(self, op: Op, x: Value, a: Value, b: Value, **_: Any) -> Value:
+    def __call__(self, op: Op, x: Value, a: Value, b: Value, **_: object) -> Value:
         axes = np.array(_merged(self.operator, x, a, b), dtype=np.int64)
         return getattr(op, self.operator)(x, op.Constant(value=ir.tensor(axes)))
 

@@ -36,17 +36,19 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[tuple[str, ...]] = ("shape-inference",)
     always_pays: ClassVar[bool] = False
     exclusive = True
 
-    def pattern(self, op: Op, q: Var, k: Var, v: Var, past_k: Var, past_v: Var) -> Any:
+    def pattern(
+        self, op: Op, q: Var, k: Var, v: Var, past_k: Var, past_v: Var
+    ) -> tuple[Var, ...]:
         key = op.Concat(past_k, k, _outputs=["key"])
         value = op.Concat(past_v, v, _outputs=["value"])
         y = op.Attention(q, key, value, _allow_other_inputs=True, _outputs=["y"])
         return key, value, y
 
-    def check(self, context: Any, **found: Value) -> bool:
+    def check(self, context: object, **found: Value) -> bool:
         node, q = node_of(found["y"]), found["q"]
         if not has_opset(context, 23) or q.dtype is not ir.DataType.FLOAT:
             return False
@@ -59,7 +61,9 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
             _grows(*(found[name] for name in names)) for names in pairs
         )
 
-    def rewrite(self, op: Op, q: Value, k: Value, v: Value, **found: Value) -> Any:
+    def rewrite(
+        self, op: Op, q: Value, k: Value, v: Value, **found: Value
+    ) -> tuple[Value, ...]:
         node = node_of(found["y"])
         mask = node.inputs[3] if len(node.inputs) > 3 else None
         y, key, value = op.Attention(

@@ -41,18 +41,18 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[tuple[str, ...]] = ("shape-inference",)
     always_pays: ClassVar[bool] = False
     exclusive = True
     finite_only = True
 
-    def pattern(self) -> list[Any]:
+    def pattern(self) -> list[object]:
         return [_plain, _rotated, _cached, _rotated_cached]
 
-    def check(self) -> list[Any]:
+    def check(self) -> list[object]:
         return [_has_heads] * 4
 
-    def rewrite(self) -> list[Any]:
+    def rewrite(self) -> list[object]:
         return [_flat, _flat, _flat_cached, _flat_cached]
 
 
@@ -72,13 +72,13 @@ def _rotated(op: Op, q: Var, k: Var, v: Var) -> Var:
     return op.Transpose(found, perm=HEADS_FIRST)
 
 
-def _cached(op: Op, q: Var, k: Var, v: Var) -> Any:
+def _cached(op: Op, q: Var, k: Var, v: Var) -> tuple[Var, ...]:
     operands = (_turned(op, x) for x in (q, k, v))
     found, *cache = op.Attention(*operands, _allow_other_inputs=True, _outputs=CACHED)
     return op.Transpose(found, perm=HEADS_FIRST), *cache
 
 
-def _rotated_cached(op: Op, q: Var, k: Var, v: Var) -> Any:
+def _rotated_cached(op: Op, q: Var, k: Var, v: Var) -> tuple[Var, ...]:
     operands = (*_embedded(op, q, k), _turned(op, v))
     found, *cache = op.Attention(*operands, _allow_other_inputs=True, _outputs=CACHED)
     return op.Transpose(found, perm=HEADS_FIRST), *cache
@@ -94,7 +94,7 @@ def _embedded(op: Op, q: Var, k: Var) -> tuple[Var, ...]:
 
 
 def _has_heads(
-    context: Any, q: Value, k: Value, v: Value, found: Value, **more: Value
+    context: object, q: Value, k: Value, v: Value, found: Value, **more: Value
 ) -> bool:
     node = node_of(found)
     rotated = {name: x for name, x in more.items() if name.endswith("_rotated")}

@@ -38,16 +38,16 @@ class WidenRotaryEmbedding(Transformation, RewriteRuleSetPass):
     """
 
     requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
+    followed_by: ClassVar[tuple[str, ...]] = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
+    def pattern(self) -> list[object]:
         return [_sliced, _split]
 
-    def check(self) -> list[Any]:
+    def check(self) -> list[object]:
         return [_is_partial] * 2
 
-    def rewrite(self) -> list[Any]:
+    def rewrite(self) -> list[object]:
         return [_whole] * 2
 
 
@@ -65,7 +65,7 @@ def _split(op: Op, x: Var) -> Var:
 
 
 def _is_partial(
-    context: Any, x: Value, low: Value, high: Value, turned: Value, y: Value, **_: Any
+    context: object, x: Value, low: Value, high: Value, turned: Value, y: Value, **_: object
 ) -> bool:
     dims, width = dims_of(x), _width(low)
     if not has_opset(context, 23) or dims is None or len(dims) != RANK or 0 in dims:
@@ -87,7 +87,7 @@ def _is_partial(
     return first[1] == second[0] and first[1] - first[0] == width
 
 
-def _whole(op: Op, x: Value, low: Value, high: Value, turned: Value, **_: Any) -> Value:
+def _whole(op: Op, x: Value, low: Value, high: Value, turned: Value, **_: object) -> Value:
     rotary, size = node_of(turned), (dims_of(x) or [0])[-1]
     assert isinstance(size, int), "check has seen to it"
     if node_of(low).op_type == "Slice":
