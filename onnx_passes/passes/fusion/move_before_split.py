@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -16,10 +17,11 @@ from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-from onnx_passes.plain import PlainDict
 
 _FIRST_WITH_SIZES_AS_INPUT = 13
 Perm = tuple[int, ...]
+Attribute = int | Sequence[int] | ir.TensorProtocol | ir.Attr
+Shape = Iterable[Dim] | ir.Shape | None
 
 
 @passes.verify.equality
@@ -36,8 +38,7 @@ class MoveBeforeSplit(Transformation):
     take are treated like those of a Split.
 
     Sound because no element changes. A Reshape that divides the last axis into groups of one
-    size divides each part as it divides the whole, and a Transpose takes the axis of the
-    Split to another place.
+    size divides each part as it divides the whole. A Transpose moves the axis of the Split.
 
     Leaves alone: parts that are outputs, that something else reads, or that are moved in
     different ways; a Split whose sizes are unknown, or along another axis than the last before
@@ -46,7 +47,9 @@ class MoveBeforeSplit(Transformation):
 
     needs = ("shape-inference",)
     always_pays = False
-    needed_operators = frozenset({("", "Transpose"), ("", "Reshape")})
+    needed_operators: ClassVar[frozenset[tuple[str, str]]] = frozenset(
+        {("", "Transpose"), ("", "Reshape")}
+    )
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move within the main graph and within each subgraph."""
@@ -57,7 +60,7 @@ class MoveBeforeSplit(Transformation):
                 whole = _reshaped_first(edit, node)
                 moved |= whole is not None
                 moved |= _transposed_first(edit, [whole or node])
-            gathers: defaultdict[object, list[ir.Node]] = defaultdict(list)
+            gathers: defaultdict[tuple[object, object], list[ir.Node]] = defaultdict(list)
             for node in graph:
                 if _takes_one(node):
                     gathers[node.inputs[0], node.attributes.get_int("axis", 0)].append(node)
@@ -67,7 +70,7 @@ class MoveBeforeSplit(Transformation):
 
 
 class _Edit:
-    """Makes nodes, and puts their results in the place of others."""
+    """Makes nodes, and replaces the results of others by theirs."""
 
     def __init__(self, namer: Namer, names: Counter[str], opset: int) -> None:
         self.namer, self.names, self.opset = namer, names, opset
@@ -88,8 +91,8 @@ class _Edit:
         before: ir.Node,
         operator: str,
         inputs: Sequence[ir.Value | None],
-        attributes: PlainDict,
-        shapes: Iterable[list[Dim] | ir.Shape | None] = (None,),
+        attributes: Mapping[str, Attribute],
+        shapes: Iterable[Shape] = (None,),
     ) -> ir.Node:
         """Return a new node in front of another, with results of these shapes."""
         shapes = list(shapes)
@@ -104,7 +107,7 @@ class _Edit:
         return made
 
     def replace(self, old: ir.Node, new: ir.Value) -> None:
-        """Put a value in the place of a node's result, and remove the node."""
+        """Replace a node's result by a value, and remove the node."""
         supersede(old.outputs[0], new, self.names)
         assert old.graph is not None, "the node is in no graph"
         old.graph.remove(old, safe=True)
@@ -156,7 +159,7 @@ def _reshaped_first(edit: _Edit, split: ir.Node) -> ir.Node | None:
     dims = [*ahead, sum(groups), first[-1]]
     whole = edit.node(split, "Reshape", [x, shape], {}, [dims]).outputs[0]
     parts = [[*ahead, group, first[-1]] for group in groups]
-    given: PlainDict = {"axis": rank - 1}
+    given: dict[str, Attribute] = {"axis": rank - 1}
     operands: list[ir.Value | None] = [whole]
     if edit.opset < _FIRST_WITH_SIZES_AS_INPUT:
         given["split"] = groups
@@ -199,7 +202,7 @@ def _transposed_first(edit: _Edit, takers: list[ir.Node]) -> bool:
     wholly = [dims[p] for p in perm]
     whole = edit.node(first, "Transpose", [x], {"perm": perm}, [wholly]).outputs[0]
     for taker in takers:
-        given = {**taker.attributes, "axis": place}
+        given: dict[str, Attribute] = {**taker.attributes, "axis": place}
         shapes = [
             None if (before := dims_of(value)) is None else [before[p] for p in most]
             for value in taker.outputs
