@@ -20,7 +20,7 @@ from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, r
 from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes
-from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.pipeline.recorded import Recorded
 from onnx_passes.runtime.base import Array, Data, Engine, Feeds
 from onnx_passes.verify.informative import (
     DRAWS,

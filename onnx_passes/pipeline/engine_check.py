@@ -12,7 +12,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
-from onnx_passes.pipeline.recorder import Recorded, Recorder
+from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_conclusion import Regional
 from onnx_passes.pipeline.regional import RegionCheck
 from onnx_passes.pipeline.sight import can_see

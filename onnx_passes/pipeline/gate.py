@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
-from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
+from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.passes.base import Pass
@@ -21,6 +21,7 @@ from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.both_ends import check_end
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.concluding import DEFAULTS_FIXED, conclude, only_renamed
 from onnx_passes.pipeline.engine_check import EngineCheck
 from onnx_passes.pipeline.interfaces import (
     follow_interface,
@@ -34,20 +35,15 @@ from onnx_passes.pipeline.region_pairs import unkept
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.step import Step, with_sight
-from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
-from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.structure import check_structure
-
-_ONLY_NAMES = "only names, order or metadata changed"
-_DEFAULTS_FIXED = "inputs that had defaults are weights of the same content"
 
 
 @dataclass
@@ -162,7 +158,7 @@ class Gate:
         called = mapped is not None or (bool(pass_.interface_changes) and new != old)
         step = Step(pass_, before.model, model, override, applied)
         if change is Change.NAMES and not called and compute_alike(before.model, model):
-            return self._renamed(state, step, checks)
+            return only_renamed(state, step, checks)
         charged = bool(step.promises)
         if called:
             charged = False
@@ -170,7 +166,7 @@ class Gate:
                 state = follow_interface(state, before.model, model)
                 step = replace(step, before=with_fixed_defaults(before.model, model))
                 if step.before is not before.model and compute_alike(step.before, model):
-                    return self._renamed(state, step, checks, _DEFAULTS_FIXED)
+                    return only_renamed(state, step, checks, DEFAULTS_FIXED)
             else:
                 state = translate(state, mapped, before.model)
                 step = replace(step, translated=True)
@@ -197,7 +193,7 @@ class Gate:
         if change is Change.ANNOTATIONS and not called:
             check, state = check_annotations(self.engines, state, before.model, model)
             checks.append(check)
-        return self._concluded(state, step, checks, evidence, change, charged=charged)
+        return conclude(state, step, checks, evidence, change, charged=charged)
 
     def _by_region(
         self, state: State, step: Step
@@ -226,51 +222,6 @@ class Gate:
         return [
             with_sight(one, sees) if one.kind is Kind.OUTPUTS_ONLY else one for one in known
         ]
-
-    def _renamed(
-        self, state: State, step: Step, checks: list[Check], what: str = _ONLY_NAMES
-    ) -> Checked:
-        """Say that nothing changed that is computed, so that nothing has to be run."""
-        region = changed_region(step.before, step.model)
-        if region is None or region.nodes:
-            state = state.without_recordings()  # values have other names
-        reason = f"{what}: nothing was run"
-        evidence = [Evidence(step.pass_.name, Kind.PROVED, step.numbers, reason=BY_STRUCTURE)]
-        found = Check("equality", Verdict.PASSED, scope="structure", reason=reason)
-        return Checked([*checks, found], evidence, state)
-
-    def _concluded(
-        self,
-        state: State,
-        step: Step,
-        checks: list[Check],
-        evidence: list[Evidence],
-        change: Change,
-        *,
-        charged: bool,
-    ) -> Checked:
-        """Return what follows, with the state in which the model is the accepted one."""
-        if any(check.verdict is Verdict.FAILED for check in checks):
-            return Checked(checks, evidence, state.distrusted(checks))
-        spent = {check.engine: check.budget for check in checks}
-        known = tuple(
-            replace(
-                k, budget=k.budget.charged(spent.get(b.engine.name, ()), moved=not charged)
-            )
-            for b, k in state.pairs()
-        )
-        moves = change is Change.COMPUTATION
-        if moves and not state.moved:
-            state.baseline.begin("end")  # now the end is going to ask
-        by_metric = any(isinstance(c, Metric) for c in step.pass_.contracts())
-        measured = by_metric and any(check.metrics for check in checks)
-        state = replace(
-            state,
-            known=known,
-            moved=state.moved or moves,
-            at_origin=measured and not step.promises,
-        )
-        return Checked(checks, evidence, state)
 
     def structure(self, model: ir.Model) -> Check:
         """Ask whether the model is valid, apart from what was wrong with it before."""

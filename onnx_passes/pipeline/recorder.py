@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.recompute import recompute
+from onnx_passes.pipeline.recorded import Recorded
 from onnx_passes.runtime.base import Data, Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.parallel import run_each
@@ -23,36 +24,6 @@ _EAGER = 16
 """What part of the memory limit is filled with values that no check has asked for yet.
 
 The first touch of memory costs more than most kernels: what is missing is computed again."""
-
-
-@dataclass
-class Recorded:
-    """Values of one model, by sample. More of the same model may be added, none changed.
-
-    Attributes:
-        samples: The values of each sample.
-        filled: Names of those that only the check at hand needs.
-    """
-
-    samples: list[Recording]
-    filled: set[str] = field(default_factory=set)
-
-    def following(
-        self, values: Sequence[Mapping[str, Data]], names: Collection[str]
-    ) -> Recorded:
-        """Return what is known of the next model; see :meth:`Recording.following`.
-
-        Args:
-            values: Values that the change computes, by name, one mapping a sample.
-            names: Names of the values of the next model.
-        """
-        rows = zip(self.samples, values, strict=True)
-        return Recorded([old.following(new, names) for old, new in rows], self.filled)
-
-    def holds(self, names: Collection[str]) -> bool:
-        """Whether values are recorded for each sample."""
-        wanted = frozenset(names)
-        return all(wanted <= recording.keys() for recording in self.samples)
 
 
 @dataclass

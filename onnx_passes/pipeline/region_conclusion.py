@@ -12,7 +12,7 @@ from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.fused import FUSED
-from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.pipeline.recorded import Recorded
 from onnx_passes.pipeline.region_values import RegionValues
 from onnx_passes.pipeline.rounding import ROUNDING
 from onnx_passes.pipeline.weighing import Weighing, describe_places

@@ -14,7 +14,7 @@ from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.downstream import Agreement, Downstream
 from onnx_passes.pipeline.drawn import new_value
 from onnx_passes.pipeline.fused import FUSED, explain
-from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.pipeline.recorded import Recorded
 from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
 from onnx_passes.runtime.base import Data, Outputs
 from onnx_passes.verify.compare import identical

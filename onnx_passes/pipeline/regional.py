@@ -6,37 +6,33 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import nodes_behind
-from onnx_passes.pipeline.recorder import Recorded, Recorder
+from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_conclusion import Conclusion, Regional, outer_sample
+from onnx_passes.pipeline.region_finding import calls_of, find_region, look_alike
+from onnx_passes.pipeline.region_runs import RegionRuns
 from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.base import Data
-from onnx_passes.runtime.parallel import run_each
-from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.bodies import changed_bodies
-from onnx_passes.verify.compare import identical
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.node_equality import Folded, constant_tensor
 from onnx_passes.verify.obligations import (
     Obligation,
     ObligationPart,
     find_inner,
-    find_obligations,
 )
 from onnx_passes.verify.recording import inlined, value_names
-from onnx_passes.verify.region import Region, boundary_of, changed_region, region_model
+from onnx_passes.verify.region import Region
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 _LARGE = 16
@@ -83,7 +79,7 @@ class RegionCheck:
         """Put the bodies of functions in place, unless the pass itself did so."""
         self.bench = self.recorder.bench
         self.whole = self.after
-        if _calls(self.before) == _calls(self.after):
+        if calls_of(self.before) == calls_of(self.after):
             self.before, self.after = inlined(self.before), inlined(self.after)
 
     def run(self, known: Recorded | None) -> Regional | None:
@@ -100,14 +96,21 @@ class RegionCheck:
             EngineError: No engine can run the original.
         """
         start = time.perf_counter()
-        found = self._find_region(known)
+        models = self.before, self.after
+        found = find_region(
+            self.recorder, self.baseline, models, self.applied, known, untouched=self.untouched
+        )
         if found is None:
             return None
-        region, recorded = found
+        region, recorded = found.region, found.recorded
+        self.required, self._proved = found.required, found.proved
         if len(self._proved) == len(self.required):
             return self._unchanged(region, known)
         assert recorded is not None
         self.region, self.recorded = region, recorded
+        self.runs = RegionRuns(
+            self.recorder, self.baseline, models, found, recorded, self.untouched
+        )
         self.values = RegionValues(
             self.before, self.after, region, recorded, self.bench, self.promises
         )
@@ -133,40 +136,6 @@ class RegionCheck:
         names = set(value_names(self.after)) - (made - same)
         kept = known and known.following([{} for _ in known.samples], names)
         return Regional(checks, evidence, kept)
-
-    def _find_region(self, known: Recorded | None) -> tuple[Region, Recorded | None] | None:
-        """Find what changed, with the values recorded that it is held against.
-
-        A constant in place of a value that the engine computed is compared with that value:
-        equal bit for bit, it makes nothing new that reads it. Where one is not, its readers
-        are part of the region.
-        """
-        folded = Folded()
-        while (region := changed_region(self.before, self.after, folded)) is not None:
-            self.required = find_obligations(region, self.before, self.after, self.applied)
-            self._proved = find_proved(region, self.before, self.after, self.required)
-            if len(self._proved) == len(self.required):
-                return region, known
-            if not self.baseline.deterministic and any(
-                map(self.baseline.is_random, (*region.nodes, *region.removed))
-            ):
-                return None
-            needed = region.needed | {o.old for o in self.required}
-            needed |= _captured_by(region.removed)  # their bodies are run
-            needed |= {o.new for o in self.required if o.tensor is None} & set(
-                value_names(self.before)
-            ) - {str(v.name) for node in region.nodes for v in node.outputs}
-            self._needed = needed
-            known = self.recorder.obtain(
-                known, self.before, self.baseline, needed, untouched=self.untouched
-            )
-            if known is None or not known.holds(region.needed):
-                return None
-            wrong = {n for n, t in region.folded.items() if not _holds(known, n, t)}
-            if not wrong:
-                return region, known
-            folded = Folded(refused=folded.refused | wrong)
-        return None
 
     def _run_ahead(self) -> Regional | None:
         """Run the whole model at once, where a tolerance pass changed much of it.
@@ -200,17 +169,17 @@ class RegionCheck:
     def _run_region(self) -> Regional | None:
         """Run the region on the recorded values, and what follows a value that differs."""
         region = self.region
-        produced = self._produce(region.nodes)
+        produced = self.runs.produce(region.nodes)
         if produced is None:
             return None
         expected: Recorded | None = None
-        if not self.bench.node_by_node and (expected := self._old_side()) is None:
+        if not self.bench.node_by_node and (expected := self.runs.old_side()) is None:
             return None
         inner = self._inner(produced)
         results = self.values.compare(produced, [*self.required, *inner], expected)
         if self.bench.node_by_node and any_failed(results):
             # Recorded by a run of another form: ask both sides in one.
-            expected = self._old_side()
+            expected = self.runs.old_side()
             if expected is not None:
                 results = self.values.compare(produced, [*self.required, *inner], expected)
         if self.bench.node_by_node and any_failed(results):
@@ -229,71 +198,15 @@ class RegionCheck:
             names = {o.new for o, checks in results.items() if not all_passed(checks)}
             behind = [n for n in nodes_behind(self.after, names) if n not in set(nodes)]
             nodes = [n for n in self.after.graph if n in {*nodes, *behind}]
-            longer = self._produce(nodes) if behind else produced
+            longer = self.runs.produce(nodes) if behind else produced
             produced = longer if longer is not None else produced
             compared = {one.old for one in results}
             self.values.settle(
-                produced, nodes, results, lambda names: self._fill(names, compared)
+                produced, nodes, results, lambda names: self.runs.fill(names, compared)
             )
         learned = self._learn(produced, results)
         names = set(value_names(self.after))
         return self._conclude(produced, results, self.recorded.following(learned, names))
-
-    def _produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
-        """Run nodes of the model after; None if a value that they need is not a tensor."""
-        if not nodes:
-            return [{} for _ in self.recorded.samples]
-        region = Region(tuple(nodes), boundary_of(nodes), self.region.frontier)
-        needed = frozenset(region.boundary)
-        if not self.recorder.obtain(
-            self.recorded,
-            self.before,
-            self.baseline,
-            needed | self._needed,  # what is asked for no more is dropped
-            untouched=self.untouched,
-        ):
-            return None
-        if not self.recorded.holds(needed):
-            return None
-        wanted = {o.new for o in self.required} | set(region.frontier)
-        hidden = self.recorder.hidden(self.after, self.baseline.samples, wanted)
-        return self._session(self.after, region, hidden)
-
-    def _fill(self, names: frozenset[str], compared: set[str]) -> bool:
-        """Record further values of the model before; return whether that can be done."""
-        obtained = self.recorder.obtain(
-            self.recorded,
-            self.before,
-            self.baseline,
-            names | compared | self._needed,
-            untouched=self.untouched,
-        )
-        return obtained is self.recorded and self.recorded.holds(names)
-
-    def _old_side(self) -> Recorded | None:
-        """Run what was removed, in the form in which the new nodes are run."""
-        nodes = self.region.removed
-        region = Region(nodes, boundary_of(nodes), ())
-        if not nodes or not self.recorded.holds(region.boundary):
-            return None
-        wanted = {o.old for o in self.required}
-        hidden = self.recorder.hidden(self.before, self.baseline.samples, wanted)
-        found = self._session(self.before, region, hidden)
-        names = set(value_names(self.before))
-        return None if found is None else self.recorded.following(found, names)
-
-    def _session(
-        self, model: ir.Model, region: Region, hidden: set[str]
-    ) -> list[Mapping[str, Data]] | None:
-        try:
-            part = region_model(model, region, self.recorded.samples, hidden)
-            feeds = [
-                {n: values[n] for n in region.boundary} for values in self.recorded.samples
-            ]
-            with self.bench.engine.prepare(part) as session:
-                return list(run_each(self.bench.engine, session, feeds))
-        except EngineError:
-            return None
 
     def _inner(self, produced: Sequence[Mapping[str, Data]]) -> list[Obligation]:
         """Return the values of old names that were computed anew and look alike."""
@@ -302,7 +215,7 @@ class RegionCheck:
         return [
             one
             for one in find_inner(self.region, self.before, known)
-            if self.recorded.holds((one.old,)) and _look_alike(old[one.old], new.get(one.new))
+            if self.recorded.holds((one.old,)) and look_alike(old[one.old], new.get(one.new))
         ]
 
     def _check_bodies(self) -> dict[str, list[Regional]]:
@@ -377,32 +290,3 @@ class RegionCheck:
             self.allowance,
         )
         return conclusion.conclude(produced, results, recorded)
-
-
-def _calls(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
-    """Count the calls of each function."""
-    found: dict[ir.OperatorIdentifier, int] = {}
-    for node in all_nodes(model) if model.functions else ():
-        key = node.op_identifier()
-        if key in model.functions:
-            found[key] = found.get(key, 0) + 1
-    return found
-
-
-def _holds(known: Recorded, name: str, tensor: ir.TensorProtocol) -> bool:
-    """Whether a value was, on every sample, what a constant is, bit for bit."""
-    return all(
-        name in recording and identical(recording[name], tensor.numpy())
-        for recording in known.samples
-    )
-
-
-def _look_alike(old: Data, new: Data) -> bool:
-    arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
-    return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
-
-
-def _captured_by(nodes: Sequence[ir.Node]) -> set[str]:
-    """Return the names of what bodies of nodes read from around them, constants aside."""
-    values = (value for node in nodes for value in captured_values(node))
-    return {str(value.name) for value in values if constant_tensor(value) is None}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.baseline import Baseline
     from onnx_passes.pipeline.bench import Bench
     from onnx_passes.pipeline.comparing import Comparing
-    from onnx_passes.pipeline.recorder import Recorded
+    from onnx_passes.pipeline.recorded import Recorded
     from onnx_passes.pipeline.region_pairs import Batch
     from onnx_passes.runtime.base import Feeds, Outputs
 

@@ -15,7 +15,7 @@ from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.drawing import Drawing
-from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.pipeline.recorded import Recorded
 from onnx_passes.runtime.base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import find_proved

@@ -26,7 +26,9 @@ PATTERNS = {
     "streamline",
     "quantised",
 }
-MOST = 1110
+FORMS = ("verify", "models", "planted")
+"""Where random models get the forms from that passes look for: patterns, of 552 names."""
+MOST = 558
 
 
 def mentions():
@@ -35,6 +37,8 @@ def mentions():
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).parts
         if parts[0] in TOLD or (parts[0] == "passes" and parts[1] in PATTERNS):
+            continue
+        if parts[: len(FORMS)] == FORMS:
             continue
         tree = ast.parse(path.read_text("utf-8"))
         docs = {n.value for n in ast.walk(tree) if isinstance(n, ast.Expr)}

@@ -52,7 +52,7 @@ def bare_proto(model: ir.Model) -> onnx.ModelProto:
     for value in model.graph.initializers.values():
         if value.is_graph_input() and model.ir_version >= 4:
             continue
-        if not value.is_graph_input() and value.const_value is None:
+        if not value.is_graph_input() and not _says_as_much(value.const_value, value):
             ir.serde.serialize_value_into(graph.value_info.add(), value)
         if value.const_value is not None:
             _tensor(graph.initializer.add(), value.const_value)
@@ -60,6 +60,11 @@ def bare_proto(model: ir.Model) -> onnx.ModelProto:
     for node in nodes_of(model.graph):
         _node(graph, node)
     return proto
+
+
+def _says_as_much(tensor: ir.TensorProtocol | None, value: ir.Value) -> bool:
+    """Whether a tensor has all that is declared of its value."""
+    return tensor is not None and tensor.dtype is value.dtype and tensor.shape == value.shape
 
 
 def _tensor(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:

@@ -32,18 +32,25 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
     between are moved to where they are in the bigger one.
 
     Leaves alone: axes that are computed, left out, or given as attributes (before opset 13);
-    negative axes of a tensor whose rank is not known; a tensor between that something else
-    reads.
+    negative axes of a tensor whose rank is not known; a tensor between that something reads
+    with which it cannot be merged, because it would stay.
     """
 
     needs = ("shape-inference",)
-    exclusive = True
 
     def rules(self) -> Iterator[Rule]:
         def mergeable(
-            context: MatchContext, x: Value, a: Value, b: Value, **_: object
+            context: MatchContext, x: Value, a: Value, t: Value, **_: object
         ) -> bool:
-            return _merged(context.root.op_type, x, a, b) is not None
+            root = context.root
+            return not t.is_graph_output() and all(
+                (node.domain, node.op_type, node.graph) == ("", root.op_type, root.graph)
+                and len(node.inputs) == 2
+                and node.inputs[0] is t
+                and node.inputs[1] is not None
+                and _merged(root.op_type, x, a, node.inputs[1]) is not None
+                for node in t.consumers()
+            )
 
         for name in ("Unsqueeze", "Squeeze"):
             yield Rule(partial(_twice, name), partial(_once, name), mergeable)
@@ -51,10 +58,10 @@ class EliminateDoubleSqueeze(Transformation, RewriteRuleSetPass):
 
 def _twice(operator: str, op: Op, x: Var, a: Var, b: Var) -> Var:
     call = getattr(op, operator)
-    return call(call(x, a), b)
+    return call(call(x, a, _outputs=["t"]), b)
 
 
-def _once(operator: str, op: Op, x: Value, a: Value, b: Value) -> Value:
+def _once(operator: str, op: Op, x: Value, a: Value, b: Value, **_: object) -> Value:
     axes = np.array(_merged(operator, x, a, b), dtype=np.int64)
     return getattr(op, operator)(x, op.Constant(value=ir.tensor(axes)))
 

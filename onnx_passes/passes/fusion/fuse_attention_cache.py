@@ -1,13 +1,18 @@
 """Replace the Concats that lengthen a cache before Attention by the cache of the operator."""
 
-from typing import Any, ClassVar
-
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.shapes import Dim, dims_of
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRulePass,
+    Transformation,
+    Value,
+    Var,
+)
 from onnx_passes.passes.fusion._attention import RANK, node_of
 
 SEQUENCE = 2
@@ -35,18 +40,18 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
     unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
+    always_pays = False
     exclusive = True
 
-    def pattern(self, op: Op, q: Var, k: Var, v: Var, past_k: Var, past_v: Var) -> Any:
+    def pattern(self, op: Op, q: Var, k: Var, v: Var, past_k: Var, past_v: Var) -> Var:
         key = op.Concat(past_k, k, _outputs=["key"])
         value = op.Concat(past_v, v, _outputs=["value"])
         y = op.Attention(q, key, value, _allow_other_inputs=True, _outputs=["y"])
         return key, value, y
 
-    def check(self, context: Any, **found: Value) -> bool:
+    def check(self, context: MatchContext, **found: Value) -> bool:
         node, q = node_of(found["y"]), found["q"]
         if not has_opset(context, 23) or q.dtype is not ir.DataType.FLOAT:
             return False
@@ -59,7 +64,9 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
             _grows(*(found[name] for name in names)) for names in pairs
         )
 
-    def rewrite(self, op: Op, q: Value, k: Value, v: Value, **found: Value) -> Any:
+    def rewrite(
+        self, op: Op, q: Value, k: Value, v: Value, **found: Value
+    ) -> tuple[Value, Value, Value]:
         node = node_of(found["y"])
         mask = node.inputs[3] if len(node.inputs) > 3 else None
         y, key, value = op.Attention(

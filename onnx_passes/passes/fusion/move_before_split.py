@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -13,10 +12,11 @@ from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
-from onnx_passes.passes._support.shapes import dims_of, ints_of
+from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainDict
 
 _FIRST_WITH_SIZES_AS_INPUT = 13
 Perm = tuple[int, ...]
@@ -44,9 +44,9 @@ class MoveBeforeSplit(Transformation):
     a Reshape; shapes that are computed; what would not have fewer nodes. Functions.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    always_pays: ClassVar[bool] = False
-    needed_operators: ClassVar[Any] = frozenset({("", "Transpose"), ("", "Reshape")})
+    needs = ("shape-inference",)
+    always_pays = False
+    needed_operators = frozenset({("", "Transpose"), ("", "Reshape")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Move within the main graph and within each subgraph."""
@@ -57,7 +57,7 @@ class MoveBeforeSplit(Transformation):
                 whole = _reshaped_first(edit, node)
                 moved |= whole is not None
                 moved |= _transposed_first(edit, [whole or node])
-            gathers: defaultdict[Any, list[ir.Node]] = defaultdict(list)
+            gathers: defaultdict[object, list[ir.Node]] = defaultdict(list)
             for node in graph:
                 if _takes_one(node):
                     gathers[node.inputs[0], node.attributes.get_int("axis", 0)].append(node)
@@ -88,8 +88,8 @@ class _Edit:
         before: ir.Node,
         operator: str,
         inputs: Sequence[ir.Value | None],
-        attributes: dict[str, Any],
-        shapes: Iterable[Any] = (None,),
+        attributes: PlainDict,
+        shapes: Iterable[list[Dim] | ir.Shape | None] = (None,),
     ) -> ir.Node:
         """Return a new node in front of another, with results of these shapes."""
         shapes = list(shapes)
@@ -156,7 +156,7 @@ def _reshaped_first(edit: _Edit, split: ir.Node) -> ir.Node | None:
     dims = [*ahead, sum(groups), first[-1]]
     whole = edit.node(split, "Reshape", [x, shape], {}, [dims]).outputs[0]
     parts = [[*ahead, group, first[-1]] for group in groups]
-    given: dict[str, Any] = {"axis": rank - 1}
+    given: PlainDict = {"axis": rank - 1}
     operands: list[ir.Value | None] = [whole]
     if edit.opset < _FIRST_WITH_SIZES_AS_INPUT:
         given["split"] = groups

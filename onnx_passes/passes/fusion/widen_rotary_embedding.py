@@ -1,6 +1,6 @@
 """Replace a RotaryEmbedding of the first channels by one that leaves the others."""
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -8,7 +8,15 @@ from onnx_passes import passes
 from onnx_passes.passes._support.forms import has_opset
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of, ints_of
-from onnx_passes.passes.base import Op, RewriteRuleSetPass, Transformation, Value, Var
+from onnx_passes.passes.base import (
+    MatchContext,
+    Op,
+    RewriteRuleSetPass,
+    Rule,
+    Transformation,
+    Value,
+    Var,
+)
 
 RANK = 4
 LAST = (-1, RANK - 1)
@@ -37,18 +45,13 @@ class WidenRotaryEmbedding(Transformation, RewriteRuleSetPass):
     where shapes are unknown.
     """
 
-    requires: ClassVar[Any] = ("shape-inference",)
-    followed_by: ClassVar[Any] = ("shape-inference",)
+    needs = ("shape-inference",)
+    followed_by = ("shape-inference",)
     exclusive = True
 
-    def pattern(self) -> list[Any]:
-        return [_sliced, _split]
-
-    def check(self) -> list[Any]:
-        return [_is_partial] * 2
-
-    def rewrite(self) -> list[Any]:
-        return [_whole] * 2
+    def rules(self) -> Iterator[Rule]:
+        yield Rule(_sliced, _whole, _is_partial)
+        yield Rule(_split, _whole, _is_partial)
 
 
 def _sliced(op: Op, x: Var) -> Var:
@@ -65,7 +68,13 @@ def _split(op: Op, x: Var) -> Var:
 
 
 def _is_partial(
-    context: Any, x: Value, low: Value, high: Value, turned: Value, y: Value, **_: Any
+    context: MatchContext,
+    x: Value,
+    low: Value,
+    high: Value,
+    turned: Value,
+    y: Value,
+    **_: object,
 ) -> bool:
     dims, width = dims_of(x), _width(low)
     if not has_opset(context, 23) or dims is None or len(dims) != RANK or 0 in dims:
@@ -87,7 +96,7 @@ def _is_partial(
     return first[1] == second[0] and first[1] - first[0] == width
 
 
-def _whole(op: Op, x: Value, low: Value, high: Value, turned: Value, **_: Any) -> Value:
+def _whole(op: Op, x: Value, low: Value, high: Value, turned: Value, **_: object) -> Value:
     rotary, size = node_of(turned), (dims_of(x) or [0])[-1]
     assert isinstance(size, int), "check has seen to it"
     if node_of(low).op_type == "Slice":

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.ort_sessions import open_session, session_options
 from onnx_passes.ops.bodies import attach_to_model
 from onnx_passes.plain import PlainDict
 
@@ -88,21 +89,14 @@ def _start(
         if name not in known:
             kind = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
             proto.graph.output.append(kind)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     # Prepacked weights have other kernels, whose last bits differ from those of the gate.
-    options.add_session_config_entry("session.disable_prepacking", "1")
+    options = session_options(prepacking=False)
     if folder is not None:
         options.add_session_config_entry(_FOLDER, folder)
         # In its own order, it widens all weights before the first product.
         options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     options.add_external_initializers(list(given), list(given.values()))
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    session = ort.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return session, list(given.values())
+    return open_session(proto, options), list(given.values())
 
 
 def _held(model: ir.Model) -> int:

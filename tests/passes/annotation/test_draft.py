@@ -24,8 +24,10 @@ SEQUENCE = """(float[N,3] x) => (float[?,?] y) {
 
 
 def texts(graph):
-    """What a graph declares, its subgraphs included, whatever the order."""
-    infos = (*graph.input, *graph.value_info, *graph.output)
+    """What a graph declares, its subgraphs included, whatever the order; not of constants."""
+    constants = {tensor.name for tensor in graph.initializer}
+    inner = (info for info in graph.value_info if info.name not in constants)
+    infos = (*graph.input, *inner, *graph.output)
     found = {(i.name, i.type.SerializeToString(deterministic=True)) for i in infos}
     inner = [g for n in graph.node for a in n.attribute for g in (a.g, *a.graphs)]
     return found.union(*(texts(g) for g in inner))

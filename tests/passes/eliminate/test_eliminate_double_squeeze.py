@@ -33,6 +33,16 @@ def test_fires(dims, operator, first, second, after, rewrites):
     assert node.op_type == operator
 
 
+def test_every_reader_of_the_tensor_between_is_merged(rewrites):
+    model = rewrites(
+        EliminateDoubleSqueeze(),
+        """(float[N] x) => (float[1,1,1,N] y, float[1,1,N,1] z)
+        <int64[2] a = {0, 1}, int64[1] b = {2}, int64[1] c = {3}>
+        { t = Unsqueeze(x, a) y = Unsqueeze(t, b) z = Unsqueeze(t, c) }""",
+    )
+    assert [n.op_type for n in model.graph if n.op_type != "Constant"] == ["Unsqueeze"] * 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -50,6 +60,11 @@ def test_fires(dims, operator, first, second, after, rewrites):
             """(float[1,1] x) => (float[?] y, float[1] t) <int64[1] b = {0}>
             { t = Squeeze(x, b) y = Squeeze(t, b) }""",
             id="what-is-returned",
+        ),
+        pytest.param(
+            """(float[N] x) => (float[1,1,N] y, float[1,N] z) <int64[1] b = {0}>
+            { t = Unsqueeze(x, b) y = Unsqueeze(t, b) z = Neg(t) }""",
+            id="what-something-else-reads",
         ),
         pytest.param(
             """<ir_version: 8, opset_import: ["" : 12]> m (float[2] x) => (float[1,1,2] y)
