@@ -36,8 +36,8 @@ class MoveBeforeSplit(Transformation):
     take are treated like those of a Split.
 
     Sound because no element changes. A Reshape that divides the last axis into groups of one
-    size divides each part as it divides the whole, and a Transpose takes the axis of the
-    Split to another place.
+    size divides each part as it divides the whole. A Transpose takes the axis of the Split to
+    another place.
 
     Leaves alone: parts that are outputs, that something else reads, or that are moved in
     different ways; a Split whose sizes are unknown, or along another axis than the last before
