@@ -1,4 +1,4 @@
-"""Reshape and transpose a tensor once, before it is taken apart."""
+"""Move Reshapes and Transposes before the Split that they follow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shape = Iterable[Dim] | ir.Shape | None
 @passes.verify.equality
 @passes.register()
 class MoveBeforeSplit(Transformation):
-    """Reshape and transpose a tensor once, before it is taken apart.
+    """Move Reshapes and Transposes before the Split that they follow.
 
     Before: ``q, k = Split<axis = 2>(x, [32, 32])``, and behind each
             ``Transpose<perm = [0, 2, 1, 3]>(Reshape(q, [0, 0, 4, 8]))``
