@@ -17,7 +17,7 @@ class EliminateNoopReduce(RulePass):
     """Remove reductions over axes of size 1.
 
     Before: ``ReduceSum(x, axes)``, where each of the axes has one element and stays; also
-            ReduceMean, ReduceMax, ReduceMin and ReduceProd, and pooling of all of one pixel
+            ReduceMean, ReduceMax, ReduceMin and ReduceProd
     After:  ``x``
 
     Sound because the sum, mean, product, greatest and least of one element is the element.
@@ -39,7 +39,4 @@ def _is_same(v: Values) -> bool:
 _RULES = [
     law(call(f"Reduce{kind}", "x", result="y", more=True), "x", _is_same)
     for kind in ("Max", "Mean", "Min", "Prod", "Sum")
-] + [
-    law(call(f"Global{kind}Pool", "x", result="y"), "x", _is_same)
-    for kind in ("Average", "Max")
 ]

@@ -11,13 +11,6 @@ def test_fires(kind, rewrites):
     assert [node.op_type for node in model.graph] == ["Identity"]
 
 
-@pytest.mark.parametrize("kind", ["Average", "Max"])
-def test_pooling_of_one_pixel_does_nothing(kind, rewrites):
-    graph = "(float[N,2,1,1] x) => (float[N,2,1,1] y)"
-    model = rewrites(EliminateNoopReduce(), f"{graph} {{ y = Global{kind}Pool(x) }}")
-    assert [node.op_type for node in model.graph] == ["Identity"]
-
-
 @pytest.mark.parametrize(
     "graph",
     [
