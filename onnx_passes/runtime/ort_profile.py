@@ -19,7 +19,7 @@ def node_times(path: Path) -> list[PlainDict]:
         path: The file that ONNX Runtime wrote; it is removed.
 
     Returns:
-        Layers as plain data; see :class:`onnx_passes.runtime.layers.Layer`.
+        Layers as plain data; see :class:`onnx_passes.runtime.layers.EngineLayer`.
     """
     try:
         events = json.loads(path.read_text())

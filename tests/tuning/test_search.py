@@ -341,7 +341,7 @@ def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(task, evaluati
         task(limits={"snr": (60.0, math.inf)}), evaluations=evaluations, score_all=True
     )
 
-    class Strict(onnx_passes.tuning.search.Search):
+    class Strict(onnx_passes.tuning.search.TuningSearch):
         def _run_all(self):
             measure = self._all.measure
 

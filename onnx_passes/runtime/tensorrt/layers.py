@@ -26,7 +26,7 @@ def logged_layers(text: str) -> list[PlainDict]:
         text: The message, which begins with ``MARK``; empty for none.
 
     Returns:
-        Layers as plain data; see :class:`onnx_passes.runtime.layers.Layer`.
+        Layers as plain data; see :class:`onnx_passes.runtime.layers.EngineLayer`.
     """
     body = text.removeprefix(MARK).partition("\n\n")[0]
     starts = [match.start() for match in _LAYER.finditer(body)]
