@@ -67,7 +67,7 @@ class MoveBeforeSplit(Transformation):
 
 
 class _Edit:
-    """Makes nodes, and puts their results in the place of others."""
+    """Makes nodes, and replaces other results by theirs."""
 
     def __init__(self, namer: Namer, names: Counter[str], opset: int) -> None:
         self.namer, self.names, self.opset = namer, names, opset
@@ -104,7 +104,7 @@ class _Edit:
         return made
 
     def replace(self, old: ir.Node, new: ir.Value) -> None:
-        """Put a value in the place of a node's result, and remove the node."""
+        """Replace a node's result by a value, and remove the node."""
         supersede(old.outputs[0], new, self.names)
         assert old.graph is not None, "the node is in no graph"
         old.graph.remove(old, safe=True)
