@@ -70,7 +70,7 @@ class MoveBeforeSplit(Transformation):
 
 
 class _Edit:
-    """Makes nodes, and replaces the results of others by theirs."""
+    """Makes nodes, and replaces other results by theirs."""
 
     def __init__(self, namer: Namer, names: Counter[str], opset: int) -> None:
         self.namer, self.names, self.opset = namer, names, opset
