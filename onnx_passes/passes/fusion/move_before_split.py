@@ -47,6 +47,7 @@ class MoveBeforeSplit(Transformation):
 
     needs = ("shape-inference",)
     always_pays = False
+    tested_on = ("parted",)
     needed_operators: ClassVar[frozenset[tuple[str, str]]] = frozenset(
         {("", "Transpose"), ("", "Reshape")}
     )
@@ -207,7 +208,7 @@ def _transposed_first(edit: _Edit, takers: list[ir.Node]) -> bool:
             None if (before := dims_of(value)) is None else [before[p] for p in most]
             for value in taker.outputs
         ]
-        made = edit.node(first, taker.op_type, [whole, *taker.inputs[1:]], given, shapes)
+        made = edit.node(taker, taker.op_type, [whole, *taker.inputs[1:]], given, shapes)
         for old, new in zip(taker.outputs, made.outputs, strict=True):
             reader = readers[parts.index(old)]
             own = _perm(reader, parts[0])

@@ -58,3 +58,19 @@ def test_leaves_alone(old, new, leaves_alone):
     text = PARTED.replace(old, new).replace("(d)", "(d)")
     text = text.partition("q = ")[0] + "q = Neg(d) k = Neg(e) v = Neg(f)"
     leaves_alone(MoveBeforeSplit(), f"{head.replace(',8,S]', ',S,8]')}{{{text}}}")
+
+
+def test_an_index_that_is_made_between_is_not_read_before(rewrites):
+    text = """(float[N,S,4,2,8] x) => (float[N,4,S,8] p, float[N,4,S,8] q)
+      {{ i = Constant<value = int64 {{0}}>() {first}
+      k = Constant<value = int64 {{1}}>() {second} }}"""
+    turn = "Transpose<perm = [0, 2, 1, 3]>"
+    before = text.format(
+        first=f"a = Gather<axis = 3>(x, i) p = {turn}(a)",
+        second=f"b = Gather<axis = 3>(x, k) q = {turn}(b)",
+    )
+    after = text.format(
+        first="t = Transpose<perm = [3, 0, 2, 1, 4]>(x) p = Gather<axis = 0>(t, i)",
+        second="q = Gather<axis = 0>(t, k)",
+    )
+    rewrites(MoveBeforeSplit(), inferred(before), after)

@@ -33,6 +33,7 @@ STEPS = (
 
 FORMS: dict[str, Step] = {
     "pair": planted(movable.pair, sealed=True),
+    "parted": planted(movable.parted, sealed=False),
     "pruned": planted(movable.pruned, sealed=True),
     "smoothed": planted(movable.smoothed, sealed=True),
     "transposed": planted(movable.transposed, sealed=False),

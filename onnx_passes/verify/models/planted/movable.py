@@ -118,6 +118,43 @@ def smoothed(p: Plant) -> KnownValue:
     return p.op("Sum", *made) if len(made) > 1 else made[0]
 
 
+def parted(p: Plant) -> KnownValue:
+    """Parts of one tensor, from a Split or Gathers, each divided and transposed by itself."""
+    count, heads, width = p.choose(2, 3), p.choose(1, 2), p.choose(2, 3)
+    perm = p.choose((0, 2, 1, 3), (0, 2, 3, 1))
+    if p.chance():
+        x = p.x(FLOAT, (p.batch(), 3, count, heads, width))
+        parts = [
+            p.op("Gather", x, p.constant(np.asarray(k)), axis=p.other(2, 1))
+            for k in range(count)
+        ]
+    else:
+        sizes = [heads * width] * count
+        if p.chance():
+            sizes[0] += width  # queries have more heads than keys
+        x = p.x(FLOAT, (p.batch(), 3, sum(sizes)))
+        parts = list(_split(p, x, sizes))
+        shapes = [(0, 0, size // width, width) for size in sizes]
+        parts = [
+            p.op("Reshape", part, p.ints(*p.other(shape, (0, 0, width, -1))))
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
+    turned = [
+        p.op("Transpose", part, perm=list(p.other(perm, (0, 1, 3, 2)))) for part in parts
+    ]
+    return p.op("Concat", *(p.op("Flatten", one) for one in turned), axis=1)
+
+
+def _split(p: Plant, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue]:
+    count, axis = len(sizes), p.axis(2, 3)
+    found: Sequence[KnownValue]
+    if p.scope.has_attribute("Split", "split"):
+        found = p.nodes("Split", x, outputs=count, axis=axis, split=list(sizes))
+    else:
+        found = p.nodes("Split", x, p.ints(*sizes), outputs=count, axis=axis)
+    return found
+
+
 def transposed(p: Plant) -> KnownValue:
     """One to three elementwise operators, or a Pad, behind Transposes."""
     rank = p.choose(2, 3, 3, 4)
