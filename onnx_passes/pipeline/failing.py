@@ -109,10 +109,7 @@ class FailedCheck:
                 report.blame,
                 self.make,
             )
-            report.reproducer, notes = leave_reproducer(
-                failure, self.state.config, self.state.report
-            )
-            report.notes += notes
+            self._leave(failure)
         return search
 
     def _leave_whole(self) -> None:
@@ -129,10 +126,7 @@ class FailedCheck:
             [Case(self.before.model, self.after, {}, "around the pass")],
             [self.step.text],
         )
-        report.reproducer, notes = leave_reproducer(
-            failure, self.state.config, self.state.report
-        )
-        report.notes += notes
+        self._leave(failure)
 
     def _leave(self, failure: Failure) -> None:
         state = self.state

@@ -116,7 +116,7 @@ class _Unroller:
         ]
         for old, new in zip(loop.outputs, [*carried, *joined], strict=True):
             supersede(old, new, names.values)
-        for inner in (g for g in graphs_within_node(loop)):
+        for inner in graphs_within_node(loop):
             names.values.subtract(v.name for v in own_values(inner) if v.name)
             names.nodes.subtract(n.name for n in inner if n.name)
         names.values.subtract(v.name for v in loop.outputs if v.name)
