@@ -28,6 +28,10 @@ from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
+PATIENT_WORK = 1 << 30
+"""Products and results, on all samples, up to which models are evaluated in double precision
+before a run is refused: a few seconds, and the search for a culprit takes longer."""
+
 
 @dataclass
 class Comparing:
@@ -179,7 +183,8 @@ class Comparing:
         for name in sorted(wrong):
             rows = zip(bench.original, produced, strict=True)
             pairs = [(before.get(name), after.get(name)) for before, after in rows]
-            causes.append(find_cause(Obligation(name, name), *sides, known, pairs))
+            one = Obligation(name, name)
+            causes.append(find_cause(one, *sides, known, pairs, most=PATIENT_WORK))
         return excuse_by_cause(check, causes)
 
     def end(

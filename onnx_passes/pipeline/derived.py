@@ -69,6 +69,7 @@ def find_cause(
     after: Side,
     recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data | None, Data | None]],
+    most: int | None = None,
 ) -> DerivedFinding:
     """Return why a value differs.
 
@@ -78,14 +79,18 @@ def find_cause(
         after: The model after, and its new nodes.
         recordings: What is known of the model before, by sample: its inputs at least.
         pairs: What the engine gave before and after, by sample, run in one form.
+        most: Products and results, on all samples, up to which a side is evaluated; None for
+            ``MOST_WORK``, which also holds if rounding may move results by steps.
     """
     unknown = DerivedFinding(Cause.UNKNOWN)
     if not all(_comparable(*pair) for pair in pairs):
         return unknown
-    sides = [PartInFloat64.of(one.old, before, recordings)]
+    sides = [PartInFloat64.of(one.old, before, recordings, most)]
     if one.tensor is None:
-        sides.append(PartInFloat64.of(one.new, after, recordings))
+        sides.append(PartInFloat64.of(one.new, after, recordings, most))
     known = [side for side in sides if side is not None]
+    if any(side.makes_steps for side in known):
+        known = [replace(side, most=None) for side in known]
     if len(known) < len(sides) or sum(side.elements for side in known) > MOST:
         return unknown
     if known[-1].low - known[0].low:

@@ -37,15 +37,21 @@ class PartInFloat64:
         name: The value.
         model: The nodes.
         feeds: What they read, by sample.
+        most: Products and results, on all samples, up to which they are evaluated; None for
+            ``MOST_WORK``.
     """
 
     name: str
     model: ir.Model
     feeds: Sequence[Feeds]
+    most: int | None = None
 
     @staticmethod
     def of(
-        name: str, side: Side, recordings: Sequence[Mapping[str, Data]]
+        name: str,
+        side: Side,
+        recordings: Sequence[Mapping[str, Data]],
+        most: int | None = None,
     ) -> PartInFloat64 | None:
         """Return the part that leads to a value; None if the recordings do not feed it.
 
@@ -53,12 +59,15 @@ class PartInFloat64:
             name: The value.
             side: A model, and those of its nodes that a pass changed.
             recordings: What is known of the model before, by sample.
+            most: Products and results, on all samples, up to which it is evaluated; None for
+                ``MOST_WORK``.
         """
         part = part_leading_to(name, side, recordings)
         if part is None:
             return None
         read = [str(value.name) for value in part.graph.inputs]
-        return PartInFloat64(name, part, [{n: row[n] for n in read} for row in recordings])
+        feeds = [{n: row[n] for n in read} for row in recordings]
+        return PartInFloat64(name, part, feeds, most)
 
     @property
     def elements(self) -> int:
@@ -90,7 +99,9 @@ class PartInFloat64:
         Raises:
             EngineError: Some node has no kernel for doubles.
         """
-        found = evaluate(self.model, self.feeds, most=MOST_WORK)
+        found = evaluate(
+            self.model, self.feeds, most=MOST_WORK if self.most is None else self.most
+        )
         if found.single or found.reference.keys() - _MOVING:
             raise EngineError("a node may have been computed otherwise than by an engine")
         return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]

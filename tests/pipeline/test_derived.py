@@ -10,6 +10,7 @@ from onnx_passes import passes
 from onnx_passes.configs.load import config_from_data
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Tolerance
+from onnx_passes.model.copy import copy_model
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.causes import Cause
@@ -17,6 +18,7 @@ from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.thresholds import Thresholds
+from onnx_passes.testing import parse
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
@@ -238,3 +240,21 @@ def test_a_culprit_is_sought_under_the_limit_that_decided(given, limit):
     thresholds = Thresholds(Verify(tolerance=OutputTolerance(**given)))
     gate = SimpleNamespace(local_limit=thresholds.local)
     assert Judgement(gate, check, [Tolerance()]).limits[0] == limit
+
+
+def test_rounding_of_a_model_of_much_work_is_rounding(monkeypatch):
+    """A diffusion network was refused: its convolutions were too many for float64."""
+    monkeypatch.setattr("onnx_passes.pipeline.float64_part.MOST_WORK", 0)
+    before = parse("(float[2,3] x, float[3,2] w) => (float[2,2] y) { y = MatMul(x, w) }")
+    after = copy_model(before)
+    rng = np.random.default_rng(0)
+    feeds = {
+        name: rng.standard_normal(shape).astype(np.float32)
+        for name, shape in (("x", (2, 3)), ("w", (3, 2)))
+    }
+    exact = feeds["x"].astype(np.float64) @ feeds["w"].astype(np.float64)
+    pairs = [(np.float32(exact), np.nextafter(np.float32(exact), np.float32(9)))]
+    sides = (before, tuple(before.graph)), (after, tuple(after.graph))
+    asked = (Obligation("y", "y"), *sides, [feeds], pairs)
+    assert find_cause(*asked).cause is Cause.UNKNOWN
+    assert find_cause(*asked, most=1 << 10).cause is Cause.ROUNDING
