@@ -30,7 +30,7 @@ from onnx_passes.verify.snapshot import Snapshot
 
 PATIENT_WORK = 1 << 30
 """Products and results, on all samples, up to which models are evaluated in double precision
-before a run is refused: a few seconds, and the search for a culprit takes longer."""
+before a run is refused. That takes seconds; the search for a culprit takes longer."""
 
 
 @dataclass
