@@ -5,19 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.fields import node_outputs, nodes_of
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.bodies import attach_bodies, has_body
+from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted
 from onnx_passes.passes.annotation._engine_shapes import follow_engines
-
-_NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
+from onnx_passes.passes.annotation._forgetting import forget, results_without_schema
 
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
@@ -121,7 +119,7 @@ class ModelDraft:
 
         Those of the main graph's inputs and outputs are the user's.
         """
-        fixed = _unknown(proto) | {tensor.name for tensor in proto.initializer}
+        fixed = results_without_schema(proto) | {tensor.name for tensor in proto.initializer}
         infos = {info.name: info for info in proto.value_info}
         made = [v for outputs in map(node_outputs, nodes_of(graph)) for v in outputs if v.name]
         found: list[tuple[ir.Value, onnx.ValueInfoProto | None]] = [
@@ -186,52 +184,6 @@ def _bodies_of(node: ir.Node, proto: onnx.NodeProto) -> Iterator[ir.Graph]:
             yield node.attributes[attribute.name].as_graph()
         elif attribute.type == onnx.AttributeProto.GRAPHS:
             yield from node.attributes[attribute.name].as_graphs()
-
-
-def forget(
-    proto: onnx.GraphProto,
-    *,
-    numbers: bool,
-    keep: Mapping[str, Sequence[object]] = _NOTHING,
-    inner: bool = False,
-) -> None:
-    """Remove what is declared of inner values that inference can find itself.
-
-    Args:
-        proto: The graph, changed in place.
-        numbers: Whether to remove fixed sizes too, not only names.
-        keep: Dimensions of values, by name, that stay; None for one that does not.
-        inner: Whether it is a subgraph.
-    """
-    fixed = _unknown(proto) | {tensor.name for tensor in proto.initializer}
-    # The outputs of the main graph are the user's, those of a subgraph are inner values.
-    for info in (*proto.value_info, *(proto.output if inner else ())):
-        if info.name not in fixed:
-            dims = info.type.tensor_type.shape.dim
-            known = keep.get(info.name, (None,) * len(dims))
-            for dim, kept in zip(dims, known, strict=False):
-                if kept is None and (numbers or dim.HasField("dim_param")):
-                    dim.Clear()
-    for node in proto.node:
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                forget(graph, numbers=numbers, keep=keep, inner=True)
-
-
-def _unknown(proto: onnx.GraphProto) -> set[str]:
-    """Return the names of what operators without a schema compute."""
-    operators = {(node.op_type, node.domain) for node in proto.node}
-    unknown = {
-        (op_type, domain)
-        for op_type, domain in operators
-        if not onnx.defs.has(op_type, domain=domain) and not has_body(domain, op_type)
-    }
-    return {
-        name
-        for node in (proto.node if unknown else ())
-        if (node.op_type, node.domain) in unknown
-        for name in node.output
-    }
 
 
 def _plain(shape: ir.Shape) -> Written:

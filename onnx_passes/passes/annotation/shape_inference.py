@@ -16,7 +16,8 @@ from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.annotation._capped import Dims
-from onnx_passes.passes.annotation._draft import ModelDraft, forget
+from onnx_passes.passes.annotation._draft import ModelDraft
+from onnx_passes.passes.annotation._forgetting import forget
 from onnx_passes.passes.annotation._joined import taken
 from onnx_passes.passes.annotation._refine import node_orders, refine
 from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names

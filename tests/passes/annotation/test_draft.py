@@ -3,7 +3,8 @@ import pytest
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes._support.proto import light_proto
-from onnx_passes.passes.annotation._draft import ModelDraft, forget
+from onnx_passes.passes.annotation._draft import ModelDraft
+from onnx_passes.passes.annotation._forgetting import forget
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> m '
 
