@@ -117,4 +117,4 @@ def test_the_page_of_the_python_api_has_arguments_and_errors(module):
     part = page.partition("\n## run\n")[2].partition("\n## ")[0]
     assert re.search(r"^- `progress`: Called after each pass", part, re.M)
     assert re.search(r"^- `ModelError`: ", part, re.M)
-    assert "pipeline: Any = 'optimize'" in part.replace('"', "'")
+    assert "pipeline: object = 'optimize'" in part.replace('"', "'")

@@ -11,7 +11,6 @@ from onnx_passes.model.ort_sessions import open_session, session_options
 ROOT = Path(onnx_passes.__file__).parent
 OWN = {
     "model/ort_sessions.py",
-    "passes/precision/_session.py",  # weights stay in files and in memory
     "verify/repro.py",  # a script of a reproducer runs without this package
 }
 """Modules that may make options and sessions of ONNX Runtime."""
