@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from benchmarks.models import transformer
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Var
 from onnx_passes.passes.registry import discover
 from onnx_passes.pipeline.run import run_pipeline

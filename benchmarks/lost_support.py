@@ -30,7 +30,7 @@ import onnx_ir as ir
 from benchmarks.faults.case import Planted
 from benchmarks.models import resnet50, transformer
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.model.load import deserialize
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.pipeline import failing, judgement

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import operators
+from onnx_passes.ops.operator_class import operators
 from onnx_passes.verify.rules.conformance import held
 
 

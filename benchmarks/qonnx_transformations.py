@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from benchmarks.environments import clean_environment
 from benchmarks.streamlining import EXAMPLES, NETWORKS
-from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.pipeline.run import run_pipeline
 
 IMAGES = 8

@@ -17,7 +17,7 @@ from onnx_passes.passes.eliminate.eliminate_common_subexpressions import (
     EliminateCommonSubexpressions,
 )
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.compare import compare

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.api.running import run
+from onnx_passes.api.pipeline_runs import run
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.engines import engine_from_config

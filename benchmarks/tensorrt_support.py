@@ -23,7 +23,7 @@ from onnx_passes.model.walk import operator_histogram
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.runtime.tensorrt.driver import device, gpu_missing
+from onnx_passes.runtime.tensorrt.cuda_driver import device, gpu_missing
 from onnx_passes.runtime.tensorrt.engine import fitted
 from onnx_passes.verify.compare import compare
 from tests.corpus.backend_models import BackendModel, load_all

@@ -177,7 +177,7 @@ def judge_file(path: Path, preset: str) -> Record:
 
 @cache
 def _config(preset: str) -> Any:
-    from onnx_passes.configs.load import load_config
+    from onnx_passes.configs.pipeline_files import load_config
 
     return load_config(preset, ["reproducers=false", "cache=false"])
 
@@ -190,7 +190,7 @@ def _judge_bytes(data: bytes, preset: str) -> Record:
 
 
 def _presets() -> list[str]:
-    from onnx_passes.configs.load import shipped_configs
+    from onnx_passes.configs.pipeline_files import shipped_configs
 
     first = ["optimize", "simplify", "cleanup", "tensorrt", "lower", "optimize-ort"]
     shipped = shipped_configs()

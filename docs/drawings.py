@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from onnx_passes.report.page.region import UNNAMED, NodeText, graph
+from onnx_passes.report.page.region_drawing import UNNAMED, NodeText, graph
 
 _SPAN = re.compile(r"``(.+?)``", re.S)
 _TOKEN = re.compile(r"\s*(\w[\w.:']*|<[^<>]*>|\[[^\[\]]*\]|[-+]?[\d.]+(?:e-?\d+)?|[(),])")

@@ -13,11 +13,11 @@ from drawings import drawing
 from plots import plots
 from references import command_line, pipeline_files, python_api
 
-from onnx_passes.cli.passes import groups_of, home, option_rows
+from onnx_passes.cli.pass_descriptions import groups_of, home, option_rows
 from onnx_passes.library_index import FILE, index_text
 from onnx_passes.library_index import summary_of as summary
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import operators
+from onnx_passes.ops.operator_class import operators
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import all_passes, registered_groups
 from onnx_passes.verify.rules import certified

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("run", "RunResult"), "api.running"),
+    **dict.fromkeys(("run", "RunResult"), "api.pipeline_runs"),
     **dict.fromkeys(("certify", "compare", "inspect", "reduce"), "api.beside"),
     **dict.fromkeys(("tune", "TuneResult"), "api.tuning"),
     "OnnxPassesError": "errors",

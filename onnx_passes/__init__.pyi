@@ -3,8 +3,8 @@ from onnx_passes.api.beside import certify as certify
 from onnx_passes.api.beside import compare as compare
 from onnx_passes.api.beside import inspect as inspect
 from onnx_passes.api.beside import reduce as reduce
-from onnx_passes.api.running import RunResult as RunResult
-from onnx_passes.api.running import run as run
+from onnx_passes.api.pipeline_runs import RunResult as RunResult
+from onnx_passes.api.pipeline_runs import run as run
 from onnx_passes.api.tuning import TuneResult as TuneResult
 from onnx_passes.api.tuning import tune as tune
 from onnx_passes.errors import OnnxPassesError as OnnxPassesError

@@ -21,9 +21,9 @@ from onnx_passes.model.diff import diff
 from onnx_passes.model.extract import Cut
 from onnx_passes.plain import PlainDict
 from onnx_passes.surgery.cutting import extract
-from onnx_passes.surgery.files import load, save
-from onnx_passes.surgery.names import rename, set_metadata
-from onnx_passes.surgery.parts import insert, split
+from onnx_passes.surgery.model_files import load, save
+from onnx_passes.surgery.model_names import rename, set_metadata
+from onnx_passes.surgery.model_parts import insert, split
 from onnx_passes.surgery.prune import prune
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.weights import restore_weights, strip_weights

@@ -14,22 +14,22 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import EngineStep
+from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.configs.sections import Verify
 from onnx_passes.model.equality import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import PipelineRun
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.report.run_report import RunReport
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.result import Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> main '
 

@@ -50,7 +50,7 @@ def states_go_to_a_folder_of_their_own(tmp_path_factory):
 
 def pytest_runtest_setup(item):
     from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
-    from onnx_passes.runtime.tensorrt.driver import gpu_missing
+    from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 
     wanted = item.get_closest_marker("tensorrt") is not None
     if wanted and installed_version("tensorrt-rtx") is None:

@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.contracts import equality
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline

@@ -14,9 +14,9 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from benchmarks.certify.mutants import Mutant
-from onnx_passes.ops.base import find
+from onnx_passes.ops.operator_class import find
 from onnx_passes.ops.use import Use
-from onnx_passes.verify.rules.generate import TYPES
+from onnx_passes.verify.rules.property_models import TYPES
 from onnx_passes.verify.rules.schemas import OPSETS, attribute_names
 
 Where: TypeAlias = Callable[[Any, ir.Node], bool]

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.faults.case import Source, array, attribute, constant, known
 from benchmarks.faults.models import LLAMA, RESNET, TRANSFORMER, blocks
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.contracts import Metric
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Op, Pass, RewriteRulePass, Transformation, Value, Var

@@ -149,7 +149,9 @@ def _always(right: Callable[..., bool]) -> Callable[..., bool]:
     ),
     EVERYWHERE,
     needs="strict",
-    plant=plant.method("onnx_passes.passes._support.randomness", "Determinism.holds", _always),
+    plant=plant.method(
+        "onnx_passes.passes._support.determinism", "Determinism.holds", _always
+    ),
 )
 @passes.verify.equality
 class DrawsMerged(Borrowed):

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from benchmarks.faults.case import Source
 from benchmarks.models import llama_decoder, resnet50
 from benchmarks.models import transformer as build_transformer
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.testing import parse
 
 SMALL = {"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from benchmarks.faults import runner
 from benchmarks.faults.case import Fault
 from benchmarks.faults.suite import FAULTS
-from onnx_passes.report.model import RunReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.result import ENGINE, Verdict
 
 THIRD = 3

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
 
 from benchmarks.faults.case import Fault
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import generate
 
 LOOSE = (1e-3, 1e-3)

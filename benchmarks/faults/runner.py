@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.faults.case import EVERYWHERE, Fault, Setting
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.report.pass_report import PassReport
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
 
 SETTINGS: dict[Setting, dict[str, Any]] = {

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from benchmarks.peers.patterns import histogram
-from onnx_passes.runtime.inputs.generate import generate
+from onnx_passes.runtime.inputs.seeded_feeds import generate
 
 TOLERANCE = 1e-3
 """Largest difference, of the largest absolute value of an output."""

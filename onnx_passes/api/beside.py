@@ -11,9 +11,9 @@ from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.engine_text import parse_engine
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.report.comparison import comparison_lines
+from onnx_passes.report.side_by_side import comparison_lines
 from onnx_passes.report.text import one_line
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import inspect as inspecting
 from onnx_passes.verify.reduce import Boundary, Reducer, Reduction
@@ -23,7 +23,7 @@ from onnx_passes.verify.reduce.parts import Parts
 from onnx_passes.verify.runs import Found, Runner, Settings
 from onnx_passes.verify.runs import compare as compare_runs
 from onnx_passes.verify.runs.inputs import read_generate
-from onnx_passes.verify.runs.limits import read_limits
+from onnx_passes.verify.runs.tolerance_options import read_limits
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
-from onnx_passes.runtime.base import Data, Feeds
+from onnx_passes.runtime.engine_base import Data, Feeds
 
 AnyModel: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
 """A path, ONNX's own model, or onnx-ir's."""

@@ -14,20 +14,20 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, take_model, take_samples
-from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.model.save import save_model
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
 from onnx_passes.report.tune_page import tune_page
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.tuning.asked import Result
-from onnx_passes.tuning.journal import Record
-from onnx_passes.tuning.result import inspector, lines, to_json
-from onnx_passes.tuning.search import TuningSearch
+from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.search_journal import Record
+from onnx_passes.tuning.search_result import inspector, lines, to_json
 from onnx_passes.tuning.streams import source_of
 from onnx_passes.tuning.task import task_of
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 
 
 @dataclass(frozen=True)

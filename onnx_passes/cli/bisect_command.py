@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Find the first bad pass and rewrite of a pipeline over MODEL."""
     del debug  # read by the program itself
-    from onnx_passes.configs.load import default_config, load_config
+    from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
 

@@ -13,7 +13,7 @@ from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.report.timings import builds_lines
 from onnx_passes.runtime import processes
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.layers import layers_of, profiled
 from onnx_passes.runtime.tensorrt.engine import uncached, with_options
 from onnx_passes.verify.runs.builds import Build, Builds

@@ -139,7 +139,11 @@ def command(
 ) -> None:
     """Test and prove rewrite rules on their own."""
     del debug
-    from onnx_passes.cli.passes import import_from, importable_by_children, passes_of
+    from onnx_passes.cli.pass_descriptions import (
+        import_from,
+        importable_by_children,
+        passes_of,
+    )
 
     importable_by_children(config)
     scope = import_from(config)

@@ -10,7 +10,7 @@ from onnx_passes.errors import OnnxPassesError
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
-    from onnx_passes.passes.scope import Scope
+    from onnx_passes.passes.pass_scope import Scope
 
 
 BY_METRICS = "promises metrics, which a pipeline measures on its data; no certificate"

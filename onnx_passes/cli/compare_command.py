@@ -25,7 +25,7 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.runtime.base import Feeds
+    from onnx_passes.runtime.engine_base import Feeds
 
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
@@ -200,9 +200,9 @@ def command(
         )
     refuse_without_data(given)
     loaders = loaders_of(models, now=bool(given["outputs"]))
-    from onnx_passes.report.comparison import comparison_dict, comparison_lines
+    from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results
-    from onnx_passes.verify.runs.saved import check_form
+    from onnx_passes.verify.runs.saved_results import check_form
 
     runners, repeated = make_runners(
         models, loaders, engines, isolate=isolate, keep=keep_builds, timed=timed

@@ -12,7 +12,7 @@ from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
-    from onnx_passes.runtime.base import Feeds
+    from onnx_passes.runtime.engine_base import Feeds
     from onnx_passes.runtime.inputs import Substitute
     from onnx_passes.verify.runs import Loader, Run, Runner
     from onnx_passes.verify.runs.settings import Settings
@@ -31,9 +31,9 @@ def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
     """
     from onnx_passes.passes.options import parse_size
     from onnx_passes.verify.runs.judges import judge
-    from onnx_passes.verify.runs.limits import read_limits
     from onnx_passes.verify.runs.postprocess import read_postprocess
     from onnx_passes.verify.runs.settings import Settings
+    from onnx_passes.verify.runs.tolerance_options import read_limits
 
     try:
         limit = parse_size(given["memory_limit"])

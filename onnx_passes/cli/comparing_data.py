@@ -23,8 +23,8 @@ from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
-    from onnx_passes.data.job import DataJob
-    from onnx_passes.data.result import DataResult
+    from onnx_passes.data.evaluation_job import DataJob
+    from onnx_passes.data.evaluation_result import DataResult
 
 _APART = {
     "inputs": "--inputs",
@@ -63,8 +63,8 @@ def compare_on_data(
     Raises:
         OnnxPassesError: The data, a model or an engine cannot be used.
     """
+    from onnx_passes.data.evaluating import evaluate
     from onnx_passes.data.journal import Journal
-    from onnx_passes.data.run import evaluate
     from onnx_passes.report.data_set import result_lines
 
     _refuse(given)
@@ -121,13 +121,13 @@ def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
 def _job(
     models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
 ) -> DataJob:
-    from onnx_passes.data.accumulators.metrics import make_metric
+    from onnx_passes.data.accumulators.metric_sums import make_metric
     from onnx_passes.data.accumulators.pair import Measures
-    from onnx_passes.data.interface import DataInterface
-    from onnx_passes.data.job import DataJob, ModelFile, RunSpec
+    from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
+    from onnx_passes.data.plain_interface import DataInterface
     from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify.runs.limits import read_limits
+    from onnx_passes.verify.runs.tolerance_options import read_limits
 
     if not models:
         raise UsageError("there is no MODEL to run on the data")
@@ -159,7 +159,7 @@ def _job(
 
 
 def _same_inputs(models: Sequence[Path], interface: Any) -> None:
-    from onnx_passes.data.interface import DataInterface
+    from onnx_passes.data.plain_interface import DataInterface
     from onnx_passes.model.load import load_model
 
     for path in models[1:]:
@@ -178,8 +178,8 @@ def _fleet(job: DataJob, given: PlainMapping) -> Any:
 
 
 def _write(result: DataResult, given: PlainMapping) -> list[str]:
-    from onnx_passes.data.worst import save_worst
-    from onnx_passes.report.files import write_text
+    from onnx_passes.data.worst_files import save_worst
+    from onnx_passes.report.report_files import write_text
 
     notes: list[str] = []
     if given["result"] is not None:

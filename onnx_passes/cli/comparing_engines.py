@@ -13,7 +13,7 @@ from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
-    from onnx_passes.runtime.base import Engine, Feeds
+    from onnx_passes.runtime.engine_base import Engine, Feeds
     from onnx_passes.verify.runs import Found, Loader, Runner
 
 
@@ -152,7 +152,7 @@ def add_timings(
         given: The options of the command.
         skip: Number of runs that come before the runners.
     """
-    from onnx_passes.verify.runs.timing import ITERATIONS, WARM_UP, measure
+    from onnx_passes.verify.runs.timed_runs import ITERATIONS, WARM_UP, measure
 
     for place, (run, runner) in enumerate(zip(found.runs[skip:], runners, strict=True)):
         advance(place, len(runners), "timing")

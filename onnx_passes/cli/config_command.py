@@ -46,8 +46,8 @@ def command() -> None:
 def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
     del debug
-    from onnx_passes.configs.engines import resolve_engines
-    from onnx_passes.configs.load import load_config
+    from onnx_passes.configs.engine_configs import resolve_engines
+    from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.configs.resolve import resolve
     from onnx_passes.configs.resolved import format_pipeline
 
@@ -64,7 +64,7 @@ def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> No
 def schema(config: str | None, debug: bool) -> None:
     """Print the JSON Schema of pipeline files, so that editors complete them."""
     del debug
-    from onnx_passes.cli.passes import import_from
+    from onnx_passes.cli.pass_descriptions import import_from
     from onnx_passes.configs.json_schema import json_schema
 
     import_from(config)

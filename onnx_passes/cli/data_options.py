@@ -15,8 +15,8 @@ from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
-    from onnx_passes.data.executors.base import Executor
-    from onnx_passes.data.job import EngineChoice
+    from onnx_passes.data.evaluation_job import EngineChoice
+    from onnx_passes.data.executors.executor import Executor
     from onnx_passes.data.progress import Progress
     from onnx_passes.data.rule import Demand
     from onnx_passes.data.spec import DataSpec
@@ -273,7 +273,7 @@ def read_engine_choice(text: str, *, isolate: bool = False) -> EngineChoice:
         ConfigError: It cannot be read.
     """
     from onnx_passes.configs.engine_text import read_engine
-    from onnx_passes.data.job import EngineChoice
+    from onnx_passes.data.evaluation_job import EngineChoice
 
     choice = EngineChoice(*read_engine(text, isolate=True if isolate else None))
     choice.check_threads()

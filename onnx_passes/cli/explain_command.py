@@ -21,7 +21,7 @@ Examples:
 def command(name: str, config: str | None, debug: bool) -> None:
     """Explain a PASS, or each pass of a group: docstring, options, contract."""
     del debug
-    from onnx_passes.cli.passes import explanation, import_from
+    from onnx_passes.cli.pass_descriptions import explanation, import_from
     from onnx_passes.passes.registry import lookup
 
     scope = import_from(config)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.model.extract import Cut
-    from onnx_passes.runtime.base import Array
+    from onnx_passes.runtime.engine_base import Array
 
 HELP = """\
 Cut a part out of MODEL: what computes the outputs named from the inputs named.

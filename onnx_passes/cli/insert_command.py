@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Insert a node."""
     del debug  # read by the program itself
-    from onnx_passes.surgery.parts import insert
+    from onnx_passes.surgery.model_parts import insert
 
     domain, _, op_type = op.rpartition("::")
     given = {key: _value(text) for key, text in pairs(attributes, "ATTRIBUTE=VALUE").items()}

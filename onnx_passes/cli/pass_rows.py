@@ -22,7 +22,7 @@ def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
     index = library_alone() if config is None else None
     if index is not None:
         return index.rows
-    from onnx_passes.cli.passes import described, import_from
+    from onnx_passes.cli.pass_descriptions import described, import_from
 
     return described(import_from(config))
 

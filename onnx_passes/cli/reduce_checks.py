@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.contracts import Tolerance
     from onnx_passes.data.plan import ShardPlan
     from onnx_passes.passes.base import Pass
-    from onnx_passes.runtime.base import Engine
+    from onnx_passes.runtime.engine_base import Engine
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.reduce.checks import PassCheck
     from onnx_passes.verify.reduce.outcome import ModelCheck
@@ -122,7 +122,7 @@ def _engine(text: str) -> Engine:
 def _pass_check(
     config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
 ) -> PassCheck:
-    from onnx_passes.configs.load import default_config, load_config
+    from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.configs.resolve import resolve
     from onnx_passes.contracts import Equality, Tolerance
     from onnx_passes.verify.reduce.checks import PassCheck

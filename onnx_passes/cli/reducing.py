@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.runtime.base import Array
+    from onnx_passes.runtime.engine_base import Array
     from onnx_passes.verify.reduce import Boundary, Reduction
     from onnx_passes.verify.reduce.command import CommandCheck
     from onnx_passes.verify.reduce.ledger import Trial

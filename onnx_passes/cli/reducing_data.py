@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.data.candidates import DataCandidates
-    from onnx_passes.data.job import EngineChoice
+    from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.plan import ShardPlan
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.reduce.checks import PassCheck
@@ -33,7 +33,7 @@ def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
         ReferenceDataError: There is no data, or it does not fit the model.
         IncompleteDataError: A part of it cannot be read.
     """
-    from onnx_passes.data.interface import DataInterface
+    from onnx_passes.data.plain_interface import DataInterface
     from onnx_passes.data.plan import IncompleteDataError, make_plan
 
     plan = make_plan(read_spec(given), DataInterface.of(model))
@@ -97,7 +97,7 @@ def make_pass_check(
         check: The check on one sample, with passes and engine.
     """
     from onnx_passes.data.candidates import PassDataCheck
-    from onnx_passes.data.job import EngineChoice
+    from onnx_passes.data.evaluation_job import EngineChoice
 
     choice = EngineChoice("onnxruntime", {})
     data = _whole(given, plan, store, boundary, stack, choice, check)
@@ -118,7 +118,7 @@ def _whole(
     from onnx_passes.contracts import Tolerance
     from onnx_passes.data.accumulators.pair import Measures
     from onnx_passes.data.candidates import DataCandidates
-    from onnx_passes.data.executors.base import KeptExecutor
+    from onnx_passes.data.executors.executor import KeptExecutor
 
     contract = check.contract if check is not None else Tolerance(given["rtol"], given["atol"])
     workers = {**given, "jobs": given["jobs"] if given["jobs"] > 1 else None}

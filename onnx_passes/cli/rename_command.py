@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Rename values and nodes."""
     del debug  # read by the program itself
-    from onnx_passes.surgery.names import rename
+    from onnx_passes.surgery.model_names import rename
 
     values, made = pairs(names, "OLD=NEW"), pairs(nodes, "OLD=NEW")
     if not values and not made:

@@ -152,7 +152,7 @@ def command(
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
     del debug  # read by the program itself
-    from onnx_passes.configs.load import default_config, load_config
+    from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking
 
@@ -232,7 +232,7 @@ def execute(
     Raises:
         OnnxPassesError: The original cannot be run, or a file cannot be written.
     """
-    from onnx_passes.cli.console import Announcer
+    from onnx_passes.cli.console_instrument import Announcer
     from onnx_passes.pipeline.run import run_pipeline
 
     # A pass may change the working folder.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.run import PipelineRun
-    from onnx_passes.report.model import RunReport
+    from onnx_passes.report.run_report import RunReport
 
 
 def states_of(
@@ -149,7 +149,7 @@ def save_result(
     from onnx_passes.model.formats import form_of
     from onnx_passes.model.save import save_model
     from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-    from onnx_passes.report.model import ReadBackReport
+    from onnx_passes.report.run_report import ReadBackReport
     from onnx_passes.verify.read_back import ReadBack
 
     report = run.report

@@ -85,7 +85,7 @@ def command(
     del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.cli.run_command import execute
-    from onnx_passes.configs.load import default_config
+    from onnx_passes.configs.pipeline_files import default_config
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.sanitizing import check_runs, prepare, steps_of
 

@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Set metadata."""
     del debug  # read by the program itself
-    from onnx_passes.surgery.names import set_metadata
+    from onnx_passes.surgery.model_names import set_metadata
 
     wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
 

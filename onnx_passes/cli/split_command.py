@@ -46,7 +46,7 @@ def command(
     del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
-    from onnx_passes.surgery.parts import split
+    from onnx_passes.surgery.model_parts import split
 
     check_folder("-o", output)
     loaded = load_model(model)

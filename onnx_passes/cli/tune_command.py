@@ -115,7 +115,7 @@ def command(
 ) -> None:
     """Choose precisions."""
     from onnx_passes.cli.destinations import check_destinations
-    from onnx_passes.configs.load import load_config
+    from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.tuning.task import task_of
 
@@ -195,9 +195,9 @@ def _search(
     from onnx_passes.cli.interrupts import received
     from onnx_passes.model.atomic import pending
     from onnx_passes.report.tune_page import tune_page
-    from onnx_passes.tuning.journal import Record
-    from onnx_passes.tuning.result import lines, save, to_json
-    from onnx_passes.tuning.search import TuningSearch
+    from onnx_passes.tuning.budget_search import TuningSearch
+    from onnx_passes.tuning.search_journal import Record
+    from onnx_passes.tuning.search_result import lines, save, to_json
 
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
@@ -220,8 +220,8 @@ def _search(
 
 def _explain(task: Task, record: Path | None, node: str) -> None:
     from onnx_passes.passes.naming import did_you_mean
-    from onnx_passes.tuning.journal import read_record
-    from onnx_passes.tuning.result import explain
+    from onnx_passes.tuning.search_journal import read_record
+    from onnx_passes.tuning.search_result import explain
 
     if record is None:
         raise UsageError("--explain reads a record", help="give --record DIR")
@@ -247,9 +247,9 @@ def _culprits(
     from onnx_passes.model.save import save_model
     from onnx_passes.report.text import plural
     from onnx_passes.tuning.culprits import find_culprits
-    from onnx_passes.tuning.formats import FLOAT32
     from onnx_passes.tuning.groups import read_by_layers
-    from onnx_passes.tuning.recorded import record
+    from onnx_passes.tuning.original_run import record
+    from onnx_passes.tuning.part_formats import FLOAT32
     from onnx_passes.verify.read_back import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)

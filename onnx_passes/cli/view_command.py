@@ -59,8 +59,8 @@ def command(
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.cli.reducing import infer_shapes
     from onnx_passes.model.load import load_model
-    from onnx_passes.report.files import write_text
     from onnx_passes.report.json import read_json
+    from onnx_passes.report.report_files import write_text
     from onnx_passes.report.view.graph import PageContent, facts_of
     from onnx_passes.report.view.marks import marks_of
     from onnx_passes.report.view.page import to_page

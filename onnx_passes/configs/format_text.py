@@ -1,4 +1,4 @@
-"""Steps and values to the text that :mod:`onnx_passes.configs.text` reads."""
+"""Steps and values to the text that :mod:`onnx_passes.configs.pipeline_text` reads."""
 
 from __future__ import annotations
 

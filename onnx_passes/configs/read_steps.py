@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx_passes.configs.pipeline_text import parse_pipeline
 from onnx_passes.configs.problems import checked, described, located
 from onnx_passes.configs.source import Source
 from onnx_passes.configs.steps import (
@@ -21,7 +22,6 @@ from onnx_passes.configs.steps import (
     Step,
     UseSettings,
 )
-from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.configs.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict

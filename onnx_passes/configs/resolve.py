@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from onnx_passes.configs.imports import import_modules
-from onnx_passes.configs.load import shipped_configs
+from onnx_passes.configs.pipeline_files import shipped_configs
+from onnx_passes.configs.pipeline_text import parse_pipeline
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.resolved import (
     CheckpointStep,
@@ -18,14 +19,13 @@ from onnx_passes.configs.resolved import (
 )
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Checkpoint, Group, Places, Step
-from onnx_passes.configs.text import parse_pipeline
 from onnx_passes.configs.translate import translate_names
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.options import option_fields, validate_options
-from onnx_passes.passes.scope import LIBRARY, Scope
+from onnx_passes.passes.pass_scope import LIBRARY, Scope
 from onnx_passes.passes.seed_names import is_for_seed
 from onnx_passes.plain import PlainDict, PlainMapping
 

@@ -19,7 +19,7 @@ from onnx_passes.configs.sections import Reference, Verify
 from onnx_passes.configs.source import Span
 from onnx_passes.configs.steps import Places, Step
 from onnx_passes.configs.tune_section import TuneSection
-from onnx_passes.configs.waivers import WaiverSection
+from onnx_passes.configs.waiver_section import WaiverSection
 from onnx_passes.configs.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean

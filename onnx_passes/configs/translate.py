@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from onnx_passes.configs.steps import Group, PassUse, Step
 from onnx_passes.passes import registry
-from onnx_passes.passes.scope import LIBRARY, Scope
+from onnx_passes.passes.pass_scope import LIBRARY, Scope
 from onnx_passes.passes.seed_names import uses_of
 
 _VERIFY = "verify"

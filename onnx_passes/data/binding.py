@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import dtype_name, shape_text
-from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.part import Columns
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError

@@ -12,18 +12,18 @@ import onnx_ir as ir
 
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.executors.base import Executor
+from onnx_passes.data.evaluating import evaluate
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
+from onnx_passes.data.evaluation_result import DataResult
+from onnx_passes.data.executors.executor import Executor
 from onnx_passes.data.fleet import Fleet
-from onnx_passes.data.job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.data.result import DataResult
 from onnx_passes.data.rule import Demand
-from onnx_passes.data.run import evaluate
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.plain import PlainMapping
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck
 from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status

@@ -10,15 +10,15 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.binding import check_column
-from onnx_passes.data.order import Order
 from onnx_passes.data.plan import ShardPlan
 from onnx_passes.data.shard import Shard
+from onnx_passes.data.shuffled_order import Order
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.function import as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.base import Feeds
-from onnx_passes.verify.runs.functions import named_function
+from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.verify.runs.user_functions import named_function
 
 OPEN_PARTS = 64
 OPEN_BYTES = 256 << 20

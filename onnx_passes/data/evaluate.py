@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.blocks import OutputBlocks
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.job import DataJob, Feeder, ModelFile, RunSpec
+from onnx_passes.data.evaluation_job import DataJob, Feeder, ModelFile, RunSpec
+from onnx_passes.data.joined_batches import OutputBlocks
 from onnx_passes.data.machine import machine
 from onnx_passes.errors import (
     EngineCrashedError,
@@ -25,7 +25,7 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.load import load_model
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.runtime.base import Feeds, Session
+from onnx_passes.runtime.engine_base import Feeds, Session
 
 PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
 """Faults that another attempt may not meet. All others are of the data or the model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.data.job import DataJob
+from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.errors import UsageError
 from onnx_passes.model.contents import all_nodes
 from onnx_passes.model.load import load_model

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, ClassVar, Self
 
-from onnx_passes.data.job import FORMAT, DataJob
+from onnx_passes.data.evaluation_job import FORMAT, DataJob
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.plain import PlainDict
 

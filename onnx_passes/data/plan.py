@@ -15,14 +15,14 @@ import numpy as np
 
 from onnx_passes.data import files
 from onnx_passes.data.binding import Binding, bind, check_column
-from onnx_passes.data.interface import DataInterface
+from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
 from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.verify.runs.functions import named_function
+from onnx_passes.verify.runs.user_functions import named_function
 
 
 class IncompleteDataError(OnnxPassesError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx_passes.data.accumulators.pair import PairState
-from onnx_passes.data.job import DataJob
+from onnx_passes.data.confidence import Interval
+from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.rule import Demand, flips_of
-from onnx_passes.data.statistics import Interval
 
 
 @dataclass(frozen=True)

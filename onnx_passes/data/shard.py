@@ -11,7 +11,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.data.binding import Binding
 from onnx_passes.data.sources.part import Column
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def add_barriers(
 ) -> ir.Model:
     """Return a model in which ONNX Runtime rounds each value below float32.
 
-    See ``onnx_passes.runtime.barriers.with_barriers``.
+    See ``onnx_passes.runtime.rounding_barriers.with_barriers``.
 
     Args:
         model: The model; not changed.

@@ -19,7 +19,7 @@ from onnx_passes.model.formats import LIMIT
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.render import inlined
 from onnx_passes.model.slots import Choice
-from onnx_passes.model.tensors import chunks
+from onnx_passes.model.tensor_bytes import chunks
 
 
 class DataFile:

@@ -11,9 +11,9 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import blocks, widen
 from onnx_passes.model.align import align, constant_of, operator
+from onnx_passes.model.canonical_text import constant
 from onnx_passes.model.digest import leaf_key, tensor_digest, value_key
 from onnx_passes.model.equality import explain_difference, structurally_equal
-from onnx_passes.model.text import constant
 from onnx_passes.plain import PlainDict
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

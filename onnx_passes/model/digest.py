@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import onnx_ir as ir
 
 from onnx_passes.model.fields import shape_fields
-from onnx_passes.model.tensors import is_immutable, string_data, tensor_buffer
+from onnx_passes.model.tensor_bytes import is_immutable, string_data, tensor_buffer
 
 _CACHE: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
 

@@ -6,9 +6,9 @@ import difflib
 
 import onnx_ir as ir
 
+from onnx_passes.model.canonical_text import canonical_lines
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.fingerprint import canonical_hash
-from onnx_passes.model.text import canonical_lines
 from onnx_passes.model.walk import all_graphs
 
 _LINES = 60

@@ -12,18 +12,18 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.apart import SMALL, Pieces, parse_apart, parse_in_place, parse_pieces
-from onnx_passes.model.causes import root_cause
 from onnx_passes.model.contents import all_graphs, all_tensors
 from onnx_passes.model.convert import convert
 from onnx_passes.model.data_rules import check_data
+from onnx_passes.model.error_causes import root_cause
 from onnx_passes.model.fidelity import lost, split
 from onnx_passes.model.formats import LIMIT, Form, form_of, parse
+from onnx_passes.model.model_rules import check_header, check_rules
+from onnx_passes.model.negative_sizes import clear_negative_sizes
 from onnx_passes.model.order import label, topological_order
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
-from onnx_passes.model.rules import check_header, check_rules
-from onnx_passes.model.sizes import clear_negative_sizes
 from onnx_passes.model.slots import make_immutable, replaced
-from onnx_passes.model.tensors import holding
+from onnx_passes.model.tensor_bytes import holding
 
 
 @dataclass(frozen=True)

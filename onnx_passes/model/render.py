@@ -12,7 +12,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.fidelity import lost, split
 from onnx_passes.model.formats import Form
 from onnx_passes.model.protos import attribute_tensors
-from onnx_passes.model.tensors import ListedTensor
+from onnx_passes.model.tensor_bytes import ListedTensor
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -12,9 +12,9 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.atomic import pending
-from onnx_passes.model.causes import root_cause
 from onnx_passes.model.contents import all_tensors
 from onnx_passes.model.datafile import DataFile, superseded, write_data
+from onnx_passes.model.error_causes import root_cause
 from onnx_passes.model.formats import LIMIT, Form, form_of
 from onnx_passes.model.load import LoadedModel, load_written
 from onnx_passes.model.protos import all_bodies

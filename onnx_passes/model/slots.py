@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.fields import node_attributes, nodes_of
-from onnx_passes.model.tensors import immutable, lists_elements
+from onnx_passes.model.tensor_bytes import immutable, lists_elements
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 """What to put in place of a tensor, which may be itself, and whether it is an initializer."""

@@ -19,7 +19,7 @@ from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.formats import LIMIT
 from onnx_passes.model.render import render
 from onnx_passes.model.slots import Choice
-from onnx_passes.model.tensors import ListedTensor, chunks
+from onnx_passes.model.tensor_bytes import ListedTensor, chunks
 from onnx_passes.model.wire import fields, head
 
 Left = Mapping[str, ir.TensorProtocol]

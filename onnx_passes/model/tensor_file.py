@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.model.tensors import tensor_buffer
+from onnx_passes.model.tensor_bytes import tensor_buffer
 
 _PAGE = 4096
 _KEEPER = "onnx_passes.scratch"

@@ -15,7 +15,7 @@ from onnx_passes.model.contents import (
     subgraphs_of,
 )
 from onnx_passes.model.order import captured_values, cycle_error, topological_order
-from onnx_passes.model.tensors import byte_count
+from onnx_passes.model.tensor_bytes import byte_count
 
 __all__ = [
     "GROWTH",

@@ -14,9 +14,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops import elementwise, transcendental  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
+from onnx_passes.ops.operator_class import Algebra
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar
 

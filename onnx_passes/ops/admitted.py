@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import operator_of
-from onnx_passes.ops.hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.use import Use, rule_for
 
 

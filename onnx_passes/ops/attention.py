@@ -7,10 +7,10 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.softmax import softmax
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.use import Use
 
 _ARRAYS = 3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import ValueHint, between, exactly
-from onnx_passes.ops.sources import FEW
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
+from onnx_passes.ops.operator_class import Operator
+from onnx_passes.ops.tensor_sources import FEW
 from onnx_passes.ops.use import Use
 
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import Interval, hull, pair
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Elements, Unsupported, columns
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.window_places import SlidingWindow, Spread

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 
 

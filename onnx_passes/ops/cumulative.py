@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Scalar
 from onnx_passes.ops.use import Use

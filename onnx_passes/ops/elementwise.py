@@ -8,12 +8,12 @@ from functools import reduce
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Element, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.elementwise_base import Elementwise as Elementwise
 from onnx_passes.ops.elementwise_base import Primitive, ScalarRule
 from onnx_passes.ops.elementwise_base import Variadic as Variadic
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
+from onnx_passes.ops.operator_class import Algebra, Element, Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions

@@ -14,10 +14,10 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported
 from onnx_passes.ops.use import Use

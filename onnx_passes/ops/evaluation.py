@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.base import MAIN, operator_of
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.operator_class import MAIN, operator_of
 from onnx_passes.ops.randomness import RANDOM
 from onnx_passes.ops.semantics import MALFORMED, Misfit, Semantics, Unsupported, scalars
 

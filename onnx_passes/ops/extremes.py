@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import gathered
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns, is_float

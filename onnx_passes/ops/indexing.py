@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.convolution import Conv, conv_cost
-from onnx_passes.ops.hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.linear import matmul, matmul_cost
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.quantization import SCALE, ZERO
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, columns, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Element
 from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
+from onnx_passes.ops.operator_class import Algebra, Element
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, conditions

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import opaque_rows, summed
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported

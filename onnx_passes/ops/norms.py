@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import along_axes, summed
 from onnx_passes.ops.semantics import PADDING, Elements, Scalar, Unsupported

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use

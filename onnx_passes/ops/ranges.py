@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator, operator_of
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval, fitted, of_type, pair
 from onnx_passes.ops.domains.interval_ends import hull as hull_of
 from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Operator, operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 
 _POINTS, _SPANS = IntervalSemantics(numbers=True), IntervalSemantics()

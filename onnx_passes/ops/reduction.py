@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import finite_top, gathered
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.hints import ValueHint, exactly
+from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, axes, first

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.use import Use, below
 

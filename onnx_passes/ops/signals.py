@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import ValueHint, exactly
+from onnx_passes.ops.input_hints import ValueHint, exactly
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.hints import ValueHint, exactly
+from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Shape, Use

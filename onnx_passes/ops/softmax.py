@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import ULPS, Interval, resolution
 from onnx_passes.ops.extremes import first_extreme
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.rows import along_axes, finite_top, summed
 from onnx_passes.ops.semantics import Elements

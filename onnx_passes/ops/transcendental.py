@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.elementwise_base import Primitive
-from onnx_passes.ops.hints import between
+from onnx_passes.ops.input_hints import between
+from onnx_passes.ops.operator_class import Algebra
 
 _RISING = Algebra(monotone={0: 1})
 _EVEN = Algebra(even=True)

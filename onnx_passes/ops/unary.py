@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
+from onnx_passes.ops.operator_class import Algebra
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Scalar
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, between
 
 Shape = tuple[int, ...]
 

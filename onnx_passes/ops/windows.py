@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import ULPS, UNBOUNDED, Interval, hull, resolution
 from onnx_passes.ops.norms import norm
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, present
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first

@@ -11,9 +11,9 @@ import onnx_ir as ir
 from onnx_passes.errors import FixpointError
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.passes.base import Pass
+from onnx_passes.passes.pass_scope import scope_of
 from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
-from onnx_passes.passes.scope import scope_of
 
 MAX_ROUNDS = 100
 

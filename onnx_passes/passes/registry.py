@@ -19,7 +19,7 @@ from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.discovery import import_announced, import_library
 from onnx_passes.passes.kinds import in_order
 from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.passes.scope import LIBRARY, Scope, clash, same_source
+from onnx_passes.passes.pass_scope import LIBRARY, Scope, clash, same_source
 from onnx_passes.passes.seed_names import uses_of
 
 PassT = TypeVar("PassT", bound=type[Pass])

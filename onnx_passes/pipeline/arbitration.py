@@ -20,15 +20,15 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.contracts import Contract, Metric
 from onnx_passes.errors import EngineError
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.context_noise import ContextNoise, settled
 from onnx_passes.pipeline.derived import near_steps
-from onnx_passes.pipeline.noise import Moved
+from onnx_passes.pipeline.engine_noise import Moved
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.report.text import are, bound
-from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.engine_base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
 from onnx_passes.verify.sensitivity import makes_any_steps

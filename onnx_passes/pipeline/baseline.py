@@ -16,8 +16,8 @@ from onnx_passes.errors import (
 )
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
-from onnx_passes.pipeline.bench import Bench, left_out, no_engine
-from onnx_passes.runtime.base import Feeds, Outputs, Session
+from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
+from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import identical

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.run_sections import Logging
 from onnx_passes.configs.schema import PipelineConfig
@@ -17,17 +17,17 @@ from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.attempt import Attempts
 from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.engine_noise import LEVELS, Noise
 from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.judgement import error_of
-from onnx_passes.pipeline.noise import LEVELS, Noise
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bisection import first_above
-from onnx_passes.verify.reference import load_reference
+from onnx_passes.verify.reference_data import load_reference
 from onnx_passes.verify.score import GAP, middle_of, resolution, stands_out
 from onnx_passes.verify.snapshot import Snapshot
 

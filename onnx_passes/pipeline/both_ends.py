@@ -11,8 +11,8 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.pipeline.arbitration import Arbiter
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.engine_check import is_in_doubt
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.state import State
 from onnx_passes.pipeline.step import does_not_run
 from onnx_passes.verify.result import Check, Verdict

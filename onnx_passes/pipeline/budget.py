@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnx_passes.report.text import number, percent
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.judge import describe
 from onnx_passes.verify.result import BudgetShare, Check, OutputCheck, Verdict
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.both_ends import check_original, check_thresholds
+from onnx_passes.pipeline.compiling_engines import begin
 from onnx_passes.pipeline.establish import prepared
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.pipeline.levels import begin
 from onnx_passes.pipeline.stepping import roll_out
-from onnx_passes.report.model import EngineReport, ReferenceReport, RunReport
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.report.run_report import EngineReport, ReferenceReport, RunReport
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
     Made,
@@ -34,10 +34,10 @@ from onnx_passes.runtime.inputs import (
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.runtime.weightless import keep_split
-from onnx_passes.verify.reference import ReferenceData, load_reference
+from onnx_passes.verify.reference_data import ReferenceData, load_reference
 from onnx_passes.verify.snapshot import Snapshot
-from onnx_passes.verify.structure import check_structure
 from onnx_passes.verify.validity import check_validity
+from onnx_passes.verify.well_formed import check_structure
 
 
 def make_gate(

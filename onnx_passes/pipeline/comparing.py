@@ -11,15 +11,15 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.derived import excuse_by_cause, find_cause
+from onnx_passes.pipeline.engine_noise import Noise
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.measure import metrics_check
-from onnx_passes.pipeline.noise import Noise
-from onnx_passes.pipeline.rounding import excuse_outputs
-from onnx_passes.pipeline.thresholds import Limits, Thresholds
+from onnx_passes.pipeline.output_limits import Limits, Thresholds
+from onnx_passes.pipeline.rounding_checks import excuse_outputs
 from onnx_passes.pipeline.truth import Truth
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.judge import Promise, judge, on_engine
 from onnx_passes.verify.low_precision import low_tolerances

@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.float64 import evaluate, rounding_spread
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import Check, OutputCheck, Verdict

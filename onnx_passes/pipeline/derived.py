@@ -20,9 +20,9 @@ from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.pipeline.float64_part import PartInFloat64
-from onnx_passes.pipeline.rounding import error_growth_of
+from onnx_passes.pipeline.rounding_checks import error_growth_of
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.verify.float64 import RandomRoundings
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Side

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.contracts.elements import kind_of, widen
-from onnx_passes.runtime.base import Array, Data
+from onnx_passes.runtime.engine_base import Array, Data
 
 
 def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:

@@ -13,8 +13,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import captured_values
 from onnx_passes.pipeline.disturbance import distance, disturb
 from onnx_passes.pipeline.recompute import run_nodes
-from onnx_passes.pipeline.recorded import Recorded
-from onnx_passes.runtime.base import Array, Data, Engine
+from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.runtime.engine_base import Array, Data, Engine
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.informative import draw_like
 from onnx_passes.verify.obligations import Obligation

@@ -20,8 +20,8 @@ from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, r
 from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes
-from onnx_passes.pipeline.recorded import Recorded
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,

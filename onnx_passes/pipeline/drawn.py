@@ -10,7 +10,7 @@ from typing import cast
 import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.region import boundary_of
 

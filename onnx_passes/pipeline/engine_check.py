@@ -10,9 +10,9 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.budget import Budget
-from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_conclusion import Regional
 from onnx_passes.pipeline.regional import RegionCheck
@@ -20,7 +20,7 @@ from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import State
 from onnx_passes.pipeline.step import EngineFinding, Step, does_not_run, with_sight
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.recording import inlined

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import EngineStep
+from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import Substitutes
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError, PassError
 from onnx_passes.passes.base import Analysis, Pass
-from onnx_passes.pipeline.limits import time_limit
+from onnx_passes.pipeline.time_limit import time_limit
 from onnx_passes.verify.snapshot import Change
 
 

@@ -17,11 +17,11 @@ from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.culprit import CulpritSearch, find_culprits, pairs_around
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.pipeline.report_entries import rewrite_summary
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.run_state import RunState
 from onnx_passes.pipeline.state import Checked, Kept
-from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore

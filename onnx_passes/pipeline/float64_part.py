@@ -13,7 +13,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.barriers import LOW
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
-from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
 from onnx_passes.verify.region import Side, part_leading_to
 
@@ -122,7 +122,7 @@ class PartInFloat64:
 
         The first may be nearly exact by luck, so that a growth of its error says nothing.
         """
-        from onnx_passes.verify.rules.arbitration import (
+        from onnx_passes.verify.rules.double_precision import (
             LIKELY,
             error_bounds,
         )  # it imports all rules

@@ -21,29 +21,29 @@ from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.both_ends import check_end
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.pipeline.compiling_engines import CompiledLevels
 from onnx_passes.pipeline.concluding import DEFAULTS_FIXED, conclude, only_renamed
 from onnx_passes.pipeline.engine_check import EngineCheck
+from onnx_passes.pipeline.engine_noise import Noise
 from onnx_passes.pipeline.interfaces import (
     follow_interface,
     translate,
     with_fixed_defaults,
 )
-from onnx_passes.pipeline.levels import CompiledLevels
-from onnx_passes.pipeline.noise import Noise
 from onnx_passes.pipeline.opinion import arbitrated
 from onnx_passes.pipeline.region_pairs import unkept
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.step import Step, with_sight
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.evidence import Evidence, Kind
-from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.interface_check import Interface, compare_interfaces, interface_of
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 
 @dataclass

@@ -16,16 +16,16 @@ from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempts
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.culprit import Culprit
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.lost_support import Regions
 from onnx_passes.report.pass_report import Blame
-from onnx_passes.runtime.barriers import with_barriers
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.levels import Level
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.judge import Promise

@@ -28,7 +28,7 @@ from onnx_passes.pipeline.region_parts import (
     side_part,
     told,
 )
-from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
@@ -230,7 +230,7 @@ class Regions:
 
 def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     """Whether rounding explains how the one value of two parts differs."""
-    from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
 
     if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
         return False

@@ -8,8 +8,8 @@ import numpy as np
 
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.pipeline.bench import Bench
-from onnx_passes.runtime.base import Array, Outputs
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.runtime.engine_base import Array, Outputs
 from onnx_passes.verify.result import Check, MetricCheck, Verdict
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 _NARROW = frozenset((ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2))

@@ -23,7 +23,7 @@ from onnx_passes.model.walk import (
 )
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.regions_beside import Beside, Sides
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.node_equality import constant_tensor

@@ -9,8 +9,8 @@ from functools import cached_property
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.arbitration import Arbiter, is_foreign
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.engine_check import EngineCheck
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_conclusion import Regional
 from onnx_passes.pipeline.regional import RegionCheck

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.resolved import (
     GroupStep,
     PassStep,
@@ -30,14 +30,14 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.checking import make_baseline
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.objective import UNITS, Meter, fast_form
-from onnx_passes.pipeline.paying import Paying
 from onnx_passes.pipeline.run_state import Stopped
-from onnx_passes.report.model import RunReport
+from onnx_passes.pipeline.unpaid import Paying
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.runtime.base import Feeds
-    from onnx_passes.verify.reference import ReferenceData
+    from onnx_passes.runtime.engine_base import Feeds
+    from onnx_passes.verify.reference_data import ReferenceData
 
 Steps = tuple[ResolvedStep, ...]
 

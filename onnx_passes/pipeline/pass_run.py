@@ -14,16 +14,16 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.budget import budget_spent
 from onnx_passes.pipeline.execute import complaint, execute
+from onnx_passes.pipeline.report_entries import rewrite_summary
 from onnx_passes.pipeline.run_state import RunState, Stopped, reason_of
 from onnx_passes.pipeline.state import Checked, Kept
-from onnx_passes.pipeline.summary import rewrite_summary
 from onnx_passes.pipeline.waiving import waive_failure
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.result import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.paying import Paying
+    from onnx_passes.pipeline.unpaid import Paying
 
 
 @dataclass

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.recompute import running
-from onnx_passes.runtime.base import Array, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.verify.region import boundary_of, leading_to
 
 Run = Callable[[Sequence[Array]], Sequence[Array | None]]

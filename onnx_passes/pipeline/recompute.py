@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.base import Array, Engine, Outputs
+from onnx_passes.runtime.engine_base import Array, Engine, Outputs
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute
-from onnx_passes.pipeline.recorded import Recorded
-from onnx_passes.runtime.base import Data, Feeds, Outputs, Session
+from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import Recording, exposed, inlined, value_names

@@ -12,11 +12,11 @@ from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.fused import FUSED
-from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.region_values import RegionValues
-from onnx_passes.pipeline.rounding import ROUNDING
+from onnx_passes.pipeline.rounding_checks import ROUNDING
 from onnx_passes.pipeline.weighing import Weighing, describe_places
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.judge import Promise, describe_mismatch

@@ -12,9 +12,9 @@ import onnx_ir as ir
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.node_equality import Folded, constant_tensor

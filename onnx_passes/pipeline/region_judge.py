@@ -12,7 +12,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.fused import FUSED
 from onnx_passes.pipeline.region_pairs import Batch, RegionPair
 from onnx_passes.pipeline.region_parts import Part
-from onnx_passes.runtime.base import Array, Data, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.informative import is_informative
@@ -157,7 +157,7 @@ def _is_rounding(
     pair: RegionPair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
 ) -> bool | None:
     """Return whether rounding explains how a value differs; None where that is not known."""
-    from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
 
     assert pair.old is not None
     old = _leading_to(pair.old, one.old)

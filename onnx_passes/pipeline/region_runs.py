@@ -9,10 +9,10 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_finding import FoundRegion
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import value_names
 from onnx_passes.verify.region import Region, boundary_of, region_model

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.downstream import Agreement, Downstream
 from onnx_passes.pipeline.drawn import new_value
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.fused import FUSED, explain
-from onnx_passes.pipeline.recorded import Recorded
-from onnx_passes.pipeline.rounding import ROUNDING, is_rounding
-from onnx_passes.runtime.base import Data, Outputs
+from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.pipeline.rounding_checks import ROUNDING, is_rounding
+from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.obligations import Obligation

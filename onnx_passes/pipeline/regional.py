@@ -13,17 +13,17 @@ from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import nodes_behind
-from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_conclusion import Conclusion, Regional, outer_sample
 from onnx_passes.pipeline.region_finding import calls_of, find_region, look_alike
 from onnx_passes.pipeline.region_runs import RegionRuns
 from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
-from onnx_passes.runtime.base import Data
-from onnx_passes.verify.bodies import changed_bodies
+from onnx_passes.runtime.engine_base import Data
+from onnx_passes.verify.body_models import changed_bodies
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.obligations import (

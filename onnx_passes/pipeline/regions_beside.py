@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.region_parts import make_part
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.obligations import ObligationPart, find_obligations, split_parts
 from onnx_passes.verify.region import boundary_of, changed_region, is_constant_node

@@ -21,8 +21,8 @@ from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce_executed import Executed
 from onnx_passes.pipeline.reproduce_level import LevelReproduction
 from onnx_passes.pipeline.reproducer import Author, Failure
-from onnx_passes.report.model import RunReport
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.report.run_report import RunReport
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline.reproduce_level import LevelReproduction, built_files
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
@@ -49,7 +49,7 @@ class Executed(LevelReproduction):
         return self.failure.judgement.promise.check(before, after)
 
     def _is_rounding(self, case: Case, found: list[Finding], name: str) -> bool:
-        from onnx_passes.verify.rules.arbitration import weigh_rounding  # slow to import
+        from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
 
         before, after = (one.outputs[0].get(name) for one in found)
         if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):

@@ -13,10 +13,10 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.judgement import Judgement
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import Blame
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import one_line
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.bundle import Bundle
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.cut import cut

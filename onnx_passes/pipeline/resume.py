@@ -25,8 +25,8 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline import states
 from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.report.json import from_json, to_json
-from onnx_passes.report.model import RunReport
-from onnx_passes.verify.interface import interface_of
+from onnx_passes.report.run_report import RunReport
+from onnx_passes.verify.interface_check import interface_of
 from onnx_passes.verify.snapshot import Snapshot
 
 SHARE = 0.05

@@ -20,19 +20,19 @@ from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.manager import PassManager
+from onnx_passes.pipeline.report_entries import summarize
 from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.run_state import Stopped
-from onnx_passes.pipeline.summary import summarize
 from onnx_passes.pipeline.unverified import list_preconditions, list_unverified
 from onnx_passes.pipeline.waiving import list_waivers, waive_result
-from onnx_passes.report.model import RunReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from onnx_passes.pipeline.whole_data import WholeData
-    from onnx_passes.verify.reference import ReferenceData
+    from onnx_passes.verify.reference_data import ReferenceData
 
 
 @dataclass

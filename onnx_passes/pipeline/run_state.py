@@ -16,15 +16,15 @@ from onnx_passes.passes.context import PassContext, Rewrites
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from onnx_passes.pipeline.drifting import Traced
     from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.paying import Paying
+    from onnx_passes.pipeline.unpaid import Paying
     from onnx_passes.pipeline.whole_data import WholeData
 
 

@@ -12,9 +12,9 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.digest import leaf_key
 from onnx_passes.model.walk import all_nodes, subgraphs_of
-from onnx_passes.runtime.base import Engine, Feeds
-from onnx_passes.verify.inference import infer_types
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.judge import Promise
+from onnx_passes.verify.onnx_inference import infer_types
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.region import diff_nodes
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from onnx_passes.configs.resolved import PassStep
     from onnx_passes.passes.context import Application
     from onnx_passes.pipeline.baseline import Baseline
-    from onnx_passes.pipeline.bench import Bench
     from onnx_passes.pipeline.comparing import Comparing
-    from onnx_passes.pipeline.recorded import Recorded
+    from onnx_passes.pipeline.engine_side import Bench
+    from onnx_passes.pipeline.recorded_values import Recorded
     from onnx_passes.pipeline.region_pairs import Batch
-    from onnx_passes.runtime.base import Feeds, Outputs
+    from onnx_passes.runtime.engine_base import Feeds, Outputs
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from onnx_passes.contracts import Contract, Metric
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.state import Known
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.result import Check, Verdict

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import EngineStep
+from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.configs.sections import Reference as Settings
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
-from onnx_passes.runtime.inputs.steps import (
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.inputs.stepped_inputs import (
     Feed,
     check_feed,
     generated_steps,
@@ -23,8 +23,8 @@ from onnx_passes.runtime.inputs.steps import (
 )
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.interface import interface_of
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.interface_check import interface_of
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
 
 STEPS = "steps"

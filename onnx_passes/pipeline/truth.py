@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth

@@ -12,11 +12,11 @@ import onnx_ir as ir
 
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.bench import Bench
 from onnx_passes.pipeline.downstream import Agreement
 from onnx_passes.pipeline.drawing import Drawing
-from onnx_passes.pipeline.recorded import Recorded
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.compare import identical

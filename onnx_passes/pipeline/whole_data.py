@@ -11,27 +11,27 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import options_of
+from onnx_passes.configs.engine_configs import options_of
 from onnx_passes.configs.field_types import When
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.evaluating import evaluate
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.data.executors.choose import choose_executor
 from onnx_passes.data.fleet import Fleet
-from onnx_passes.data.interface import DataInterface
-from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.result import DataResult
 from onnx_passes.data.rule import Demand, RunOutcome
-from onnx_passes.data.run import evaluate
-from onnx_passes.data.worst import save_worst
+from onnx_passes.data.worst_files import save_worst
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model
 from onnx_passes.report.data_set import verdict_text
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
 
 KIND = "data set"

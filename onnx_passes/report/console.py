@@ -13,10 +13,10 @@ from onnx_passes.report.console_failure import (
     final_rows,
 )
 from onnx_passes.report.console_printer import ConsolePrinter
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.shown_waivers import waiver_sentences
 from onnx_passes.report.text import NOISE, duration, plural
-from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Verdict
 
 if TYPE_CHECKING:

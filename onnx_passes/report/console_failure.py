@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from onnx_passes.report import margins, summary
 from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import Blame, PassReport, RewriteSummary
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import number, plural
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck
 

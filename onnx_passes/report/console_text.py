@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import limits, rewrite_nodes
 from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.model import ReadBackReport, RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import ReadBackReport, RunReport
 from onnx_passes.report.text import (
     bound,
     change,

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.result import DataResult
+from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.report.data_set import result_lines

@@ -12,10 +12,10 @@ import os
 from importlib import resources
 
 from onnx_passes.report import summary
-from onnx_passes.report.files import write_text
-from onnx_passes.report.model import RunReport
-from onnx_passes.report.page import figures, overview, passes, tables
+from onnx_passes.report.page import figures, overview, page_foot, pass_lines
 from onnx_passes.report.page.markup import Child, Element, render, tag
+from onnx_passes.report.report_files import write_text
+from onnx_passes.report.run_report import RunReport
 
 
 def to_html(report: RunReport) -> str:
@@ -35,10 +35,10 @@ def to_html(report: RunReport) -> str:
             overview.warnings(report),
             overview.tiles(report),
             _figures(drawn),
-            passes.passes(report),
-            tables.end_result(report),
-            tables.engines(report),
-            tables.background(report),
+            pass_lines.passes(report),
+            page_foot.end_result(report),
+            page_foot.engines(report),
+            page_foot.background(report),
         ),
     )
 

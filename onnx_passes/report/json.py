@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict
-from onnx_passes.report.files import write_text
-from onnx_passes.report.model import SCHEMA_VERSION, RunReport
+from onnx_passes.report.report_files import write_text
+from onnx_passes.report.run_report import SCHEMA_VERSION, RunReport
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

@@ -15,11 +15,11 @@ from xml.etree import ElementTree as ET
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import failure_rows, final_rows
 from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.files import write_text
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.report_files import write_text
+from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.shown_waivers import waiver_sentences
 from onnx_passes.report.text import plural, printable
-from onnx_passes.report.waivers import waiver_sentences
 from onnx_passes.verify.result import Check, Verdict
 
 _GLYPHS = Glyphs.of("ascii")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from onnx_passes.report.model import RunReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.result import Check, OutputCheck
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from onnx_passes.report.margins import all_checks, margin_of
-from onnx_passes.report.model import EngineReport, RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import EngineReport, RunReport
 from onnx_passes.report.text import bound, number, plural
 from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 
 from onnx_passes.errors import UnknownMetricError, UsageError
 from onnx_passes.report import margins, summary
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.other_thresholds import OtherThresholds
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import number
 from onnx_passes.verify.result import Check, Checks, Verdict
 

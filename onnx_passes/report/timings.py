@@ -8,7 +8,7 @@ from onnx_passes.report.text import number, one_line, plural
 from onnx_passes.runtime.layers import EngineLayer
 from onnx_passes.verify.runs.builds import Builds
 from onnx_passes.verify.runs.timed import Latency, Timing
-from onnx_passes.verify.runs.timing import PROFILED_RUNS
+from onnx_passes.verify.runs.timed_runs import PROFILED_RUNS
 
 SHOWN = 10
 """Layers that are listed of each run, the slowest first, where nobody asks for all."""

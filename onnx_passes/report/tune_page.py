@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from onnx_passes.plain import PlainMapping
 from onnx_passes.report.html import document
-from onnx_passes.report.page.front import Point, plot
+from onnx_passes.report.page.front_chart import Point, plot
 from onnx_passes.report.page.markup import Element, named, tag
 from onnx_passes.report.page.overview import badge
 from onnx_passes.report.page.table import table

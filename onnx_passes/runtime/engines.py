@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.isolated import IsolatedEngine, spelled, split_options
 from onnx_passes.runtime.isolated_process import Home

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.base import Data, Feeds
+from onnx_passes.runtime.engine_base import Data, Feeds
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

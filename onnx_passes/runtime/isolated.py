@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated_process import Child, Home, child_of
 from onnx_passes.runtime.isolated_weights import Manifest, Store

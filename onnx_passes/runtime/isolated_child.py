@@ -22,7 +22,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineMemoryError, OnnxPassesError
-from onnx_passes.runtime.base import Engine, Session
+from onnx_passes.runtime.engine_base import Engine, Session
 from onnx_passes.runtime.isolated_weights import load
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message
 from onnx_passes.runtime.timing import time_runs

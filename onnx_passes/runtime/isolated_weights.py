@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.model.digest import tensor_digest
-from onnx_passes.model.tensors import tensor_buffer
+from onnx_passes.model.tensor_bytes import tensor_buffer
 from onnx_passes.runtime.isolated_wire import Message, nameless_file, write_at
 
 _numbers = itertools.count(1)

@@ -20,9 +20,9 @@ import ml_dtypes
 import numpy as np
 
 from onnx_passes.errors import EngineError
-from onnx_passes.model.tensors import array_buffer
+from onnx_passes.model.tensor_bytes import array_buffer
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 
 Message = PlainDict
 

@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
-from onnx_passes.runtime.base import Engine, Session
+from onnx_passes.runtime.engine_base import Engine, Session
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_options
 

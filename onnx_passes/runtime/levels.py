@@ -13,7 +13,7 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
-from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
 
 BUILT_ONLY = "built, not executed: "
 """What the error of a run begins with where a model was compiled and cannot be executed."""

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.openvino_errors import translate
 from onnx_passes.runtime.timing import mean_without_first

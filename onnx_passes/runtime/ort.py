@@ -18,7 +18,6 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.model.ort_sessions import CPU, Optimization, open_session, session_options
 from onnx_passes.runtime import ort_values
-from onnx_passes.runtime.barriers import with_barriers
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_providers import (
     EXACT,
@@ -29,6 +28,7 @@ from onnx_passes.runtime.ort_providers import (
     with_provider,
 )
 from onnx_passes.runtime.ort_session import OrtSession
+from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.weight_files import EMPTY, files_folder, in_folder, locate_files
 from onnx_passes.runtime.weightless import split_for_engine
@@ -51,9 +51,9 @@ class OnnxRuntimeEngine:
 
     Graph optimizations are off unless asked for: ONNX Runtime would otherwise rewrite both
     models of a comparison, and could hide a fault. Without them each value below float32 is
-    rounded as the model says (see :mod:`onnx_passes.runtime.barriers`). A provider that runs
-    no node of the model is an error, as is one that cannot be loaded: neither gives way to
-    the CPU unseen.
+    rounded as the model says (see :mod:`onnx_passes.runtime.rounding_barriers`). A provider
+    that runs no node of the model is an error, as is one that cannot be loaded: neither gives
+    way to the CPU unseen.
 
     Attributes:
         provider: Execution provider, by ONNX Runtime's own name.

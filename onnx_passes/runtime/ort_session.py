@@ -14,7 +14,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime import ort_values
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_profile import node_times

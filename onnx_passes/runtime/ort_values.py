@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
-from onnx_passes.runtime.base import Array, Data
+from onnx_passes.runtime.engine_base import Array, Data
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
 
 
 def run_each(

@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
-from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.weightless import split_for_engine

@@ -15,7 +15,7 @@ import onnx
 from onnx.reference.ops.op_loop import Loop as OnnxLoop
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 
 
 class ReferenceLoop(OnnxLoop):

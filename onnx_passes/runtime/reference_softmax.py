@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx.reference.ops.op_log_softmax import LogSoftmax as OnnxLogSoftmax
 
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 
 
 class ReferenceLogSoftmax(OnnxLogSoftmax):

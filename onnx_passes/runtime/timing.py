@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from onnx_passes.runtime.base import Feeds, Session
+from onnx_passes.runtime.engine_base import Feeds, Session
 
 
 def mean_without_first(seconds: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.surgery.builder import Builder
 from onnx_passes.surgery.cutting import extract
-from onnx_passes.surgery.edit import (
+from onnx_passes.surgery.graph_edits import (
     consumer,
     insert_after,
     insert_before,
@@ -17,9 +17,9 @@ from onnx_passes.surgery.edit import (
     to_constant,
     to_variable,
 )
-from onnx_passes.surgery.files import load, save
-from onnx_passes.surgery.names import rename, set_metadata
-from onnx_passes.surgery.parts import insert, split
+from onnx_passes.surgery.model_files import load, save
+from onnx_passes.surgery.model_names import rename, set_metadata
+from onnx_passes.surgery.model_parts import insert, split
 from onnx_passes.surgery.prune import Pruned, prune
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.tidy import cleanup, fold_constants, toposort

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 
 GROUP, KEPT = 4, 2
 _SAME = ("Identity", "Cast")

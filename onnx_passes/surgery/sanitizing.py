@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
@@ -15,7 +15,7 @@ from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.surgery.arguments import near
 from onnx_passes.surgery.builder import Builder
-from onnx_passes.surgery.edit import insert_after
+from onnx_passes.surgery.graph_edits import insert_after
 from onnx_passes.verify.checker import complaints
 
 

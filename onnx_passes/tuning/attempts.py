@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.asked import Task, Tried
-from onnx_passes.tuning.budget import Spent
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.few import DISAGREES, Few
-from onnx_passes.tuning.journal import Record, plain
+from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.runs import Choice
+from onnx_passes.tuning.search_journal import Record, plain
 from onnx_passes.tuning.sketch import Sketch
 from onnx_passes.tuning.tries import known, note
 from onnx_passes.tuning.whole import RejectedError, Whole

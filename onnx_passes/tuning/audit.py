@@ -17,9 +17,9 @@ from onnx_passes.ops.elementwise import Add, Cast, Clip, Mul
 from onnx_passes.ops.integer_products import ConvInteger, MatMulInteger
 from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
 from onnx_passes.ops.unary import Identity
-from onnx_passes.runtime.base import Array
-from onnx_passes.tuning.formats import COMPENSATING, FLOAT32, Format
+from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
+from onnx_passes.tuning.part_formats import COMPENSATING, FLOAT32, Format
 from onnx_passes.tuning.smoothed import scaled_by
 from onnx_passes.tuning.stored import (
     EIGHTHS,

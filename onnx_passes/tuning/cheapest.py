@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.asked import Task, Tried
-from onnx_passes.tuning.budget import Spent
 from onnx_passes.tuning.failures import why_of
-from onnx_passes.tuning.formats import FLOAT32, Format
-from onnx_passes.tuning.score import Score
-from onnx_passes.tuning.sensitivity import add_noise
+from onnx_passes.tuning.format_scores import Score
+from onnx_passes.tuning.loss_budget import Spent
+from onnx_passes.tuning.part_formats import FLOAT32, Format
+from onnx_passes.tuning.sample_sensitivity import add_noise
 from onnx_passes.tuning.whole import RejectedError, Whole
 
 _HOPELESS, _CLEAR = 1.5, 0.5

@@ -12,7 +12,7 @@ from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import convolution, linear
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.replace import Namer

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_passes.runtime.base import Array, Outputs
-from onnx_passes.tuning.score import Score
+from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.tuning.format_scores import Score
 
 
 def join_outputs(batches: Sequence[Outputs], size: int) -> list[Outputs]:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from onnx_passes.runtime.base import Outputs
-from onnx_passes.tuning.score import Score
+from onnx_passes.runtime.engine_base import Outputs
+from onnx_passes.tuning.format_scores import Score
 
 Choice: TypeAlias = tuple[int, ...]
 """Number of the option of each group."""

@@ -14,9 +14,9 @@ from typing import Self
 
 import numpy as np
 
-from onnx_passes.runtime.base import Array, Data, Feeds, Outputs
-from onnx_passes.tuning.budget import LossBudget
-from onnx_passes.tuning.sensitivity import sensitivity
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.tuning.loss_budget import LossBudget
+from onnx_passes.tuning.sample_sensitivity import sensitivity
 
 _MOST = 1024
 """So many samples are represented; of more, some that are spread evenly."""

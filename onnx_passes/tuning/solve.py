@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_passes.data.extras import need
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 
 _PAIRS = 64
 """Pairs are changed if no more changes than this are possible."""

@@ -11,7 +11,7 @@ from onnx_passes.ops.elementwise import Cast, Mul
 from onnx_passes.ops.integer_products import MatMulInteger
 from onnx_passes.ops.quantization import DequantizeLinear
 from onnx_passes.passes.precision.quantize_weights import BY_INT8
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 
 PACKED = "MatMulNBits"

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.runs import Choice
 
 _MOST, _SLACK, _LOOKS = 4.0, 1.5, 24

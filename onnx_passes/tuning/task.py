@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.configs.engines import resolve_engines
+from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
@@ -18,14 +18,14 @@ from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.budget import Flips, LossBudget
-from onnx_passes.tuning.formats import BUILTIN, FLOAT32, Format
 from onnx_passes.tuning.groups import FormatGroup, partition, prepare
+from onnx_passes.tuning.loss_budget import Flips, LossBudget
+from onnx_passes.tuning.part_formats import BUILTIN, FLOAT32, Format
 from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
-from onnx_passes.verify.reference import ReferenceData, load_reference
+from onnx_passes.verify.reference_data import ReferenceData, load_reference
 
 _LARGE = 1 << 28
 """Sessions of models with so many bytes of weights share no memory."""

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.fields import shape_fields
 from onnx_passes.model.walk import captured_values
-from onnx_passes.runtime.base import Array, Data
+from onnx_passes.runtime.engine_base import Array, Data
 
 Evaluate = Callable[[ir.Node, Mapping[str, Array]], Mapping[str, Data] | None]
 """Gives what the standard makes of a node's operands; None where that is not known."""

@@ -24,7 +24,7 @@ from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime import processes
-from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine

@@ -1,6 +1,6 @@
 """What onnx's checker has accepted before, so that it is asked about what is new alone.
 
-Names, order and scopes are looked at by :mod:`onnx_passes.verify.structure`. What else the
+Names, order and scopes are looked at by :mod:`onnx_passes.verify.well_formed`. What else the
 checker looks at is in one node: its operator, its attributes, and which operands and results
 it has. So nodes that agree in these get one answer.
 """

@@ -10,9 +10,9 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.contract import Equality, Tolerance
 from onnx_passes.contracts.elements import dtype_name, kind_of, shape_text
-from onnx_passes.runtime.base import Outputs
-from onnx_passes.verify.elementwise import Limit, compare_elements, default_tolerance
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.tensor_difference import Limit, compare_elements, default_tolerance
 
 __all__ = ["compare", "default_tolerance", "identical"]
 

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.plain import PlainMapping
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 
 
 def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> Array:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.region import changed_region

@@ -18,7 +18,7 @@ from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.evaluation import evaluate as evaluate_graph
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.convolve import convolve
 from onnx_passes.verify.upcast import upcast_node, widened
 

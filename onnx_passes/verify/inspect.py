@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.model.tensors import string_data
+from onnx_passes.model.tensor_bytes import string_data
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.statistics import statistics, statistics_text
 

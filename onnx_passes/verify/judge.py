@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 

@@ -14,11 +14,11 @@ from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.checker import complaints
-from onnx_passes.verify.inference import infer_types
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.onnx_inference import infer_types
+from onnx_passes.verify.well_formed import check_structure
 
 Severity = Literal["error", "warning"]
 

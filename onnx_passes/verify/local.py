@@ -19,12 +19,12 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.bodies import expose, place_of, typed
+from onnx_passes.verify.runs.body_values import expose, place_of, typed
 from onnx_passes.verify.score import score
 from onnx_passes.verify.witness import ApplicationPieces, Scope, Side
 

@@ -16,7 +16,7 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.model.barriers import LOW, Types, types_of
 from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
 from onnx_passes.runtime.value_types import inferred_types
-from onnx_passes.verify.elementwise import default_tolerance
+from onnx_passes.verify.tensor_difference import default_tolerance
 
 STEPS = 4
 """Machine epsilons of 16 bits that a rewrite may move an output by: a formula of a few nodes

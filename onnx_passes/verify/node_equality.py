@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
-from onnx_passes.model.tensors import string_data, tensor_buffer
+from onnx_passes.model.tensor_bytes import string_data, tensor_buffer
 
 _LOOKED_THROUGH = frozenset({"Constant", "Identity"})
 _NUMBERS = {

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.result import EngineSpread, OutputCheck
 from onnx_passes.verify.score import score

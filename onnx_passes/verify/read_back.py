@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, VerificationError
 from onnx_passes.model.digest import Key, leaf_key, shape_key, type_key
-from onnx_passes.model.tensors import chunks, string_data
+from onnx_passes.model.tensor_bytes import chunks, string_data
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)

@@ -15,7 +15,7 @@ from onnx_ir.passes.common import InlinePass
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes, captured_values
-from onnx_passes.runtime.base import Array, Data
+from onnx_passes.runtime.engine_base import Array, Data
 from onnx_passes.verify.node_equality import constant_tensor
 
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.case import (
     Case,
     arrays_of,

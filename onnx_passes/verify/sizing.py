@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.dims import size_of
 
 

@@ -18,7 +18,7 @@ from onnx_passes.model.digest import Key
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.slots import make_immutable
 from onnx_passes.model.walk import node_count, weight_bytes
-from onnx_passes.verify.exact import differ_in_notes, exact_key, read_notes
+from onnx_passes.verify.content_key import differ_in_notes, exact_key, read_notes
 
 
 class Change(StrEnum):

@@ -10,7 +10,7 @@ import onnx
 from onnx import AttributeProto, TensorProto
 
 from onnx_passes.arrays import Array
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 

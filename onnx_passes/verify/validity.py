@@ -9,10 +9,10 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, ModelError
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.checker import complaints
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 _HELP = (
     "correct the model where it is made; --allow-invalid, or verify.allow_invalid, accepts it "

@@ -73,7 +73,7 @@ def test_a_search_goes_on_from_a_record(samples, tmp_path):
 
 
 def test_the_room_does_not_hide_the_function():
-    import onnx_passes.tuning.search
+    import onnx_passes.tuning.budget_search
 
     assert callable(onnx_passes.tune)
     assert isinstance(ir.load(DIGITS / "model.onnx"), ir.Model)

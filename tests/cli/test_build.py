@@ -10,7 +10,7 @@ from onnx_passes.cli import building_again
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.runtime.tensorrt.driver import gpu_count
+from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
 
 absent = pytest.mark.skipif(
     installed_version("tensorrt-rtx") is not None, reason="tensorrt-rtx is installed here"

@@ -146,8 +146,8 @@ def test_columns_may_be_named_file_by_file(cli):
         for part in range(2):
             some = np.load(DIGITS / f"{name}.npy")[50 * part : 50 * part + 50]
             np.save(f"{name.rstrip('s')}-{part}.npy", some)
-    files = sorted(path.name for path in Path().glob("*.npy"))
-    found = cli("compare", "--data", *files, MODEL, *ENGINES)
+    report_files = sorted(path.name for path in Path().glob("*.npy"))
+    found = cli("compare", "--data", *report_files, MODEL, *ENGINES)
     assert found.code == 0, found.err
     assert "100 of 100 samples" in found.out
     assert "accuracy" in found.out
@@ -161,12 +161,12 @@ def test_a_long_list_of_what_is_left_out_is_cut(hostile):
 
 def test_findings_are_told_though_a_report_cannot_be_written(cli, monkeypatch):
     from onnx_passes.errors import UsageError
-    from onnx_passes.report import files
+    from onnx_passes.report import report_files
 
     def full(text, path):
         raise UsageError(f"cannot write the report {path}: No space left on device")
 
-    monkeypatch.setattr(files, "write_text", full)
+    monkeypatch.setattr(report_files, "write_text", full)
     data = ("--data", f"image={DIGITS}/images.npy", "--page", "p.html")
     found = cli("compare", MODEL, *ENGINES, *data)
     assert found.code == 2

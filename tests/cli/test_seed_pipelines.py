@@ -214,7 +214,7 @@ def test_its_modules_and_names_import(tmp_path, cli, model, write):
         "assert again is inject_custom_ops\n"
         "from onnx_passes.passes.base import FunctionalPass, RewriteRulePass, Transformation\n"
         "from onnx_passes.passes.util import is_constant, get_const_or_none\n"
-        "from onnx_passes.traits.elementwise import is_elementwise\n"
+        "from onnx_passes.traits.elementwise_operators import is_elementwise\n"
         "@passes.verify.equality\n"
         '@passes.register("theirs")\n'
         "class DropIdentity(Transformation, RewriteRulePass):\n"

@@ -202,9 +202,9 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
 
 
 def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatch):
-    from onnx_passes.tuning import result
+    from onnx_passes.tuning import search_result
 
-    save = result.save
+    save = search_result.save
 
     def faulty(found, path, source):
         for value in found.model.graph.initializers.values():
@@ -212,7 +212,7 @@ def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatc
                 value.const_value = type(value.const_value)(value.const_value.numpy() * 2)
         save(found, path, source)
 
-    monkeypatch.setattr(result, "save", faulty)
+    monkeypatch.setattr(search_result, "save", faulty)
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
     assert found.code == 1
     assert "does not hold the chosen formats: /fc1/Gemm" in found.err

@@ -55,7 +55,7 @@ def own_passes():
 @pytest.fixture
 def load(tmp_path):
     """Write a pipeline file and load it."""
-    from onnx_passes.configs.load import load_config
+    from onnx_passes.configs.pipeline_files import load_config
 
     def inner(text, *args, **kwargs):
         path = tmp_path / "cfg.yaml"

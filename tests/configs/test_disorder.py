@@ -3,7 +3,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import load_config, shipped_configs
+from onnx_passes.configs.pipeline_files import load_config, shipped_configs
 from onnx_passes.configs.resolve import resolve
 
 

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from onnx_passes.configs.imports import import_modules, search_path
-from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes import registry
@@ -192,7 +192,7 @@ def test_data_without_a_file_imports_from_the_working_folder(tmp_path, monkeypat
 def test_loading_the_configs_of_the_package_imports_no_engine():
     code = """\
         import sys
-        from onnx_passes.configs.load import load_config
+        from onnx_passes.configs.pipeline_files import load_config
         load_config("optimize")
         assert not {"onnxruntime", "z3", "hypothesis"} & set(sys.modules)
     """

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.configs.engines import resolve_engines
-from onnx_passes.configs.load import (
+from onnx_passes.configs.engine_configs import resolve_engines
+from onnx_passes.configs.pipeline_files import (
     config_from_data,
     default_config,
     load_config,

@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 
 if TYPE_CHECKING:
     from onnx.backend.test.case.test_case import TestCase

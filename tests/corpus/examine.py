@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.configs.load import default_config, load_config
+from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
@@ -18,12 +18,12 @@ from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
-from onnx_passes.runtime.base import Engine, Outputs
+from onnx_passes.runtime.engine_base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import compare
-from onnx_passes.verify.interface import Interface, compare_interfaces, interface_of
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.interface_check import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Verdict
 from tests.corpus.backend_models import BackendModel
 

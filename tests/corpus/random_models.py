@@ -9,7 +9,7 @@ from functools import partial
 
 import onnx_ir as ir
 
-from onnx_passes.configs.load import default_config, load_config
+from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance

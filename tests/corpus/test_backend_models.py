@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import UnsupportedModelError
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from tests.corpus import backend_models as corpus

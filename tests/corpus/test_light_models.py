@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.load import load_model
 from tests.corpus.backend_models import ids, load
 from tests.corpus.examine import interface_changes

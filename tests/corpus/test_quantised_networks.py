@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs import generate

@@ -6,7 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated_process import end_children

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from onnx_passes.configs.imports import import_modules
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import PassStep
 

@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 
 HERE = Path(__file__).parents[2] / "examples" / "digits"
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.cli.main import main
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.configs.steps import PassUse
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

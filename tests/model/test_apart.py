@@ -14,7 +14,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model import load
 from onnx_passes.model.apart import SMALL, parse_apart, parse_pieces
 from onnx_passes.model.load import load_model
-from onnx_passes.model.tensors import is_immutable
+from onnx_passes.model.tensor_bytes import is_immutable
 from onnx_passes.model.wire import FileBytes
 
 LARGE = SMALL // 4

@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.model.digest import digest, leaf_key, tensor_digest
-from onnx_passes.model.tensors import immutable
+from onnx_passes.model.tensor_bytes import immutable
 
 
 def test_parts_do_not_run_together():

@@ -5,9 +5,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import ModelError
+from onnx_passes.model.canonical_text import canonical_lines
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.load import load_model
-from onnx_passes.model.text import canonical_lines
 from tests.corpus import backend_models
 
 BASE = """g (float[N, 2] x, bool c) => (float[N, 2] y, float[N, 2] z)

@@ -6,9 +6,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import Algebra, Element, find, kind_of, operators
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
+from onnx_passes.ops.operator_class import Algebra, Element, find, kind_of, operators
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 
 SEMANTICS = ConcreteSemantics()

@@ -7,7 +7,7 @@ import pytest
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
-from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.ops.semantics import Unsupported
 

@@ -4,18 +4,18 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.ops import base
+from onnx_passes.ops import operator_class
 from onnx_passes.ops.admitted import admitted
-from onnx_passes.ops.base import Algebra
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.costs import flops_of
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED
-from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.elementwise_base import Elementwise
 from onnx_passes.ops.evaluation import evaluate
-from onnx_passes.ops.hints import between
+from onnx_passes.ops.input_hints import between
 from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.operator_class import Algebra
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.ranges import range_of
 from onnx_passes.ops.reduction import Reduce
@@ -31,8 +31,14 @@ DOMAIN = "com.example"
 @pytest.fixture
 def told(monkeypatch):
     """Three operators, forgotten again after the test."""
-    assert [*base.operators()], "those that are imported later would be forgotten, too"
-    monkeypatch.setattr(base, "_OPERATORS", {k: list(v) for k, v in base._OPERATORS.items()})
+    assert [*operator_class.operators()], (
+        "those that are imported later would be forgotten, too"
+    )
+    monkeypatch.setattr(
+        operator_class,
+        "_OPERATORS",
+        {k: list(v) for k, v in operator_class._OPERATORS.items()},
+    )
 
     class HardTanh(Elementwise):
         domain = DOMAIN
@@ -128,4 +134,4 @@ def test_inputs_are_drawn_where_they_mean_something(told):
     node = next(iter(model("Logit").graph))
     use = Use(node, 0, np.random.default_rng(0))
     assert admitted(use) == between(0.1, 0.9)
-    assert base.find(DOMAIN, "HardTanh").breakpoints(use) == (-1.0, 1.0)
+    assert operator_class.find(DOMAIN, "HardTanh").breakpoints(use) == (-1.0, 1.0)

@@ -8,10 +8,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts import Tolerance
-from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.judge import Promise
 from tests.corpus.backend_models import ids, load

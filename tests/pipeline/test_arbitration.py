@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import EngineError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Transformation
@@ -19,7 +19,7 @@ from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.junit import to_junit
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import ENGINE, Verdict
 
 FLOAT = """<ir_version: 10, opset_import: ["" : 20]>

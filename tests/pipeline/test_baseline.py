@@ -10,7 +10,7 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.runtime import parallel
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import PassError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import ByCheck, bisect, judge_by_score

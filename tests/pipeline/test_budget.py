@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from onnx_passes import passes
 from onnx_passes.cli.main import program
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json

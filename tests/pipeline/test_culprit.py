@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.models import transformer
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.attempt import Attempts
 from onnx_passes.pipeline.run import run_pipeline

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Tolerance
 from onnx_passes.model.copy import copy_model
@@ -16,8 +16,8 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.pipeline.output_limits import Thresholds
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.pipeline.thresholds import Thresholds
 from onnx_passes.testing import parse
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.result import Check, OutputCheck, Verdict

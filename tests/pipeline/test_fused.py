@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.fused import FUSED, explain
@@ -17,7 +17,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import ENGINE, Verdict
 
 # The Softmax does not notice: one element is far above the others.

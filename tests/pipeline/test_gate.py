@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.configs.sections import Verify
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
@@ -12,12 +12,12 @@ from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
 )
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Kind
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import ENGINE, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 

@@ -9,13 +9,13 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import exposed
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Verdict
 
 X = {"x": np.float16([1000, 2])}

@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.model.copy import copy_model
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Analysis, RewriteRulePass, Transformation
@@ -12,7 +12,7 @@ from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Verdict
 
 CHAIN = (

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.narrow import gentler_engine
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

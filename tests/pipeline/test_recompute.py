@@ -6,9 +6,9 @@ import pytest
 
 from onnx_passes.contracts import Equality
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute
-from onnx_passes.pipeline.recorded import Recorded
+from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.regional import RegionCheck
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

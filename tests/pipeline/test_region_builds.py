@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import region_builds
@@ -16,7 +16,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
 from onnx_passes.runtime.tensorrt import engine as tensorrt
-from onnx_passes.runtime.tensorrt.options import read_options
+from onnx_passes.runtime.tensorrt.engine_options import read_options
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.result import LEVEL, Verdict
 from tests.pipeline.sums import SumsByRule

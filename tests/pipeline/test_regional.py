@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.regional import RegionCheck
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -13,15 +13,15 @@ import pytest
 import yaml
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config, load_config
+from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import reproduce_level
-from onnx_passes.pipeline.bench import Bench
+from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.report.model import RunReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated_process import end_children
 from tests.pipeline.test_region_builds import HIDDEN

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline

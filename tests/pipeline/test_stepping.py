@@ -9,7 +9,7 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.cli.main import main
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert.rename_io import RenameIo
 from onnx_passes.pipeline.run import run_pipeline

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline

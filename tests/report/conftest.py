@@ -4,8 +4,13 @@ import copy
 
 import pytest
 
-from onnx_passes.report.model import EngineReport, ModelSummary, ReferenceReport, RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import (
+    EngineReport,
+    ModelSummary,
+    ReferenceReport,
+    RunReport,
+)
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
 
 ORT = "onnxruntime"

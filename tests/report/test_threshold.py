@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as arrays
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import UnknownMetricError, UsageError
-from onnx_passes.report.model import ReferenceReport, RunReport
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import ReferenceReport, RunReport
 from onnx_passes.report.summary import outcome
 from onnx_passes.report.threshold import reapply
 from onnx_passes.verify.compare import compare

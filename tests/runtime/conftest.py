@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.runtime.base import Engine
+from onnx_passes.runtime.engine_base import Engine
 
 
 def parse(text: str, opset: int = 21, ir_version: int = 10, **weights) -> ir.Model:

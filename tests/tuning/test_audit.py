@@ -6,8 +6,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.tuning.audit import audit
-from onnx_passes.tuning.formats import BUILTIN, by_format, convert
 from onnx_passes.tuning.groups import partition
+from onnx_passes.tuning.part_formats import BUILTIN, by_format, convert
 
 FORMATS = ["float16", "int8-static", "int8-dynamic", "int8-weights", "int4-weights"]
 SQUARE = "/fc1/Gemm"

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.cheapest import Cheapest
-from onnx_passes.tuning.journal import Record
-from onnx_passes.tuning.result import lines, to_json
-from onnx_passes.tuning.search import TuningSearch
+from onnx_passes.tuning.search_journal import Record
+from onnx_passes.tuning.search_result import lines, to_json
 
 
 def run(task, tell=lambda text: None):

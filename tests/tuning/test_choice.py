@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from onnx_passes.tuning import choice as choices
-from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.choice import ChoiceTable
-from onnx_passes.tuning.formats import by_format
+from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.front import front
-from onnx_passes.tuning.score import Score
+from onnx_passes.tuning.loss_budget import LossBudget
+from onnx_passes.tuning.part_formats import by_format
 
 
 @pytest.fixture

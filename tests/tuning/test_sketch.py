@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.budget import LossBudget
-from onnx_passes.tuning.journal import Record
+from onnx_passes.tuning.loss_budget import LossBudget
+from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.sketch import Sketch, draw
 
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.budget import LossBudget
 from onnx_passes.tuning.choice import ChoiceTable
-from onnx_passes.tuning.score import Score
+from onnx_passes.tuning.format_scores import Score
+from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.sums import by_cost, most_made_up
 
 

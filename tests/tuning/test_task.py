@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.tuning import task as tuning_task
 from onnx_passes.tuning.task import task_of
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 
 SETTINGS = {"verify": {"metrics": {"rmse": [0, 1]}}, "tune": {"formats": ["float16"]}}
 

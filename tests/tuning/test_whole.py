@@ -6,14 +6,14 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.data.executors.base import InProcess, WorkersGoneError
-from onnx_passes.data.interface import DataInterface
-from onnx_passes.data.job import EngineChoice
+from onnx_passes.data.evaluation_job import EngineChoice
+from onnx_passes.data.executors.executor import InProcess, WorkersGoneError
+from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.budget import Flips, LossBudget
 from onnx_passes.tuning.joined import join_outputs
+from onnx_passes.tuning.loss_budget import Flips, LossBudget
 from onnx_passes.tuning.streams import draw_batches
 from onnx_passes.tuning.whole import InMemory, RejectedError, Stream, Streamed
 

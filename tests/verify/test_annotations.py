@@ -4,10 +4,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import default_config
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.annotations import find_wrong_annotations
-from onnx_passes.verify.reference import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""

@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.checker import complaints
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]>
 main (float[4] x, float[4] z) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {

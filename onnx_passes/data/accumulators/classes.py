@@ -10,7 +10,7 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.classification import kl_divergence, rank_of, ranked
 from onnx_passes.contracts.elements import widen
-from onnx_passes.data.accumulators.exact import ExactSum, plain
+from onnx_passes.data.accumulators.exact_sums import ExactSum, plain
 from onnx_passes.data.accumulators.worst import WorstSamples, first_rows
 from onnx_passes.plain import PlainDict, PlainMapping
 

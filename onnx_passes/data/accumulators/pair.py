@@ -10,13 +10,13 @@ import numpy as np
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.data.accumulators.base import Block
+from onnx_passes.data.accumulators.accumulator import Block
 from onnx_passes.data.accumulators.classes import Classes
-from onnx_passes.data.accumulators.errors import Errors
-from onnx_passes.data.accumulators.metrics import Metrics
+from onnx_passes.data.accumulators.metric_sums import Metrics
+from onnx_passes.data.accumulators.output_errors import Errors
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.verify.elementwise import Limit
+from onnx_passes.verify.tensor_difference import Limit
 
 MOST_DECISIONS = 10_000
 """An output with more elements along its last axis is not taken for scores of classes."""

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.accumulators.exact import number, plain
+from onnx_passes.data.accumulators.exact_sums import number, plain
 from onnx_passes.plain import Plain
 
 KEPT = 8

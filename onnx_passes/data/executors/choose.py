@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx_passes.data.executors.base import Executor, InProcess
+from onnx_passes.data.executors.executor import Executor, InProcess
 from onnx_passes.errors import UsageError
 
 

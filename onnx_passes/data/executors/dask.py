@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from onnx_passes.data.executors.base import WAIT, WorkersGoneError, died
+from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
+from onnx_passes.data.executors.executor import WAIT, WorkersGoneError, died
 from onnx_passes.data.extras import Foreign, need
-from onnx_passes.data.job import DataJob
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.plain import PlainDict
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from onnx_passes.data import files
 from onnx_passes.data.evaluate import evaluator_of
+from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.extras import Foreign, need
-from onnx_passes.data.job import DataJob
 from onnx_passes.plain import PlainDict
 
 _jobs: dict[str, tuple[str, str | None]] = {}

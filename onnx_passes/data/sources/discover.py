@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnx_passes.data import files
-from onnx_passes.data.interface import DataInterface
-from onnx_passes.data.sources import arrays, function, saved, tables
+from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.sources import function, numpy_files, saved_feeds, tables
 from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
 from onnx_passes.data.spec import DataSpec
@@ -28,7 +28,7 @@ FORM_OF = {
     ".arrow": "arrow",
 }
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_FORMS = (arrays.ArrayPart, saved.JsonPart, tables.ParquetPart, TarPart)
+_FORMS = (numpy_files.ArrayPart, saved_feeds.JsonPart, tables.ParquetPart, TarPart)
 """Imported, so that their forms are known."""
 
 
@@ -154,7 +154,7 @@ def _files(
 def _is_whole(part: PartSpec, spec: DataSpec, interface: DataInterface) -> bool:
     """Whether a .npz file is one sample: its arrays lack the axis of samples."""
     try:
-        shapes = arrays.npz_shapes(files.local(part.path), part.name)
+        shapes = numpy_files.npz_shapes(files.local(part.path), part.name)
     except ReferenceDataError:
         return False  # it is reported as broken when it is opened
     for name, rank in interface.ranks.items():

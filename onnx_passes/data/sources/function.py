@@ -17,7 +17,7 @@ from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.runs.functions import named_function
+from onnx_passes.verify.runs.user_functions import named_function
 
 _SPOOL_SAMPLES = 256
 _LOOKED_AT = 16

@@ -5,10 +5,16 @@ is described here once, as the body of a function. :func:`attach_bodies` adds th
 model needs to the protobuf that an engine or inference is given; the model stays as it is.
 """
 
-from onnx_passes.ops.bodies import custom, pooling, quantisers, thresholds, windows
+from onnx_passes.ops.bodies import (
+    channels_last_bodies,
+    custom,
+    multithreshold,
+    qonnx_pooling,
+    quantisers,
+)
+from onnx_passes.ops.bodies.added_bodies import attach_to_model, bodies_attached
 from onnx_passes.ops.bodies.attach import attach_bodies, body_of, has_body
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX, QONNX_ALIASES, is_quantiser
-from onnx_passes.ops.bodies.model import attach_to_model, bodies_attached
 from onnx_passes.ops.bodies.writer import BodyCall
 
 __all__ = [
@@ -20,11 +26,11 @@ __all__ = [
     "attach_to_model",
     "bodies_attached",
     "body_of",
+    "channels_last_bodies",
     "custom",
     "has_body",
     "is_quantiser",
-    "pooling",
+    "multithreshold",
+    "qonnx_pooling",
     "quantisers",
-    "thresholds",
-    "windows",
 ]

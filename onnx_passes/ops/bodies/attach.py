@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from onnx_passes.ops.bodies.special import specialised
+from onnx_passes.ops.bodies.call_functions import specialised
 from onnx_passes.ops.bodies.writer import BodyCall, Writer
 
 Body = Callable[[Writer], str]

@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from onnx_passes.ops.bodies.attach import body
 from onnx_passes.ops.bodies.domains import CUSTOM
-from onnx_passes.ops.bodies.rounding import round_by
+from onnx_passes.ops.bodies.rounding_modes import round_by
 from onnx_passes.ops.bodies.writer import Writer
 
 

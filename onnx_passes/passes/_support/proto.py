@@ -9,7 +9,7 @@ from typing import TypeVar
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.tensors import byte_count
+from onnx_passes.model.tensor_bytes import byte_count
 from onnx_passes.model.walk import all_graphs
 
 SMALL = 1024

@@ -19,7 +19,6 @@ from onnx_passes.model.walk import (
 )
 from onnx_passes.passes.analysis._accumulators import accumulators
 from onnx_passes.passes.analysis._asked import Asked, DemandResult
-from onnx_passes.passes.analysis._between import floats_between, steps_of
 from onnx_passes.passes.analysis._sized import (
     GIVE_SIZES,
     label_of,
@@ -29,6 +28,7 @@ from onnx_passes.passes.analysis._sized import (
     sized,
 )
 from onnx_passes.passes.analysis._structure import bottlenecks, components
+from onnx_passes.passes.analysis._threshold_regions import floats_between, steps_of
 from onnx_passes.passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.passes.analysis.dynamic_shapes import dynamic_values
 from onnx_passes.passes.analysis.peak_memory import peak_of

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OptionError, PassError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.ops.base import operators
+from onnx_passes.ops.operator_class import operators
 from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort

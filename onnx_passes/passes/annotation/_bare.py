@@ -13,7 +13,7 @@ from onnx_passes.model.fields import (
     nodes_of,
     value_name,
 )
-from onnx_passes.model.tensors import ListedTensor, tensor_buffer
+from onnx_passes.model.tensor_bytes import ListedTensor, tensor_buffer
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.proto import is_big, stub
 from onnx_passes.passes._support.scopes import own_values

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.scopes import name_counts
 from onnx_passes.passes._support.tensors import constant_of

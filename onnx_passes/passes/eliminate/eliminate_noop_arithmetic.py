@@ -8,8 +8,8 @@ from onnxscript.rewriter.pattern import MatchResult
 
 from onnx_passes import passes
 from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import Element, kind_of, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
+from onnx_passes.ops.operator_class import Element, kind_of, operators
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var

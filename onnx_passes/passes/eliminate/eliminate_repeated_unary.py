@@ -5,9 +5,9 @@ from functools import partial
 
 from onnx_passes import passes
 from onnx_passes.ops import activations, logic  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import operators
 from onnx_passes.ops.elementwise import Variadic
 from onnx_passes.ops.elementwise_base import Primitive
+from onnx_passes.ops.operator_class import operators
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 _UNARY = tuple(o for o in operators() if o.elementwise and not o.moves and not o.domain)

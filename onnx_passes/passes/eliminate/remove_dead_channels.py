@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation

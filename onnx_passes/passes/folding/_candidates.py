@@ -13,7 +13,7 @@ from onnx_passes.model.walk import (
     subgraphs_of,
     topological_order,
 )
-from onnx_passes.passes._support.randomness import Determinism
+from onnx_passes.passes._support.determinism import Determinism
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of, constant_tensor
 

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within, topological_order
+from onnx_passes.passes._support.determinism import Determinism
 from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import annotated_names, roots
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation

@@ -8,7 +8,7 @@ from onnxscript.rewriter import pattern
 from onnx_passes import passes
 from onnx_passes.passes._support.bounds import LIMIT, UNBOUNDED, bounds_of
 from onnx_passes.passes._support.forms import commuted, has_opset
-from onnx_passes.passes._support.normalization import holds
+from onnx_passes.passes._support.normalization_matching import holds
 from onnx_passes.passes._support.shapes import Dim, dims_of, widens
 from onnx_passes.passes.base import (
     MatchContext,

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.linear import LAYERS, Linear, as_row
+from onnx_passes.passes._support.linear_layers import LAYERS, Linear, as_row
 from onnx_passes.passes._support.matches import node_of, read_once, wide
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of

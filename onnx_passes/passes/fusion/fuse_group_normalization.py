@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.forms import has_opset
-from onnx_passes.passes._support.normalization import holds
+from onnx_passes.passes._support.normalization_matching import holds
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (

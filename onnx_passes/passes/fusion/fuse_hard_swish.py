@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 
 from onnx_passes import passes
-from onnx_passes.passes._support.activations import about, holds, operand, single_or_half
+from onnx_passes.passes._support.activation_constants import (
+    about,
+    holds,
+    operand,
+    single_or_half,
+)
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import (
     MatchContext,

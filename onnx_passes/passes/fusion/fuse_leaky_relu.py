@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from onnx_passes import passes
-from onnx_passes.passes._support.activations import attribute_of, single_or_half
+from onnx_passes.passes._support.activation_constants import attribute_of, single_or_half
 from onnx_passes.passes._support.matches import opset_at, scalar_of
 from onnx_passes.passes.base import (
     MatchContext,

@@ -1,7 +1,7 @@
 """Replace the formula of RMSNormalization by the operator."""
 
 from onnx_passes import passes
-from onnx_passes.passes._support.normalization import NormalizationPass
+from onnx_passes.passes._support.normalization_matching import NormalizationPass
 
 
 @passes.verify.tolerance

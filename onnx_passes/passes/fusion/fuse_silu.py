@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
-from onnx_passes.passes._support.activations import attribute_of
+from onnx_passes.passes._support.activation_constants import attribute_of
 from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import (
     MatchContext,

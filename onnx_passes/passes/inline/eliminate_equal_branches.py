@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
+from onnx_passes.passes._support.determinism import Determinism
 from onnx_passes.passes._support.keys import graph_key
-from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.scopes import roots
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation

@@ -6,10 +6,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, graphs_within, subgraphs_of
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.calls import Names
+from onnx_passes.passes._support.determinism import Determinism
 from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.randomness import Determinism
 from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.inline._loops import body_of, renamed, trips_of

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.passes.interface_map import InterfaceMap

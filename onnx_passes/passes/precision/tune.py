@@ -54,7 +54,7 @@ class Tune(Transformation):
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
         # The search stands above passes and engines, and runs both: it is loaded for a run.
-        step = import_module("onnx_passes.tuning.step")
+        step = import_module("onnx_passes.tuning.search_step")
         found, told = step.search_within(model, self.config, feeds, self.record)
         self.context.notes.extend(line for line in told if line)
         if found is None:

@@ -6,12 +6,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import QONNX_ALIASES
-from onnx_passes.ops.bodies.pooling import dropped_bits
+from onnx_passes.ops.bodies.qonnx_pooling import dropped_bits
 from onnx_passes.ops.bodies.writer import BodyCall
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._windows import plain_call
+from onnx_passes.passes.quantised._square_windows import plain_call
 from onnx_passes.passes.streamline._terms import constant
 
 

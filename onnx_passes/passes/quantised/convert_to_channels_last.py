@@ -11,7 +11,7 @@ from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._windows import plain_call
+from onnx_passes.passes.quantised._square_windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
 from onnx_passes.plain import PlainDict
 

@@ -12,7 +12,7 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._pairs import pair_of
-from onnx_passes.passes.quantised._windows import MEANS, square_window
+from onnx_passes.passes.quantised._square_windows import MEANS, square_window
 from onnx_passes.passes.streamline._terms import constant, is_single, rank_of, scalar
 from onnx_passes.plain import PlainDict
 

@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.quantised._square_windows import range_of_sums
 from onnx_passes.passes.quantised._tables import table_of
-from onnx_passes.passes.quantised._windows import range_of_sums
 from onnx_passes.passes.streamline._movement import only_moves, padding_of
 from onnx_passes.passes.streamline._products import PRODUCTS, IntegerRange, of_product, size_of
 

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import Operator, kind_of, operators
 from onnx_passes.ops.elementwise import Variadic
+from onnx_passes.ops.operator_class import Operator, kind_of, operators
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Value
 

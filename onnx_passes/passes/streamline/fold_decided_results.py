@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.ops.base import Element, operators
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
+from onnx_passes.ops.operator_class import Element, operators
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.base import Op, Value

@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.streamline._cuts import moved_rows

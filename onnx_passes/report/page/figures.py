@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from onnx_passes.report import margins, summary
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.page.charts import Bar, Dot, bars, dots, paired, steps
 from onnx_passes.report.page.markup import Element, tag
 from onnx_passes.report.page.overview import share
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import bound, duration, number, plural, size
 
 _MOST_ROWS = 20

@@ -15,10 +15,10 @@ from onnx_passes.report.console_failure import (
     final_rows,
 )
 from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.page.markup import Element, named, tag
-from onnx_passes.report.page.region import drawing
+from onnx_passes.report.page.region_drawing import drawing
 from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import bound, change, duration, number, plural, size
 from onnx_passes.verify.result import Verdict
 

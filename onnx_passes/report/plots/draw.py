@@ -11,7 +11,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.atomic import pending
-from onnx_passes.report.plots.figures import ValueLayer, heat_map, histogram, layers
+from onnx_passes.report.plots.pictures import ValueLayer, heat_map, histogram, layers
 from onnx_passes.report.plots.png import encode
 from onnx_passes.verify.runs.found import Found, Pair, Run
 

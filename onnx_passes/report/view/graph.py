@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import one_line, plural, size
-from onnx_passes.report.view.scopes import Groups, scope_of
+from onnx_passes.report.view.collapsed_scopes import Groups, scope_of
 from onnx_passes.verify.node_equality import constant_tensor
 
 Interval = tuple[float, float]

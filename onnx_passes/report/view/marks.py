@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.patterns import shorten
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.view.graph import Mark
 from onnx_passes.verify.evidence import ORDER, Evidence
 

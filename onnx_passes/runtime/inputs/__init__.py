@@ -7,7 +7,7 @@ from onnx_passes.runtime.inputs.adversarial import (
 )
 from onnx_passes.runtime.inputs.describe import describe_feeds
 from onnx_passes.runtime.inputs.edges import DRAWN, LARGE_FLOATS, edge_samples
-from onnx_passes.runtime.inputs.generate import Made, generate, make_samples
+from onnx_passes.runtime.inputs.seeded_feeds import Made, generate, make_samples
 from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
 
 __all__ = [

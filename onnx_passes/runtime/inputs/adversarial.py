@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, ReferenceDataError
-from onnx_passes.ops.hints import ValueHint
-from onnx_passes.runtime.base import Array, Data, Feeds
-from onnx_passes.runtime.inputs.concrete import Shaping
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.runtime.engine_base import Array, Data, Feeds
+from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
-from onnx_passes.runtime.inputs.generate import Made, Ranges, make_samples
-from onnx_passes.runtime.inputs.special import Span, variants
+from onnx_passes.runtime.inputs.seeded_feeds import Made, Ranges, make_samples
+from onnx_passes.runtime.inputs.special_values import Span, variants
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
 MOST = 48

@@ -11,11 +11,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.use import Shape, constant_of, static_shape
-from onnx_passes.runtime.base import Array, Data, Feeds
-from onnx_passes.runtime.inputs.concrete import Shaping, skeleton
+from onnx_passes.runtime.engine_base import Array, Data, Feeds
+from onnx_passes.runtime.inputs.concrete_shapes import Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, plans, symbols_of
-from onnx_passes.runtime.inputs.generate import Ranges, generate
 from onnx_passes.runtime.inputs.memory import fits_memory
+from onnx_passes.runtime.inputs.seeded_feeds import Ranges, generate
 
 _MOST_SIZES = 12
 """Sizes that the model shows; each is tried."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Feeds
 
 
 def describe_feeds(feeds: Feeds) -> dict[str, str]:

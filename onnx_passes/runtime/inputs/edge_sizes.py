@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import RISKY_IF_EMPTY, SUMS_OF_NOTHING
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, generate_sized
-from onnx_passes.runtime.inputs.concrete import Shaping
+from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, symbols_of
-from onnx_passes.runtime.inputs.generate import Ranges
+from onnx_passes.runtime.inputs.seeded_feeds import Ranges
 
 _MOST_ALONE = 3
 SMALL = 1 << 16

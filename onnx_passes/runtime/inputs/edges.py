@@ -12,8 +12,8 @@ from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.breakpoints import around, breakpoints_of
 from onnx_passes.ops.decisions import INDEXING
-from onnx_passes.ops.hints import ValueHint
-from onnx_passes.runtime.base import Array, Data
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.runtime.engine_base import Array, Data
 from onnx_passes.runtime.inputs.adversarial import (
     AdversarialFeeds,
     base_sample,
@@ -21,7 +21,7 @@ from onnx_passes.runtime.inputs.adversarial import (
 )
 from onnx_passes.runtime.inputs.dims import Dims
 from onnx_passes.runtime.inputs.edge_sizes import SMALL, is_small, samples_of_edge_sizes
-from onnx_passes.runtime.inputs.generate import Made, Ranges
+from onnx_passes.runtime.inputs.seeded_feeds import Made, Ranges
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
 LARGE_FLOATS = "large floats"

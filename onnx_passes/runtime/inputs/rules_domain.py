@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.sampling import boxes
 from onnx_passes.ops.use import Use, rule
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.use import Use, below, rule
 
 _MICROSOFT = "com.microsoft"

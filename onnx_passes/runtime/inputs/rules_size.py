@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.use import Use, rule
 
 

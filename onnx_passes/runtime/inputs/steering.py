@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import captured_values
 from onnx_passes.ops.admitted import steers
-from onnx_passes.ops.base import operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.use import Use, rule_for
 from onnx_passes.runtime.inputs import rules_domain
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.runtime.base import Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
 from onnx_passes.runtime.inputs.adversarial import adversarial
 from onnx_passes.runtime.inputs.alternatives import Alternative, alternatives
 from onnx_passes.runtime.inputs.dims import Dims
-from onnx_passes.runtime.inputs.generate import Ranges
+from onnx_passes.runtime.inputs.seeded_feeds import Ranges
 
 MOST = 64
 """Ways of making up inputs that are tried."""

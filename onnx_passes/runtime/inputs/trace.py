@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.admitted import admitted
-from onnx_passes.ops.base import operator_of
-from onnx_passes.ops.hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.use import Use
 from onnx_passes.runtime.inputs import (
     rules_domain,  # noqa: F401 - these modules register their rules

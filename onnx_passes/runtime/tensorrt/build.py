@@ -17,13 +17,13 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.heard import heard
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.configure import configure
-from onnx_passes.runtime.tensorrt.driver import gpu_count
+from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
+from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions
+from onnx_passes.runtime.tensorrt.engine_store import save_engine
 from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.options import TensorRtOptions
 from onnx_passes.runtime.tensorrt.parse import parse
-from onnx_passes.runtime.tensorrt.plugins import load_plugins
+from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
 from onnx_passes.runtime.tensorrt.profiles import add_profiles
-from onnx_passes.runtime.tensorrt.store import save_engine
 
 _MOST_ERRORS = 3
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.tensorrt.driver import device
-from onnx_passes.runtime.tensorrt.options import TensorRtOptions
-from onnx_passes.runtime.tensorrt.store import load_bytes
+from onnx_passes.runtime.tensorrt.cuda_driver import device
+from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions
+from onnx_passes.runtime.tensorrt.engine_store import load_bytes
 
 
 def configure(trt: ModuleType, config: Any, options: TensorRtOptions) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from onnx_passes.runtime.isolated_calls import call_alone
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.plugins import load_plugins
+from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
 
 
 def list_creators(

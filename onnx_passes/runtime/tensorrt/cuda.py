@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.tensorrt.driver import Driver
+from onnx_passes.runtime.tensorrt.cuda_driver import Driver
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 

@@ -16,7 +16,7 @@ from onnx_passes.errors import (
     EngineUnavailableError,
 )
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Session
+from onnx_passes.runtime.engine_base import Session
 from onnx_passes.runtime.isolated_calls import call_alone
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
@@ -24,11 +24,11 @@ from onnx_passes.runtime.tensorrt.bindings import (
     installed_version,
     load_bindings,
 )
-from onnx_passes.runtime.tensorrt.driver import gpu_missing
-from onnx_passes.runtime.tensorrt.layers import inspected_layers
+from onnx_passes.runtime.tensorrt.built_layers import inspected_layers
+from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
+from onnx_passes.runtime.tensorrt.engine_store import load_bytes
 from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
 from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.store import load_bytes
 
 SUFFIXES = (".engine", ".plan", ".trt")
 """Endings of names that people give to engines."""

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.levels import BUILT_ONLY
@@ -22,14 +22,14 @@ from onnx_passes.runtime.tensorrt.bindings import (
     load_bindings,
 )
 from onnx_passes.runtime.tensorrt.build import build
-from onnx_passes.runtime.tensorrt.driver import device, gpu_count, gpu_missing
-from onnx_passes.runtime.tensorrt.layers import logged_layers
+from onnx_passes.runtime.tensorrt.built_layers import logged_layers
+from onnx_passes.runtime.tensorrt.cuda_driver import device, gpu_count, gpu_missing
+from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions, read_options
+from onnx_passes.runtime.tensorrt.engine_store import cached_place, load_bytes, save_engine
 from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.options import TensorRtOptions, read_options
-from onnx_passes.runtime.tensorrt.plugins import load_plugins
+from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
 from onnx_passes.runtime.tensorrt.profiles import observed_profiles, observed_values
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
-from onnx_passes.runtime.tensorrt.store import cached_place, load_bytes, save_engine
 
 DEFAULT_CAPABILITY = "8.9"
 """What TensorRT-RTX builds for where nobody says, and there is no GPU."""

@@ -12,9 +12,9 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError
-from onnx_passes.runtime.tensorrt.driver import gpu_missing
+from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
+from onnx_passes.runtime.tensorrt.engine_options import Dims
 from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.options import Dims
 from onnx_passes.runtime.tensorrt.types import onnx_type
 
 Ranges = tuple[Dims, Dims, Dims]

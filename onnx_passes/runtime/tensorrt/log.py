@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from onnx_passes.runtime.tensorrt.layers import MARK
-from onnx_passes.runtime.tensorrt.options import Verbosity
+from onnx_passes.runtime.tensorrt.built_layers import MARK
+from onnx_passes.runtime.tensorrt.engine_options import Verbosity
 
 _SEVERITIES = ("INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE")
 _ERRORS = _SEVERITIES[:2]

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Feeds
-from onnx_passes.runtime.tensorrt.options import Dims, Profile
+from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.tensorrt.engine_options import Dims, Profile
 
 _LONGEST_SHAPE = 8
 """Elements up to which an integer input may be one that decides shapes, as TensorRT has it."""

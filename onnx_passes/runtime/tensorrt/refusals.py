@@ -26,7 +26,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
     installed_version,
     load_bindings,
 )
-from onnx_passes.runtime.tensorrt.driver import gpu_count
+from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
 from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.parse import parse
 

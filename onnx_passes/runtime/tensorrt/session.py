@@ -13,11 +13,11 @@ import numpy as np
 
 from onnx_passes.errors import EngineCrashedError, EngineError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Array, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copied
+from onnx_passes.runtime.tensorrt.built_layers import inspected_layers, profiler, with_times
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
-from onnx_passes.runtime.tensorrt.layers import inspected_layers, profiler, with_times
 from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
 from onnx_passes.runtime.tensorrt.log import BuildLog
 

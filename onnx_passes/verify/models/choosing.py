@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_passes.verify.models.known_values import KnownValue
 from onnx_passes.verify.models.scope import GraphScope
-from onnx_passes.verify.models.values import KnownValue
 
 
 def static(

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.judge import Promise

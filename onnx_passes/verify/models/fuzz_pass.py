@@ -12,7 +12,7 @@ from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.registry import collect
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.verify.models.recipe import Recipe, recipes_on
 from onnx_passes.verify.models.trial import PassTrial, attempt

@@ -8,8 +8,8 @@ from functools import cache
 import onnx
 
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
-from onnx_passes.ops.base import operators
 from onnx_passes.ops.elementwise import Elementwise
+from onnx_passes.ops.operator_class import operators
 from onnx_passes.ops.reduction import Reduce
 
 

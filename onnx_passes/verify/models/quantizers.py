@@ -15,13 +15,13 @@ from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.bodies.domains import is_quantiser
-from onnx_passes.runtime.barriers import with_barriers
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.value_types import inferred_types
-from onnx_passes.verify.elementwise import default_tolerance
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.low_precision import coarsest_types, low_tolerance
+from onnx_passes.verify.tensor_difference import default_tolerance
 
 _QUANTIZERS = ("QuantizeLinear", "DynamicQuantizeLinear")
 _SIGNS = ("Add", "Sub")

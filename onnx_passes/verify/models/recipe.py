@@ -9,13 +9,19 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.verify.models import elementwise, planted, reducing, shaping, structure
+from onnx_passes.verify.models import (
+    elementwise_steps,
+    planted,
+    reducing_steps,
+    shaping,
+    structure_steps,
+)
+from onnx_passes.verify.models.element_types import FULL, PRECISIONS
 from onnx_passes.verify.models.inferring import IR_VERSION, UnfitError
+from onnx_passes.verify.models.known_values import KnownValue
 from onnx_passes.verify.models.networks import FORMS as LAYERS
 from onnx_passes.verify.models.networks import network
-from onnx_passes.verify.models.precision import FULL, PRECISIONS
 from onnx_passes.verify.models.scope import GraphScope
-from onnx_passes.verify.models.values import KnownValue
 
 OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
@@ -30,12 +36,12 @@ NETWORK = "qonnx"
 ANNOTATED = 0.3
 """Share of the models that state the types of inner values, and of those with descriptions."""
 
-_STEPS: tuple[structure.Step, ...] = (
-    *elementwise.STEPS,
+_STEPS: tuple[structure_steps.Step, ...] = (
+    *elementwise_steps.STEPS,
     *shaping.STEPS,
-    *reducing.STEPS,
-    *structure.STEPS,
-    *structure.STEPS,
+    *reducing_steps.STEPS,
+    *structure_steps.STEPS,
+    *structure_steps.STEPS,
 )
 
 
@@ -202,7 +208,7 @@ def _annotate(graph: onnx.GraphProto, scope: GraphScope) -> None:
             onnx.helper.set_metadata_props(node, {"number": str(index)})
 
 
-def _take(scope: GraphScope, number: int, wanted: structure.Step | None = None) -> None:
+def _take(scope: GraphScope, number: int, wanted: structure_steps.Step | None = None) -> None:
     """Take one step: the first of a few drawn that fits, or the one that is wanted."""
     rng = scope.begin(number)
     among = planted.STEPS if rng.random() < PLANTED else _STEPS

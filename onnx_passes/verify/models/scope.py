@@ -11,10 +11,9 @@ import onnx
 from numpy.typing import NDArray
 
 from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.element_types import BFLOAT16, FLOAT, FULL, Precision
 from onnx_passes.verify.models.inferring import UnfitError, infer_outputs
-from onnx_passes.verify.models.precision import BFLOAT16, FLOAT, FULL, Precision
-from onnx_passes.verify.models.support import runs
-from onnx_passes.verify.models.values import (
+from onnx_passes.verify.models.known_values import (
     ALL,
     KnownValue,
     Shape,
@@ -24,6 +23,7 @@ from onnx_passes.verify.models.values import (
     random_shape,
     type_proto,
 )
+from onnx_passes.verify.models.support import runs
 
 
 @dataclass

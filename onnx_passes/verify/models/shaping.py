@@ -8,10 +8,10 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.verify.models.choosing import axis_of, ranked, static
-from onnx_passes.verify.models.elementwise import partner
+from onnx_passes.verify.models.elementwise_steps import partner
 from onnx_passes.verify.models.inferring import UnfitError
+from onnx_passes.verify.models.known_values import ALL, NUMBERS, KnownValue, random_shape
 from onnx_passes.verify.models.scope import GraphScope
-from onnx_passes.verify.models.values import ALL, NUMBERS, KnownValue, random_shape
 
 INT64 = TensorProto.INT64
 

@@ -10,20 +10,20 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
-from onnx_passes.model.text import canonical_lines
+from onnx_passes.model.canonical_text import canonical_lines
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.interface_map import InterfaceMap, Port
-from onnx_passes.runtime.base import Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
 from onnx_passes.verify.models.quantizers import agree_between_steps
 from onnx_passes.verify.models.recipe import Recipe
 from onnx_passes.verify.snapshot import Change, Snapshot
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 Transform = Callable[[ir.Model], ir.Model]
 SAMPLES = 2

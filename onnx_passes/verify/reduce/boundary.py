@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds, Outputs, Session
-from onnx_passes.verify.reduce.inference import Inferred
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs, Session
+from onnx_passes.verify.reduce.inner_types import Inferred
 
 if TYPE_CHECKING:
     from onnx_passes.verify.recording import Recording

@@ -15,15 +15,15 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
 from onnx_passes.verify.reduce.store import CandidateStore
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass

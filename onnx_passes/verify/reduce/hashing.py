@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.digest import tensor_digest
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.weightless import split_weights
 
 

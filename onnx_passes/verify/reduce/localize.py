@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck

@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.slots import Choice
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 
 _IDENTITY = (
     '<ir_version: 8, opset_import: ["": 17]> '

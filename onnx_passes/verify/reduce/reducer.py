@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.slots import Choice, replaced
-from onnx_passes.runtime.base import Feeds
+from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.hashing import hash_of
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
@@ -28,7 +28,7 @@ from onnx_passes.verify.reduce.outcome import (
     Status,
 )
 from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
-from onnx_passes.verify.reduce.render import Renderer
+from onnx_passes.verify.reduce.rendered_parts import Renderer
 from onnx_passes.verify.reduce.search import Mode, search
 
 
@@ -180,7 +180,7 @@ class Reducer:
         return hash_of(model, feeds if self.check.reads_values else {})
 
     def _shrunk(self, model: ir.Model, feeds: Feeds, nodes: int) -> tuple[ir.Model, Feeds]:
-        from onnx_passes.verify.reduce.shrink import Simplifier
+        from onnx_passes.verify.reduce.smaller_values import Simplifier
 
         def fails(model: ir.Model, feeds: Feeds) -> bool:
             question = Question(

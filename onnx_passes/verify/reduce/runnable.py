@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.model.walk import captured_values
-from onnx_passes.runtime.base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.verify.recording import exposed
 
 _MOST_FAULTS = 8

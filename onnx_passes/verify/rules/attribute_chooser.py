@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from onnx_passes.ops.base import find
+from onnx_passes.ops.operator_class import find
 from onnx_passes.ops.suggestions import Shape
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
-from onnx_passes.verify.rules.hints import Guide
-from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.hinted_operands import Guide
 from onnx_passes.verify.rules.pattern import PatternPart
+from onnx_passes.verify.rules.plausible_operands import Chooser
 from onnx_passes.verify.rules.schemas import attribute_names
 
 

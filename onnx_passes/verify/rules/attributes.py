@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.ops.base import find
+from onnx_passes.ops.operator_class import find
 from onnx_passes.ops.suggestions import Shape
 from onnx_passes.plain import Plain
-from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.plausible_operands import Chooser
 
 TARGETS = (
     *(ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.INT32, ir.DataType.INT64) * 3,

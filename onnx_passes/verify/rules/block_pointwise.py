@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.base import operator_of, operators
 from onnx_passes.ops.elementwise import Elementwise, Variadic
+from onnx_passes.ops.operator_class import operator_of, operators
 from onnx_passes.ops.semantics import Unsupported, is_float
 from onnx_passes.verify.rules import block_terms as terms
 from onnx_passes.verify.rules.block_sizes import ONE

@@ -8,17 +8,17 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.ops.base import find
+from onnx_passes.ops.operator_class import find
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.passes.hints import Spec
 from onnx_passes.verify.rules.attribute_chooser import AttributeChooser
 from onnx_passes.verify.rules.draft import TemplateDraft
 from onnx_passes.verify.rules.enumeration import Plan
-from onnx_passes.verify.rules.hints import Guide, hint_of
+from onnx_passes.verify.rules.hinted_operands import Guide, hint_of
 from onnx_passes.verify.rules.literals import guarded
-from onnx_passes.verify.rules.operands import Chooser
 from onnx_passes.verify.rules.pattern import PatternPart, alternatives_of, pattern_of
+from onnx_passes.verify.rules.plausible_operands import Chooser
 from onnx_passes.verify.rules.schemas import (
     MAIN,
     OPSETS,

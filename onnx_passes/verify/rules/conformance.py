@@ -11,11 +11,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.base import Operator
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate_node
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
 from onnx_passes.verify.rules.random_calls import RandomCall, random_call
 from onnx_passes.verify.rules.running import EngineFailure, run_once

@@ -19,7 +19,7 @@ from onnx_passes.verify.rules.fault import Fault
 from onnx_passes.verify.rules.fuzz_check import Examiner
 from onnx_passes.verify.rules.fuzz_error import Error
 from onnx_passes.verify.rules.fuzz_shrink import shrunk
-from onnx_passes.verify.rules.generate import Candidate, candidates
+from onnx_passes.verify.rules.property_models import Candidate, candidates
 from onnx_passes.verify.rules.replay import samples
 from onnx_passes.verify.rules.running import Feeds
 

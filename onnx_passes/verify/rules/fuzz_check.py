@@ -15,7 +15,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.driver import rewrite
-from onnx_passes.verify.interface import compare_interfaces, interface_of
+from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.fault import Fault
@@ -25,7 +25,7 @@ from onnx_passes.verify.rules.pattern import pattern_of
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.running import Feeds
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 
 @dataclass

@@ -13,9 +13,9 @@ from onnx_passes.verify.rules.applying import apply_rule
 from onnx_passes.verify.rules.building import CannotInstantiate, ModelBuilder
 from onnx_passes.verify.rules.draws import Draws, Hits
 from onnx_passes.verify.rules.enumeration import Plan, few_types, plans_of
-from onnx_passes.verify.rules.hints import hint_of
+from onnx_passes.verify.rules.hinted_operands import hint_of
 from onnx_passes.verify.rules.literals import literals
-from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.plausible_operands import Chooser
 from onnx_passes.verify.rules.replay import Replayer, samples
 
 _TYPES = (

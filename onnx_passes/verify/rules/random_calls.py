@@ -10,15 +10,15 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.admitted import admitted
-from onnx_passes.ops.base import Operator
-from onnx_passes.ops.hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.semantics import is_float
 from onnx_passes.ops.suggestions import Shape
 from onnx_passes.ops.use import Use
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.draws import Draws
-from onnx_passes.verify.rules.operands import Chooser
+from onnx_passes.verify.rules.plausible_operands import Chooser
 from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
 
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)

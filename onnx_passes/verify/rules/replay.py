@@ -10,11 +10,11 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.model.contents import all_nodes
-from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.evaluation import concrete_shape
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import is_float
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.rules.arbitration import agree_in_double, is_rounding
+from onnx_passes.verify.rules.double_precision import agree_in_double, is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.running import EngineFailure, Feeds, PairRunner, engine_name
 

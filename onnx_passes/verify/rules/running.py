@@ -20,7 +20,7 @@ from onnx_passes.errors import (
     EngineTimeoutError,
     UnsupportedModelError,
 )
-from onnx_passes.runtime.base import Engine, Session
+from onnx_passes.runtime.engine_base import Engine, Session
 from onnx_passes.runtime.engines import engine_from_config
 
 Feeds: TypeAlias = Mapping[str, Array]

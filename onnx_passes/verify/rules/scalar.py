@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.ops.base import operator_of
 from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import Semantics, scalars
 from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import Coverage

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from onnx_passes.ops import families
-from onnx_passes.ops.base import find
+from onnx_passes.ops.operator_class import find
 from onnx_passes.passes import hints as hints_module
 from onnx_passes.passes.hints import module_of_hints
 from onnx_passes.verify.rules.code import Names, imports_of

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.base import Algebra, Operator
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
@@ -16,10 +15,11 @@ from onnx_passes.ops.domains.field import FieldSemantics
 from onnx_passes.ops.domains.ieee import IeeeSemantics
 from onnx_passes.ops.domains.intervals import IntervalSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
-from onnx_passes.ops.domains.rounding import RoundingSemantics
+from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.domains.scaled import ScaledSemantics
 from onnx_passes.ops.elementwise import Elementwise
 from onnx_passes.ops.evaluation import evaluate_node
+from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported
 from onnx_passes.verify.rules.random_calls import RandomCall, random_call
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onnx_passes.verify.runs.found import Found, Pair, Run
     from onnx_passes.verify.runs.judges import judge
     from onnx_passes.verify.runs.runner import Loader, Runner
-    from onnx_passes.verify.runs.saved import open_results, save_results
+    from onnx_passes.verify.runs.saved_results import open_results, save_results
     from onnx_passes.verify.runs.settings import Settings
     from onnx_passes.verify.runs.timed import Latency
 

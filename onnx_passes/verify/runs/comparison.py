@@ -13,11 +13,12 @@ from onnx_passes.errors import (
     UsageError,
 )
 from onnx_passes.model.fingerprint import canonical_hash
-from onnx_passes.runtime.base import Feeds, Outputs
+from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.layers import layers_of
 from onnx_passes.runtime.levels import BUILT_ONLY, Level
 from onnx_passes.runtime.tensorrt.engine import fitted
 from onnx_passes.verify.runs.batches import ALL, RunPlan, distinct
+from onnx_passes.verify.runs.earlier_runs import admit, parts
 from onnx_passes.verify.runs.engine_run import (
     check_limits,
     fusion_notes,
@@ -29,7 +30,6 @@ from onnx_passes.verify.runs.engine_run import (
 from onnx_passes.verify.runs.finite import not_finite
 from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Pair, Run
 from onnx_passes.verify.runs.inputs import digest_of
-from onnx_passes.verify.runs.recorded import admit, parts
 from onnx_passes.verify.runs.runner import Runner, check_sample, type_text, unique_names
 from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.runtime.base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
@@ -24,7 +24,7 @@ from onnx_passes.verify.runs.found import Run
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool
-from onnx_passes.verify.runs.timing import list_layers
+from onnx_passes.verify.runs.timed_runs import list_layers
 
 
 def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.runtime.base import Array
+from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.runs.found import Invalid
 
 

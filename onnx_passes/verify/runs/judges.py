@@ -10,9 +10,9 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import cosine, psnr, snr
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.verify.runs.functions import named_function
 from onnx_passes.verify.runs.judging import ResultJudge, Simple
 from onnx_passes.verify.runs.measures import Custom, Growth, Indices, Quantile, TensorScore
+from onnx_passes.verify.runs.user_functions import named_function
 
 
 def judge(text: str = "simple", simple: Simple | None = None) -> ResultJudge:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import OutputCheck
 

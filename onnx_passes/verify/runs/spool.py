@@ -15,7 +15,7 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from onnx_passes.runtime.base import Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.bodies import expose, typed
+from onnx_passes.verify.runs.body_values import expose, typed
 from onnx_passes.verify.runs.found import FirstDifference, Pair, Run
 from onnx_passes.verify.runs.judging import Measured, ResultJudge, SampleValues
 from onnx_passes.verify.runs.postprocess import LargestIndices

@@ -14,7 +14,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.atomic import Pending
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.base import Data
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.runs.found import Found, Run
 from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata
 from onnx_passes.verify.runs.spool import RecordedValues

@@ -7,11 +7,11 @@ import pytest
 
 from onnx_passes.data import fleet
 from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors import dask_worker as module
-from onnx_passes.data.executors.base import WorkersGoneError
 from onnx_passes.data.executors.dask import make_dask
-from onnx_passes.data.interface import DataInterface
-from onnx_passes.data.job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.executors.executor import WorkersGoneError
+from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import UsageError

@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.cleanup.remove_inferred_shapes import RemoveInferredShapes
 from onnx_passes.pipeline.run import run_pipeline

@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.convert._loading import refusal
 from onnx_passes.passes.convert.raise_opset import RaiseOpset
 from onnx_passes.pipeline.run import run_pipeline

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.run import run_pipeline

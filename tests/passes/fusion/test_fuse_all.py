@@ -1,7 +1,7 @@
 import numpy as np
 
 from onnx_passes import testing
-from onnx_passes.configs.load import config_from_data, load_config
+from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.passes.fusion.fuse_all import FIRST, FuseAll
 from onnx_passes.passes.registry import lookup

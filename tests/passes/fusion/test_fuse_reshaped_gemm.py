@@ -1,7 +1,7 @@
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.passes.fusion.fuse_reshaped_gemm import FuseReshapedGemm
 from onnx_passes.pipeline.run import run_pipeline
 

@@ -2,7 +2,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.configs.load import config_from_data
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.inline.eliminate_equal_branches import EliminateEqualBranches
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.snapshot import Snapshot

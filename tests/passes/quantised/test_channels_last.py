@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX
 from onnx_passes.pipeline.run import run_pipeline
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.report.model import RunReport
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.view.graph import Mark, PageContent, facts_of
 from onnx_passes.report.view.marks import marks_of
 from onnx_passes.report.view.page import to_page

@@ -5,10 +5,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.ops.hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.runtime.inputs import adversarial, generate, name_of
 from onnx_passes.runtime.inputs.adversarial import MOST
-from onnx_passes.runtime.inputs.special import variants
+from onnx_passes.runtime.inputs.special_values import variants
 from onnx_passes.runtime.inputs.steering import steering_inputs
 from onnx_passes.verify.feeds import check_feeds
 

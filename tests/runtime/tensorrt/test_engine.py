@@ -22,8 +22,8 @@ from onnx_passes.runtime.tensorrt.described import (
     lines,
     load_engine,
 )
-from onnx_passes.runtime.tensorrt.options import read_options
-from onnx_passes.runtime.tensorrt.store import cached_place
+from onnx_passes.runtime.tensorrt.engine_options import read_options
+from onnx_passes.runtime.tensorrt.engine_store import cached_place
 from tests.runtime.tensorrt import fake_gpu
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
@@ -146,9 +146,9 @@ def test_an_engine_that_cannot_be_read_is_told_with_the_reason(rtx, tmp_path):
 
 
 def test_without_a_gpu_the_header_is_told_and_why_not_more(monkeypatch, tmp_path):
-    from onnx_passes.runtime.tensorrt import driver
+    from onnx_passes.runtime.tensorrt import cuda_driver
 
-    monkeypatch.setattr(driver, "DRIVER", "libcuda-of-nobody.so.1")
+    monkeypatch.setattr(cuda_driver, "DRIVER", "libcuda-of-nobody.so.1")
     fake_gpu.forget()
     path = tmp_path / "model.bin"
     path.write_bytes(b"vtrt" + bytes(12) + (7).to_bytes(8, "little") + bytes([1, 7, 1, 116]))
@@ -185,12 +185,12 @@ def test_the_cache_knows_an_engine_by_all_that_makes_it(monkeypatch, tmp_path, g
     ]
     assert len({one, *others}) == len(others) + 1
     assert place(model(), config_hook="a:b") is None
-    from onnx_passes.runtime.tensorrt import driver, store
+    from onnx_passes.runtime.tensorrt import cuda_driver, engine_store
 
-    monkeypatch.setattr(store, "installed_version", lambda package: "1.8")
+    monkeypatch.setattr(engine_store, "installed_version", lambda package: "1.8")
     assert place(model()) != one
     monkeypatch.undo()
-    monkeypatch.setattr(driver, "DRIVER", "libcuda-of-nobody.so.1")
+    monkeypatch.setattr(cuda_driver, "DRIVER", "libcuda-of-nobody.so.1")
     fake_gpu.forget()
     assert place(model()) != one
 

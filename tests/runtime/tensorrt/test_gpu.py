@@ -14,7 +14,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import passes
-from onnx_passes.configs.load import default_config, load_config
+from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
 from onnx_passes.model.load import deserialize, load_model
@@ -28,8 +28,8 @@ from onnx_passes.runtime.layers import layers_of, profiled
 from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
+from onnx_passes.runtime.tensorrt.cuda_driver import Driver, device
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
-from onnx_passes.runtime.tensorrt.driver import Driver, device
 from onnx_passes.runtime.tensorrt.engine import fitted, uncached
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.compare import compare
@@ -101,11 +101,12 @@ def test_this_gpu_executes_what_is_built_for_it(package):
 
 
 def test_every_function_of_the_driver_that_is_called_exists():
-    from onnx_passes.runtime.tensorrt import cuda, driver
     from tests.runtime.tensorrt.test_driver import functions_of
 
+    from onnx_passes.runtime.tensorrt import cuda, cuda_driver
+
     library = Driver()._library
-    for name in functions_of(cuda, driver):
+    for name in functions_of(cuda, cuda_driver):
         assert hasattr(library, name), name
 
 

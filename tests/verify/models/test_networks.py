@@ -12,7 +12,7 @@ from onnx_passes.verify.models import Recipe, network_recipes
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
 from onnx_passes.verify.models.networks import FORMS, INTEGERS
 from onnx_passes.verify.models.recipe import NETWORK, recipes_on
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 RECIPES = list(network_recipes(20, seed=9))
 

@@ -10,7 +10,7 @@ import pytest
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.models import Recipe, mixed_recipes, recipes
-from onnx_passes.verify.models.precision import PRECISIONS
+from onnx_passes.verify.models.element_types import PRECISIONS
 from onnx_passes.verify.models.recipe import recipes_on
 
 

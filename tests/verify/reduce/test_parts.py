@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.testing import parse
-from onnx_passes.verify.structure import check_structure
+from onnx_passes.verify.well_formed import check_structure
 
 
 def names(values):

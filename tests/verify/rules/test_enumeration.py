@@ -13,7 +13,7 @@ from onnx_passes.verify.rules.enumeration import (
     rank_profiles,
 )
 from onnx_passes.verify.rules.fuzz import fuzz_rule
-from onnx_passes.verify.rules.generate import TYPES
+from onnx_passes.verify.rules.property_models import TYPES
 
 pytest.importorskip("z3")
 

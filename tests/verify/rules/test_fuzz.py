@@ -11,8 +11,8 @@ from onnx_passes.verify.rules import fuzz
 from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.fuzz import fuzz_rule
 from onnx_passes.verify.rules.fuzz_check import Examiner
-from onnx_passes.verify.rules.generate import candidates, probed
 from onnx_passes.verify.rules.generate_variants import VARIANTS
+from onnx_passes.verify.rules.property_models import candidates, probed
 from onnx_passes.verify.rules.refutations import repeats
 
 

@@ -6,7 +6,7 @@ import pytest
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.verify.rules.fuzz import fuzz_rule
-from onnx_passes.verify.rules.generate import candidates
+from onnx_passes.verify.rules.property_models import candidates
 
 PATTERNS = {
     "AffineGrid": lambda op, x, n: op.AffineGrid(x, n),

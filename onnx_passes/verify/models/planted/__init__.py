@@ -5,15 +5,15 @@ from collections.abc import Callable
 import numpy as np
 
 from onnx_passes.verify.models.planted import (
-    activations,
-    attention,
+    activation_forms,
+    attention_forms,
     composites,
-    layers,
+    layer_forms,
     movable,
     normalizations,
-    precision,
-    quantization,
-    shapes,
+    precision_forms,
+    quantized_forms,
+    shape_forms,
 )
 from onnx_passes.verify.models.planted.plant import Plant, planted
 from onnx_passes.verify.models.scope import GraphScope
@@ -21,12 +21,12 @@ from onnx_passes.verify.models.scope import GraphScope
 Step = Callable[[GraphScope, np.random.Generator], None]
 
 STEPS = (
-    *activations.STEPS,
-    *attention.STEPS,
+    *activation_forms.STEPS,
+    *attention_forms.STEPS,
     *composites.STEPS,
-    *layers.STEPS,
+    *layer_forms.STEPS,
     *normalizations.STEPS,
-    *shapes.STEPS,
+    *shape_forms.STEPS,
 )
 """Steps that go anywhere, bodies of branches and loops included."""
 
@@ -43,7 +43,7 @@ FORMS: dict[str, Step] = {
 
 def low_steps(scope: GraphScope) -> tuple[Step, ...]:
     """Return the steps of low precision that a model of this kind has."""
-    return quantization.STEPS if scope.precision.quantized else precision.STEPS
+    return quantized_forms.STEPS if scope.precision.quantized else precision_forms.STEPS
 
 
 __all__ = ["FORMS", "STEPS", "Plant", "low_steps", "planted"]

@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.known_values import KnownValue
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, planted
-from onnx_passes.verify.models.values import KnownValue
 
 
 def softmax(p: Plant) -> KnownValue:

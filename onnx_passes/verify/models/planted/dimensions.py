@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.known_values import KnownValue
 from onnx_passes.verify.models.planted.plant import (
     ALL,
     FLOAT,
     FLOATS,
     Plant,
 )
-from onnx_passes.verify.models.values import KnownValue
 
 
 def any_type(p: Plant) -> int:

@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
+from onnx_passes.verify.models.known_values import BOOL, KnownValue, Shape
 from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, Plant, kind_of
-from onnx_passes.verify.models.values import BOOL, KnownValue, Shape
 
 _ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Floor", "LeakyRelu", "Not")
 _PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal", "Where")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from onnx_passes.verify.models.known_values import KnownValue
 from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
-from onnx_passes.verify.models.values import KnownValue
 
 
 def layer_normalization(p: Plant) -> KnownValue:

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from onnx_passes.configs.load import load_config
+from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import planted, recipes
 from onnx_passes.verify.models.inferring import UnfitError

@@ -1,0 +1,116 @@
+"""What the command line and the documentation say of a pass."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+
+from onnx_passes.library_index import group_of, summary_of
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.pass_scope import LIBRARY, Scope
+
+
+def import_from(config: str | None) -> Scope:
+    """Import what a pipeline file names, so that its passes are known as well.
+
+    Returns:
+        Whose passes win where the library has a pass of the same name.
+    """
+    if config is None:
+        return LIBRARY
+    from onnx_passes.configs.imports import import_modules
+    from onnx_passes.configs.pipeline_files import load_config
+
+    return import_modules(load_config(config))
+
+
+def passes_of(config: str) -> list[type[Pass]]:
+    """Return the passes that a pipeline file uses, each once, with its imports made."""
+    from onnx_passes.configs.pipeline_files import load_config
+    from onnx_passes.configs.resolve import resolve
+
+    return list(dict.fromkeys(step.cls for step in resolve(load_config(config)).passes))
+
+
+def importable_by_children(config: str | None) -> None:
+    """Let processes that this one starts find the modules beside a pipeline file."""
+    if config is not None:
+        from onnx_passes.configs.pipeline_files import load_config
+
+        places = [str(load_config(config).folder), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+
+
+def described(scope: Scope) -> list[dict[str, str]]:
+    """Return name, group, contract and summary of every pass, by group.
+
+    Args:
+        scope: Whose passes win where the library has a pass of the same name.
+    """
+    from onnx_passes.passes.registry import all_passes
+
+    rows = [
+        {
+            "name": cls.name,
+            "group": home(cls),
+            "contract": cls.promise(),
+            "summary": summary_of(cls),
+        }
+        for cls in all_passes(scope)
+    ]
+    return sorted(rows, key=lambda row: (row["group"], row["name"]))
+
+
+def home(cls: type[Pass]) -> str:
+    """Return the folder that a pass lives in; the module of a user's pass."""
+    package, _, rest = cls.__module__.partition("onnx_passes.passes.")
+    return group_of(rest) if not package else cls.__module__
+
+
+def groups_of(cls: type[Pass]) -> list[str]:
+    """Return the groups that a pass is registered in."""
+    from onnx_passes.passes.registry import groups
+
+    return [name for name, members in groups().items() if cls in members]
+
+
+def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
+    """Return name, type and default of every option."""
+    from onnx_passes.passes.options import option_fields
+
+    rows = []
+    for name, field in option_fields(cls).items():
+        kind = getattr(field.annotation, "__name__", None) or str(field.annotation)
+        if "[" in str(field.annotation) or "|" in str(field.annotation):
+            # Validators are not part of the type, and their text holds an address.
+            kind = re.sub(
+                r"Annotated\[(\w+(?:\[[^\[\]]*\])?), (?:[^\[\]]|\[[^\[\]]*\])*\]",
+                r"\1",
+                str(field.annotation),
+            )
+            kind = kind.replace("typing.", "")
+        default = field.get_default(call_default_factory=True)
+        rows.append((name, kind, "required" if field.is_required() else repr(default)))
+    return rows
+
+
+def explanation(cls: type[Pass]) -> str:
+    """Return all there is to know of a pass, as text."""
+    lines = [f"{cls.name}  ({cls.promise()})", ""]
+    lines += [inspect.getdoc(cls) or "It has no docstring.", ""]
+    rows = option_rows(cls)
+    if rows:
+        lines += ["Options:", *(f"  {n}: {kind} = {default}" for n, kind, default in rows), ""]
+    relations = {
+        "Requires": ", ".join(cls.required_passes),
+        "Preserves": cls.preserves
+        if isinstance(cls.preserves, str)
+        else ", ".join(cls.preserves),
+        "Followed by": ", ".join(cls.followed_by),
+        "May change of the interface": ", ".join(sorted(cls.interface_changes)),
+        "Groups": ", ".join(groups_of(cls)),
+        "Class": f"{cls.__module__}.{cls.__qualname__}",
+    }
+    lines += [f"{label}: {value}" for label, value in relations.items() if value]
+    return "\n".join(lines)

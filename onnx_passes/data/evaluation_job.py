@@ -1,0 +1,217 @@
+"""What is evaluated, as plain data: workers get it once, and shards by number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.files import digest
+from onnx_passes.data.plan import ShardPlan
+from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.model.load import load_model
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime.engine_base import Engine
+from onnx_passes.runtime.engines import engine_from_config
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model in a file.
+
+    Attributes:
+        name: What a report calls it.
+        path: The file, absolute.
+        digest: SHA-256 of the file and of its external data.
+        files: Its files, the model first, relative to its folder.
+    """
+
+    name: str
+    path: str
+    digest: str
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: str | Path, name: str | None = None) -> ModelFile:
+        """Look at a file.
+
+        Args:
+            path: The file.
+            name: How reports call the model; None for the name of the file.
+
+        Raises:
+            ModelError: It cannot be read.
+        """
+        full = Path(path).absolute()
+        loaded = load_model(full)
+        every = [full, *(Path(file).absolute() for file in loaded.external)]
+        try:
+            content = [digest(str(file)) for file in every]
+            names = tuple(str(file.relative_to(full.parent)) for file in every)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"the model cannot be read: {error}", where=str(full)) from error
+        whole = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return cls(name or full.name, str(full), whole, names)
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine by its name and options, so that a worker can make it.
+
+    Attributes:
+        name: Registered name.
+        options: As a pipeline file spells them.
+    """
+
+    name: str
+    options: PlainMapping
+
+    def check_threads(self) -> None:
+        """Check that each worker uses as many threads as another.
+
+        Raises:
+            UsageError: The number depends on the worker's machine.
+        """
+        if self.name == "onnxruntime" and self.options.get("threads") == 0:
+            raise UsageError(
+                "threads=0 leaves the number of threads to each worker's machine",
+                help="say how many: onnxruntime{threads=1} is the default",
+            )
+
+    def make(self) -> Engine:
+        """Make the engine.
+
+        Raises:
+            ConfigError: There is none, or an option does not fit.
+        """
+        return engine_from_config(self.name, self.options)
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A model on an engine.
+
+    Attributes:
+        model: Place of the model in the job.
+        engine: The engine.
+        name: What a report calls it.
+    """
+
+    model: int
+    engine: EngineChoice
+    name: str
+
+
+@dataclass(frozen=True)
+class Feeder:
+    """How parts of a model are fed, whose inputs are not those of the data.
+
+    Attributes:
+        model: Place in the job of the model that computes inner values from the data; None if
+            the parts read inputs only.
+        engine: What it runs on.
+        reads: Its inputs.
+        gives: Inputs of the parts.
+    """
+
+    model: int | None
+    engine: EngineChoice
+    reads: tuple[str, ...]
+    gives: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, data: PlainMapping) -> Feeder:
+        """Read the fields as JSON has them."""
+        engine = EngineChoice(**data["engine"])
+        return cls(data["model"], engine, tuple(data["reads"]), tuple(data["gives"]))
+
+
+@dataclass(frozen=True)
+class DataJob:
+    """Models on engines over a data set. The first run is the reference of the others.
+
+    Attributes:
+        plan: The data set.
+        models: The models.
+        runs: What is run on each sample; at least one.
+        measures: What is measured.
+        imports: Modules that a worker imports first, which register metrics or engines.
+        feeder: How the models are fed if they are parts of another; None if by the data.
+    """
+
+    plan: ShardPlan
+    models: tuple[ModelFile, ...]
+    runs: tuple[RunSpec, ...]
+    measures: Measures
+    imports: tuple[str, ...] = ()
+    feeder: Feeder | None = None
+
+    @property
+    def candidates(self) -> Sequence[RunSpec]:
+        """The runs that are held against the first; that one itself where it is alone."""
+        return self.runs[1:] or self.runs
+
+    def to_json(self) -> PlainDict:
+        """Return the job as JSON has it."""
+        return {
+            "plan": self.plan.to_json(),
+            "models": [asdict(model) for model in self.models],
+            "runs": [asdict(run) for run in self.runs],
+            "measures": self.measures.to_json(),
+            "imports": list(self.imports),
+            "feeder": None if self.feeder is None else asdict(self.feeder),
+        }
+
+    @classmethod
+    def from_json(cls, data: PlainMapping) -> DataJob:
+        """Read what :meth:`to_json` returns."""
+        runs = tuple(
+            RunSpec(run["model"], EngineChoice(**run["engine"]), run["name"])
+            for run in data["runs"]
+        )
+        models = tuple(
+            ModelFile(m["name"], m["path"], m["digest"], tuple(m["files"]))
+            for m in data["models"]
+        )
+        feeder = data["feeder"]
+        return cls(
+            ShardPlan.from_json(data["plan"]),
+            models,
+            runs,
+            Measures.from_json(data["measures"]),
+            tuple(data["imports"]),
+            None if feeder is None else Feeder.from_json(feeder),
+        )
+
+    @cached_property
+    def key(self) -> dict[str, str]:
+        """What results depend on, hashed: plan, models, engines, measures."""
+        parts: PlainDict = {
+            "plan": self.plan.digest,
+            "models": [model.digest for model in self.models],
+            "engines": [[run.model, asdict(run.engine), _version(run)] for run in self.runs],
+            "measures": [FORMAT, self.measures.to_json()],
+        }
+        if self.feeder is not None:
+            parts["models"].append(asdict(self.feeder))
+        return {name: _hash(part) for name, part in parts.items()}
+
+    @property
+    def digest(self) -> str:
+        """Hash of the key."""
+        return _hash(self.key)
+
+
+def _version(run: RunSpec) -> PlainDict:
+    return dict(run.engine.make().describe())
+
+
+def _hash(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

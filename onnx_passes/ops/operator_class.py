@@ -1,0 +1,249 @@
+"""Operators: one class describes one, with its algebra, breakpoints and inputs as data."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+import onnx_ir as ir
+
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.interval_ends import Interval
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.semantics import Unsupported
+from onnx_passes.ops.suggestions import Choices, Known, Operand
+from onnx_passes.ops.use import Use
+
+Result: TypeAlias = Tensor | tuple[Tensor | None, ...]
+MAIN = frozenset({"", "ai.onnx"})
+"""Names of the main domain."""
+
+
+def kind_of(dtype: ir.DataType) -> str:
+    """Return the kind of a type: ``b`` for booleans, ``i`` for integers, ``f`` for floats."""
+    if dtype == ir.DataType.BOOL:
+        return "b"
+    return "i" if dtype.is_integer() else "f"
+
+
+@dataclass(frozen=True)
+class Element:
+    """A number with a meaning for an operator, such as the neutral one.
+
+    Attributes:
+        value: The number. ``-0.0`` is plain 0 for integers; infinities are the ends of an
+            integer type, and -1 means all bits set.
+        kinds: Kinds of types for which it holds bit for bit, as ``kind_of`` names them.
+    """
+
+    value: float
+    kinds: str = "bif"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algebra:
+    """Laws of an operator, by the index of the operand that they are about.
+
+    All hold bit for bit in the arithmetic of the operand's type, except where said.
+
+    Attributes:
+        commutative: Whether the order of the operands does not matter.
+        associative: Kinds of types for which grouping does not matter; over the reals it
+            does not matter for floats either if ``f`` is among them.
+        neutral: Operands that leave the others as they are.
+        absorbing: Operands that decide the result alone.
+        idempotent: Whether ``f(f(x)) = f(x)``; for two operands, whether ``f(x, x) = x``.
+        involution: Whether ``f(f(x)) = x``.
+        even: Whether ``f(-x) = f(x)``.
+        fixes: Operators whose results this one returns as they are.
+        inverse: Operator that undoes this one in its first operand, over the reals.
+        monotone: Operands in which the result never falls (1) or never rises (-1).
+        linear: Operands in which it is linear over the reals, the others fixed.
+        affine: Operands in which it is linear plus something that does not depend on them.
+    """
+
+    commutative: bool = False
+    associative: str = ""
+    neutral: Mapping[int, Element] = field(default_factory=dict)
+    absorbing: Mapping[int, Element] = field(default_factory=dict)
+    idempotent: bool = False
+    involution: bool = False
+    even: bool = False
+    fixes: tuple[str, ...] = ()
+    inverse: str | None = None
+    monotone: Mapping[int, int] = field(default_factory=dict)
+    linear: tuple[int, ...] = ()
+    affine: tuple[int, ...] = ()
+
+
+class Operator:
+    """One operator. Subclasses are named as it is, and are known from then on.
+
+    Attributes:
+        domain: Its domain.
+        op_type: Its name; that of the class.
+        since: The first opset that this class describes.
+        algebra: Its laws.
+        steers: Operands that decide sizes or places: shapes, axes, indices.
+        moves: Operands whose elements the results consist of, computed by nothing.
+        exact: Operands whose constants bound the results element by element.
+        reads_sizes: Whether it reads the sizes of its operand alone.
+        chooses: Operands among whose elements those of the results are, after comparisons.
+        view: Whether the results are the operand under another shape, in the same order.
+        joins: Whether the result is the operands, one behind the other.
+        free: Whether it computes no number by itself.
+        one_attribute: Whether a node has exactly one of its attributes.
+        images: Whether its first operand is an image: a batch, channels and axes of places.
+        wants: Attributes that engines ask for, though the standard does not.
+        computed_in: The widest type that engines compute in, if it is not the operand's.
+        exact_bits: Bits of an integer operand up to which ONNX Runtime's results are those of
+            the standard, where they are not for all: it computes in another type.
+        elementwise: Whether each element of the result depends on the elements of the
+            operands at the same place, after broadcasting, and on nothing else.
+    """
+
+    domain: ClassVar[str] = ""
+    op_type: ClassVar[str] = ""
+    since: ClassVar[int] = 1
+    algebra: ClassVar[Algebra] = Algebra()
+    steers: ClassVar[tuple[int, ...]] = ()
+    moves: ClassVar[Sequence[int]] = ()
+    exact: ClassVar[tuple[int, ...]] = ()
+    chooses: ClassVar[Sequence[int]] = ()
+    view: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    free: ClassVar[bool] = False
+    one_attribute: ClassVar[bool] = False
+    images: ClassVar[bool] = False
+    wants: ClassVar[tuple[str, ...]] = ()
+    reads_sizes: ClassVar[bool] = False
+    computed_in: ClassVar[ir.DataType | None] = None
+    exact_bits: ClassVar[int | None] = None
+    elementwise: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: object) -> None:
+        """Register the class, unless it is what several operators share."""
+        super().__init_subclass__(**kwargs)
+        if not abstract:
+            cls.op_type = cls.__name__
+            versions = _OPERATORS.setdefault((cls.domain, cls.op_type), [])
+            versions.append(cls())
+            versions.sort(key=lambda operator: operator.since)
+
+    def __repr__(self) -> str:
+        return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
+
+    def evaluate(self, call: Call) -> Result:
+        """Return the results of one call, in its arithmetic; None for one not described.
+
+        Raises:
+            Unsupported: This form of the operator, or this arithmetic, is not described.
+        """
+        raise Unsupported(f"the operator {self.op_type}")
+
+    def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
+        """Return a plausible operand for a template, or None for data that broadcasts.
+
+        A guide, not a specification: what does not fit is thrown away when the template is
+        evaluated.
+
+        Args:
+            c: The choices of the template.
+            index: Which operand.
+            known: Shapes of the operands, None for those not chosen yet.
+        """
+        return None
+
+    def options(self, name: str, known: Known) -> Sequence[object]:
+        """Return values that an attribute of a template may have; none where any fits.
+
+        Args:
+            name: The attribute; an option of None leaves it out.
+            known: Shapes of the operands.
+        """
+        return ()
+
+    def admits(self, use: Use) -> ValueHint | None:
+        """Return what an operand must be for the node to mean something; None for anything."""
+        return None
+
+    def breakpoints(self, use: Use) -> tuple[float, ...]:
+        """Return the numbers of an operand at which pieces of the operator meet."""
+        return ()
+
+    def monotone_in(self, node: ir.Node) -> Mapping[int, int]:
+        """Return operands in which a node never falls (1) or never rises (-1)."""
+        return self.algebra.monotone
+
+    def fill_of(self, node: ir.Node) -> float | None:
+        """Return the number that is among the elements that a node moves, if any."""
+        return None
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        """Return the interval of the results where that is a matter of its own."""
+        return None
+
+    def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
+        """Return shapes of elements that represent all of each operand.
+
+        Raises:
+            Unsupported: There are no such, or sizes are not known.
+        """
+        raise Unsupported(f"the range of {self.op_type}")
+
+    def cost(self, operands: Operands) -> int | None:
+        """Return how many scalar operations a node takes; None where that is not known.
+
+        Raises:
+            Unsupported: A size is not known.
+        """
+        return None
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it is described what the operator computes."""
+        return type(self).evaluate is not Operator.evaluate
+
+
+_OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+
+
+@functools.cache
+def _load() -> None:
+    """Import the descriptions, which makes them known; whoever asks need not do so."""
+    importlib.import_module("onnx_passes.ops.families")
+
+
+def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None:
+    """Return the description of an operator, or None.
+
+    Args:
+        domain: Its domain; the main one has two names.
+        op_type: Its name.
+        opset: Version of the domain; None for the latest.
+    """
+    _load()
+    versions = _OPERATORS.get(("" if domain in MAIN else domain, op_type), [])
+    fitting = [o for o in versions if opset is None or o.since <= opset]
+    return fitting[-1] if fitting else None
+
+
+def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:
+    """Return the description of the operator of a node, or None.
+
+    Args:
+        node: The node.
+        opset: Version of its domain; None for the latest.
+    """
+    return find(node.domain, node.op_type, opset)
+
+
+def operators() -> Iterator[Operator]:
+    """Yield the description of each operator, the latest version of each."""
+    _load()
+    for versions in _OPERATORS.values():
+        yield versions[-1]

@@ -1,0 +1,189 @@
+"""The engines' own spread, measured on the original before a rewrite is blamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from onnx_passes.contracts.elements import kind_of
+from onnx_passes.model.ort_sessions import Optimization
+from onnx_passes.pipeline.baseline import Baseline
+from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.runtime.engine_base import Data, Engine, Outputs
+from onnx_passes.runtime.inputs import DRAWN, LARGE_FLOATS, AdversarialFeeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.noise import OriginalRuns
+from onnx_passes.verify.result import EngineSpread
+from onnx_passes.verify.sensitivity import move_weights
+
+LEVELS: tuple[Optimization, ...] = ("none", "all")
+"""The optimizations between which an engine's own spread is asked for."""
+_UNUSUAL = (LARGE_FLOATS, DRAWN)
+_MOVES = 8
+"""Runs of the original with other last places of its weights."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What moved weights do to one output.
+
+    Attributes:
+        most: Largest difference.
+        runs: What the output is, by sample and run; empty for floats.
+    """
+
+    most: float = 0.0
+    runs: tuple[tuple[Data, ...], ...] = ()
+
+    def has(self, sample: int, value: Data) -> bool:
+        """Whether each element is what it was in some run.
+
+        Args:
+            sample: Number of the sample.
+            value: The value, of any shape and type.
+        """
+        new, known = np.asarray(value), [np.asarray(run) for run in self.runs[sample]]
+        same = [new == run for run in known if run.shape == new.shape]
+        return bool(same) and bool(np.logical_or.reduce(same).all())
+
+
+@dataclass
+class Noise:
+    """How far runs of the original are apart: twice on an engine, and on its other levels.
+
+    A second run of one sample is made the first time that an engine is asked about, before
+    something is blamed; other levels count where the pipeline runs them anyway.
+
+    Attributes:
+        baseline: The original on every engine.
+    """
+
+    baseline: Baseline
+    _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
+    _asked: set[int] = field(default_factory=set)
+    _moved: dict[int, tuple[Sequence[Outputs], dict[str, Moved]]] = field(default_factory=dict)
+
+    def of(self, bench: Bench, *, again: bool = True) -> list[OriginalRuns]:
+        """Return the runs on an engine, and those of it with other optimizations.
+
+        Args:
+            bench: The engine.
+            again: Whether the original is run a second time, if that was not done.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        if not self.baseline.samples:
+            return []
+        # The other levels are asked later anyway, once a pass has changed what is computed.
+        self.baseline.ready(bench.when, "end")
+        self._asked.add(id(bench))
+        if again:
+            self._repeat(bench)
+        return list(self._runs(bench))
+
+    def asked(self, bench: Bench) -> bool:
+        """Whether passes under tolerance were held to limits above the noise of an engine."""
+        return id(bench) in self._asked
+
+    def known(self, bench: Bench) -> list[OriginalRuns]:
+        """Return what is known of an engine without running anything."""
+        return list(self._runs(bench)) if self.baseline.samples and bench.ran else []
+
+    def every(self, *levels: Optimization) -> Iterator[OriginalRuns]:
+        """Yield the spread of the first engine, over levels that are run for it as well."""
+        bench = self.baseline.benches[0]
+        yield from self.of(bench)
+        for level in levels:
+            if isinstance(bench.engine, OnnxRuntimeEngine):
+                engine = replace(bench.engine, optimization=level)
+                outputs = Bench(engine, "each").run(self.baseline.model, self.baseline.samples)
+                between = _between(bench.engine, engine)
+                yield OriginalRuns(bench.engine.name, between, bench.original, outputs)
+
+    def of_rounding(self, bench: Bench) -> dict[str, Moved]:
+        """Return how outputs move if weights move by one unit in the last place.
+
+        Asked for only where a model makes steps, and something is about to fail.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        known = self._moved.get(id(bench))
+        if known is None or known[0] is not bench.original:
+            ran = [list(bench.original)]
+            for seed in range(_MOVES):
+                moved = move_weights(self.baseline.model, seed)
+                ran.append(bench.run_anew(moved, self.baseline.samples))
+            most: dict[str, float] = {}
+            for outputs in ran[1:]:
+                runs = OriginalRuns(
+                    bench.engine.name, "moved weights", bench.original, outputs
+                )
+                for one in runs.spread(self.baseline.unstable):
+                    most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
+            found = {name: Moved(size, _by_sample(name, ran)) for name, size in most.items()}
+            known = self._moved[id(bench)] = bench.original, found
+        return known[1]
+
+    def spreads(self, bench: Bench) -> list[EngineSpread]:
+        """Return what is known of an engine's spread."""
+        runs = self.known(bench)
+        return [spread for one in runs for spread in one.spread(self.baseline.unstable)]
+
+    def _repeat(self, bench: Bench) -> None:
+        # Samples that were left out, or made anew, need runs of their own.
+        if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
+            # One sample shows whether an engine repeats itself, and costs the least.
+            again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
+            self._again[id(bench)] = (bench.original, again)
+
+    def _runs(self, bench: Bench) -> Iterator[OriginalRuns]:
+        engine, first = bench.engine, bench.original
+        measured, again = self._again.get(id(bench), (None, []))
+        if measured is first:
+            yield OriginalRuns(engine.name, "two runs of it", first[: len(again)], again)
+        benches = self.baseline.benches
+        for other in benches:
+            same = other.ran and len(other.original) == len(first)
+            if other is not bench and same and _other_level(engine, other.engine):
+                # Both engines get the same report of the two.
+                one, two = sorted((bench, other), key=lambda b: b.key)
+                between = _between(one.engine, two.engine)
+                usual = [self._usual(bench.original) for bench in (one, two)]
+                yield OriginalRuns(engine.name, between, *usual)
+
+    def _usual(self, outputs: Sequence[Outputs]) -> list[Outputs]:
+        """Leave out samples on which no digit may be left: they say nothing of the others."""
+        rows = zip(self.baseline.samples, outputs, strict=True)
+        return [
+            found
+            for feeds, found in rows
+            if not (isinstance(feeds, AdversarialFeeds) and feeds.kind in _UNUSUAL)
+        ]
+
+
+def _other_level(one: Engine, other: Engine) -> bool:
+    return (
+        isinstance(one, OnnxRuntimeEngine)
+        and isinstance(other, OnnxRuntimeEngine)
+        and replace(one, optimization=other.optimization) == other
+    )
+
+
+def _between(one: Engine, other: Engine) -> str:
+    return f"{one.name} and {other.name}"
+
+
+def _by_sample(name: str, runs: Sequence[Sequence[Outputs]]) -> tuple[tuple[Data, ...], ...]:
+    """Return what an output of integers or booleans was, by sample and run."""
+    rows = zip(*runs, strict=True)
+    found = tuple(tuple(run[name] for run in row if name in run) for row in rows)
+    exact = all(
+        isinstance(value, np.ndarray) and kind_of(value.dtype) in ("int", "bool")
+        for row in found
+        for value in row
+    )
+    return found if exact else ()

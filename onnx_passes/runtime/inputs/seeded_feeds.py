@@ -1,0 +1,283 @@
+"""Feeds from a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.use import Shape, static_shape
+from onnx_passes.runtime.engine_base import Data, Feeds
+from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, skeleton
+from onnx_passes.runtime.inputs.dims import (
+    Dims,
+    SizePlan,
+    Symbols,
+    check_dims,
+    plans,
+    symbols_of,
+)
+from onnx_passes.runtime.inputs.input_names import hint_of_name
+from onnx_passes.runtime.inputs.memory import check_memory, fits_memory, too_large
+from onnx_passes.runtime.inputs.random_values import draw, uniform
+from onnx_passes.runtime.inputs.trace import Tracer
+from onnx_passes.runtime.interface import did_you_mean
+
+Ranges = Mapping[str, tuple[float, float]]
+
+SAMPLES = 3
+LARGE = 1 << 17
+"""Elements of a sample that make two enough; two pictures of 224 by 224 have more."""
+HUGE = 1 << 26
+"""Elements of all values of one run that make one sample enough.
+
+That many values are checked by it. More than that are not kept between checks, so that each
+would cost another run.
+"""
+
+_HELP = "give reference data, or the shape under `dims` by the name of the input"
+
+
+def generate(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    samples: int | None = None,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[Feeds]:
+    """Make up inputs that the model can take.
+
+    Values follow from what the graph does with them: indices lie within what they index,
+    shapes and axes fit their operator, logarithms get positive numbers. Other floats are
+    standard normal, other integers small. Dynamic dimensions differ from sample to sample
+    and from each other, where shape inference finds no contradiction. Optionals are filled
+    and empty in turn. Inputs with an initializer are left to it.
+
+    Args:
+        model: The model; left as it is.
+        seed: The same seed gives the same feeds.
+        samples: How many feeds; by default 3, of large inputs 2, and 1 where a run computes
+            more values than are worth keeping.
+        ranges: Least and greatest value, by name of an input.
+        dims: Sizes by name of a dynamic dimension (``x[0]`` names an unnamed one), one or
+            one a sample; or whole shapes by name of an input.
+
+    Returns:
+        The feeds of each sample.
+
+    Raises:
+        ReferenceDataError: An input has no type or rank, or an argument does not fit.
+        ModelError: The inputs, or a value that the model computes, do not fit into memory.
+    """
+    return [
+        made.feeds
+        for made in make_samples(model, seed=seed, samples=samples, ranges=ranges, dims=dims)
+    ]
+
+
+@dataclass(frozen=True)
+class Made:
+    """One sample, and what it was made from.
+
+    Attributes:
+        feeds: The values.
+        concrete: The model in the shapes of the sample.
+        hints: What the graph says about the values of each input.
+    """
+
+    feeds: Feeds
+    concrete: Concrete
+    hints: Mapping[str, ValueHint]
+
+    @property
+    def model(self) -> ir.Model:
+        """The model in the shapes of the sample, until that of another one is asked for."""
+        return self.concrete.model
+
+
+def make_samples(
+    model: ir.Model,
+    *,
+    seed: int,
+    samples: int | None,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+    shaping: Shaping | None = None,
+) -> list[Made]:
+    """Make up inputs as ``generate`` does, and say why they are what they are.
+
+    Args:
+        model: The model.
+        seed: Seed of the values.
+        samples: How many; None for the default, which depends on sizes.
+        ranges: Ranges of values by input.
+        dims: Sizes of dynamic dimensions, or shapes of inputs.
+        shaping: What made other samples of the same model; None for a new one.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    dims, ranges = dims or {}, ranges or {}
+    _check_ranges(ranges, inputs)
+    symbols = symbols_of(inputs, model)
+    whole = {
+        name: tuple(shape)
+        for name, shape in dims.items()
+        if name in symbols.shapes and name not in symbols.kinds and not isinstance(shape, int)
+    }
+    check_dims(dims, symbols, whole)
+    for value in inputs:
+        _check_shape(value, whole.get(str(value.name)))
+    shaping = shaping or Shaping(skeleton(model))
+    shaper = _Shaper(shaping, inputs, symbols, dims, whole)
+    made: list[Made] = []
+    while len(made) < (_count(dims, made) if samples is None else samples):
+        made.append(_sample(shaper, inputs, ranges, seed, len(made)))
+    return made
+
+
+def _count(dims: Dims, made: Sequence[Made]) -> int:
+    """Return how many samples are enough; sizes that the user gave take turns in all."""
+    arrays = made[0].feeds.values() if made and not dims else ()
+    elements = sum(array.size for array in arrays if isinstance(array, np.ndarray))
+    if elements < LARGE:
+        return SAMPLES
+    shapes = [static_shape(value) for node in made[0].model.graph for value in node.outputs]
+    computed = sum(math.prod(shape) for shape in shapes if shape is not None)
+    return SAMPLES - 2 if computed >= HUGE else SAMPLES - 1
+
+
+def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
+    by_name = {str(value.name): value for value in inputs}
+    for name, (low, high) in ranges.items():
+        value = by_name.get(name)
+        if value is None:
+            raise ReferenceDataError(
+                f"there is no input {name!r} to give a range", help=did_you_mean(name, by_name)
+            )
+        if value.dtype == ir.DataType.STRING:
+            raise ReferenceDataError(f"the input {name!r} holds strings, which have no range")
+        if not low <= high:
+            raise ReferenceDataError(f"the range of {name!r} is empty: {low} to {high}")
+        dtype = value.dtype
+        if dtype is not None and dtype.is_integer() and (low < dtype.min or high > dtype.max):
+            raise ReferenceDataError(
+                f"the range of {name!r}, {low} to {high}, is not within {dtype.name.lower()}",
+                help=f"it goes from {dtype.min} to {dtype.max}",
+            )
+
+
+def _check_shape(value: ir.Value, given: Shape | None) -> None:
+    if value.type is None:
+        raise ReferenceDataError(f"the input {value.name!r} has no type", help=_HELP)
+    if given is None and value.shape is None and isinstance(value.type, ir.TensorType):
+        raise ReferenceDataError(f"the rank of input {value.name!r} is unknown", help=_HELP)
+    if given is None or value.shape is None:
+        return
+    fits = len(given) == len(value.shape) and all(
+        not isinstance(dim, int) or dim == size
+        for dim, size in zip(value.shape, given, strict=True)
+    )
+    if not fits:
+        raise ReferenceDataError(
+            f"the shape {list(given)} does not fit input {value.name!r}, {value.shape}"
+        )
+
+
+def _sample(
+    shaper: _Shaper, inputs: Sequence[ir.Value], ranges: Ranges, seed: int, sample: int
+) -> Made:
+    concrete, shapes = shaper.concrete(sample)
+    model = concrete.model
+    check_memory(model)
+    by_name = {value.name: value for value in model.graph.inputs}
+    tracer = Tracer(model)
+    feeds: dict[str, Data] = {}
+    hints: dict[str, ValueHint] = {}
+    for index, value in enumerate(inputs):
+        name = str(value.name)
+        rng = np.random.default_rng([seed, sample, index])
+        hint = tracer.hint(by_name[name], rng)
+        if hint.empty:
+            hint = hint_of_name(name, value.dtype, shapes[name], rng)
+        drawer = _Drawer(shapes[name], hint, ranges.get(name), rng, sample, index)
+        feeds[name], hints[name] = drawer.data(value.type), hint
+    return Made(feeds, concrete, hints)
+
+
+class _Shaper:
+    """Makes models of fixed shapes that shape inference finds nothing wrong with."""
+
+    def __init__(
+        self,
+        shaping: Shaping,
+        inputs: Sequence[ir.Value],
+        symbols: Symbols,
+        dims: Dims,
+        whole: Mapping[str, Shape],
+    ) -> None:
+        self._shaping, self._inputs, self._symbols = shaping, inputs, symbols
+        self._dims, self._whole = dims, whole
+        self._plans = list(plans(symbols))
+        self._last: tuple[dict[str, int], Concrete] | None = None
+
+    def concrete(self, sample: int) -> tuple[Concrete, dict[str, Shape]]:
+        """Return the model of one sample, and the shapes of its inputs by name."""
+        first: tuple[Concrete, dict[str, Shape]] | None = None
+        least: dict[str, Shape] = {}
+        tried: list[dict[str, int]] = []
+        for plan in self._plans:
+            sizes = plan.sizes(self._symbols, self._dims, sample)
+            if sizes in tried:
+                continue
+            tried.append(sizes)
+            shapes = {n: self._symbols.resolve(n, sizes) for n in self._symbols.shapes}
+            shapes |= self._whole
+            if not fits_memory(self._inputs, shapes):
+                least = shapes  # the last plan is that of the smallest sizes
+                continue
+            if self._last is not None and self._last[0] == sizes:
+                return self._last[1], shapes
+            concrete, consistent = self._shaping.fix(shapes, sizes)
+            if consistent:
+                # What fits one sample mostly fits the next.
+                self._plans.insert(0, plan)
+                self._last = sizes, concrete
+                return concrete, shapes
+            first = first or (concrete, shapes)
+        if first is None:
+            raise too_large(self._inputs, least)
+        self._plans = [SizePlan()]  # nothing fits, nor will it for other sizes
+        return first
+
+
+class _Drawer:
+    """Draws one input, through the optionals and sequences that its tensors are wrapped in."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        hint: ValueHint,
+        span: tuple[float, float] | None,
+        rng: np.random.Generator,
+        sample: int,
+        index: int,
+    ) -> None:
+        self.shape, self.hint, self.span, self.rng = shape, hint, span, rng
+        # Sequences of one sample are of one length, as operators that zip them demand.
+        self.length, self.turn = 3 - sample % 2, sample + index
+
+    def data(self, declared: ir.TypeProtocol | None) -> Data:
+        if isinstance(declared, ir.OptionalType):
+            empty = self.turn % 2 == 1 and not self.hint.filled
+            return None if empty else self.data(declared.elem_type)
+        if isinstance(declared, ir.SequenceType):
+            return [self.data(declared.elem_type) for _ in range(self.length)]
+        assert isinstance(declared, ir.TensorType)
+        if self.span is not None:
+            return uniform(declared.dtype, self.shape, *self.span, self.rng)
+        return draw(declared.dtype, self.shape, self.hint, self.rng, self.turn)

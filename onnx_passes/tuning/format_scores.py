@@ -1,0 +1,299 @@
+"""Scores of each group in each format: by runs of its region on recorded values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.contracts.scores import snr
+from onnx_passes.errors import EngineError
+from onnx_passes.passes.precision.smooth_activations import REACH
+from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
+from onnx_passes.tuning.audit import AuditFinding, audit
+from onnx_passes.tuning.behind import Behind
+from onnx_passes.tuning.building_engines import Judges
+from onnx_passes.tuning.failures import why_of
+from onnx_passes.tuning.groups import FormatGroup, read_by_layers
+from onnx_passes.tuning.original_run import record
+from onnx_passes.tuning.part_costs import (
+    Objective,
+    bit_operations,
+    bytes_read,
+    operations,
+    size_of,
+    time_runs,
+)
+from onnx_passes.tuning.part_formats import FLOAT32, Format, Observed, convert
+from onnx_passes.tuning.part_runs import GroupModel, negate_ends, run_part
+from onnx_passes.tuning.product_bounds import product_bound
+from onnx_passes.tuning.regions import ModelRegions, needed_values, nodes_within
+from onnx_passes.verify.snapshot import Change, Snapshot
+
+
+@dataclass(frozen=True)
+class Score:
+    """A group in a format.
+
+    Attributes:
+        group: Name of the group.
+        format: Name of the format.
+        refused: Why the group cannot have it; empty if it can.
+        snr: Signal-to-noise ratio of what the group computes, in dB; NaN if it was not run.
+        cost: In the unit of the objective.
+        effect: By sample, how far each output of the model moves if this group alone has the
+            format; outputs that do not move are left out.
+        bounds: By node, the largest error that an element of its product can have, for any
+            input within the recorded ranges; only for products in integers.
+    """
+
+    group: str
+    format: str
+    refused: str = ""
+    snr: float = np.inf
+    cost: float = 0.0
+    effect: Sequence[Mapping[str, Array]] = ()
+    bounds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Work:
+    """What was run.
+
+    Attributes:
+        whole: Runs of the whole model over the samples of the scores.
+        partial: Such runs of parts, each times its share of the operations.
+        regions: Number of regions that were run.
+    """
+
+    whole: float = 0.0
+    partial: float = 0.0
+    regions: int = 0
+
+
+class Scorer:
+    """Scores groups of one model.
+
+    Args:
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
+        groups: Its groups.
+        formats: Formats by name.
+        engine: Runs the model and its parts.
+        objective: What counts.
+        feeds: The samples of the recorded run.
+        known: Filled with what was recorded, for passes.
+        judges: Engines that have to build a group in a format, if they build it in float32.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        groups: Sequence[FormatGroup],
+        formats: Mapping[str, Format],
+        engine: Engine,
+        objective: Objective,
+        feeds: Sequence[Feeds],
+        known: Observed | None = None,
+        judges: Judges | None = None,
+    ) -> None:
+        self.model, self.groups, self.formats = model, groups, formats
+        self.engine, self.objective, self.work = engine, objective, Work()
+        self._judges = judges or Judges((), feeds[0])
+        self._regions = ModelRegions(model)
+        self._ends = {str(value.name) for value in model.graph.outputs}
+        self._own = {group.name: self._regions.of(group) for group in groups}
+        self._behind = {group.name: self._regions.behind(group) for group in groups}
+        wanted = needed_values((*self._own.values(), *self._behind.values()))
+        if any(item.needs_values for item in formats.values()):
+            wanted |= read_by_layers(model)
+        self.recorded = record(model, engine, feeds, wanted)
+        self.known = known or Observed()
+        self.known.ranges.update(self.recorded.ranges)
+        self.known.values = self.recorded.rows
+        self.recorded.measured = self.known.state.setdefault(REACH, {})
+        self._judges.values = self.recorded.rows[0]
+        self.work.whole += 1
+        self._times: dict[str, float] = {}
+        self._prepared: dict[str, GroupModel | None] = {}
+
+    @cached_property
+    def _operations(self) -> dict[str, float]:
+        feeds = self.recorded.feeds[0]
+        rows = {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
+        return operations(self.model, rows)
+
+    def score(self, known: Callable[[str, str], Score | None]) -> list[Score]:
+        """Score each group in each of its formats.
+
+        Args:
+            known: Returns a score that an earlier run has found, or None.
+        """
+        found = []
+        for group in self.groups:
+            names = [FLOAT32, *(n for n in group.formats if n != FLOAT32)]
+            older = {name: known(group.name, name) for name in names}
+            if all(score is not None for score in older.values()):
+                found += [score for score in older.values() if score is not None]
+            else:
+                found += self._score(group, names)
+        return found
+
+    def costs(self) -> list[Score]:
+        """Return the scores of all groups without runs: the cost alone, or why it is refused.
+
+        What was converted is kept for :meth:`score`.
+        """
+        found = []
+        for group in self.groups:
+            part = self._prepared[group.name] = self._prepare(group)
+            if part is None:
+                found.append(Score(group.name, FLOAT32))
+                continue
+            models = {FLOAT32: part.before, **part.models}
+            found += [
+                Score(group.name, n, "", np.nan, self._cost(group, n, part.before, model))
+                for n, model in models.items()
+            ]
+            found += [Score(group.name, n, why) for n, why in part.refused.items()]
+        return found
+
+    def _prepare(self, group: FormatGroup) -> GroupModel | None:
+        """Convert a group to each of its formats; None if nobody reads what it computes."""
+        region, names = self._own[group.name], [n for n in group.formats if n != FLOAT32]
+        if not region.frontier:
+            return None
+        before = self._regions.build(region, self.recorded.rows)
+        if self._regions.is_unseen(group, self.recorded.ranges):
+            why = "its body does not run on the data"
+            return GroupModel(before, {}, dict.fromkeys(names, why))
+        snapshot = Snapshot(before)
+        models: dict[str, ir.Model] = {}
+        refused: dict[str, str] = {}
+        for name in names:
+            try:
+                after = convert(before, {name: group.nodes}, self.formats, self.known)
+                if snapshot.change(after) is Change.NONE:
+                    refused[name] = f"{self.formats[name].pass_name} changes nothing in it"
+                elif faults := self._audit(after, before, group, name):
+                    refused[name] = f"not all of it can have the format: {faults[0].problem}"
+                else:
+                    models[name] = after
+            except Exception as error:
+                refused[name] = why_of(error)
+        self._judges.leave_out(before, models, refused)
+        return GroupModel(before, models, refused)
+
+    def _score(self, group: FormatGroup, names: Sequence[str]) -> list[Score]:
+        region = self._own[group.name]
+        if group.name in self._prepared:
+            part = self._prepared.pop(group.name)
+        else:
+            part = self._prepare(group)
+        if part is None:
+            return [Score(group.name, FLOAT32)]
+        before, models, refused = part.before, part.models, part.refused
+        try:
+            base = self._run(before)
+        except EngineError as error:
+            why = f"the engine does not run it by itself: {error.message}"[:300]
+            return [
+                Score(group.name, FLOAT32),
+                *(Score(group.name, name, refused.get(name, why)) for name in names[1:]),
+            ]
+        self.work.partial += self._regions.share(region, self._operations)
+        found = [Score(group.name, FLOAT32, cost=self._cost(group, FLOAT32, before, before))]
+        behind = self._behind[group.name]
+        with Behind(self.engine, self._regions, behind, self.recorded) as rest:
+            for name in names[1:]:
+                score = Score(group.name, name, refused.get(name, ""))
+                try:
+                    if name in models:
+                        score = self._judge(group, name, before, models[name], base, rest)
+                except EngineError as error:  # what an engine cannot build is not for it
+                    why = f"the engine refuses it: {error.message}"[:300]
+                    score = Score(group.name, name, why)
+                except Exception as error:
+                    score = Score(group.name, name, why_of(error))
+                found.append(score)
+        share = self._regions.share(behind, self._operations)
+        self.work.partial += rest.runs * share
+        # Behind the session, whose copy of the weights takes memory.
+        return [
+            self._bound(group, score, models[score.format])
+            if score.format in models and not score.refused
+            else score
+            for score in found
+        ]
+
+    def _audit(
+        self, after: ir.Model, before: ir.Model, group: FormatGroup, name: str
+    ) -> list[AuditFinding]:
+        chosen, ranges = {group.name: name}, self.recorded.ranges
+        return audit(after, before, [group], chosen, self.formats, ranges)
+
+    def _judge(
+        self,
+        group: FormatGroup,
+        name: str,
+        before: ir.Model,
+        after: ir.Model,
+        base: list[Outputs],
+        rest: Behind,
+    ) -> Score:
+        new = self._run(after)
+        share = self._regions.share(self._own[group.name], self._operations)
+        self.work.partial += share
+        noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
+        cost = self._cost(group, name, before, after)
+        effect = rest.move(base, new)
+        return Score(group.name, name, "", noise, cost, effect)
+
+    def _bound(self, group: FormatGroup, score: Score, after: ir.Model) -> Score:
+        """Return a score with sound bounds."""
+        try:
+            return replace(score, bounds=self._bounds(group, after))
+        except Exception as error:
+            return Score(group.name, score.format, why_of(error))
+
+    def _bounds(self, group: FormatGroup, after: ir.Model) -> dict[str, float]:
+        nodes = [n for one in self._own[group.name].nodes for n in (one, *nodes_within(one))]
+        found = {
+            str(node.name): product_bound(
+                after, node, self.recorded.ranges, partial(self.recorded.channels, node)
+            )
+            for node in nodes
+            if node.name in group.nodes
+        }
+        return {name: bound for name, bound in found.items() if bound is not None}
+
+    def _run(self, model: ir.Model) -> list[Outputs]:
+        self.work.regions += 1
+        return run_part(self.engine, model, self._ends, self.recorded.rows)
+
+    def _cost(self, group: FormatGroup, name: str, before: ir.Model, after: ir.Model) -> float:
+        others = self._regions.others(group)
+        if self.objective == "size":
+            # Of a body that has nodes of several groups, each group counts its own.
+            own = bytes_read(self.model, group.nodes) if others else size_of(before)
+            return own + size_of(after) - size_of(before)
+        if self.objective == "bops":
+            return bit_operations(self.model, group, self.formats[name], self._operations)
+        names = [str(value.name) for value in before.graph.inputs]
+        feeds = {n: self.recorded.rows[0][n] for n in names}
+        models = [negate_ends(model, self._ends)[0] for model in (before, after)]
+        old, new = time_runs(self.engine, models, feeds)
+        # The machine is never quite the same: the ratio is, more or less.
+        known = self._times.setdefault(group.name, old)
+        share = self._regions.own_share(group, self._operations) if others else 1.0
+        return known * (share + (new / old - 1.0 if after is not before else 0.0))
+
+
+def _floats(outputs: Outputs) -> list[Array]:
+    return [
+        value.astype(np.float32) if value.dtype.kind == "f" else value
+        for value in outputs.values()
+        if isinstance(value, np.ndarray)
+    ]

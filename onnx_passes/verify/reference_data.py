@@ -1,0 +1,238 @@
+"""Reference data from the user's files: inputs to run on, and what should come out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
+from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.verify.datafiles import adopt, find, read_npz, read_value
+from onnx_passes.verify.feeds import check_feeds
+
+
+@dataclass(frozen=True)
+class ReferenceData:
+    """The data that models are compared on.
+
+    Attributes:
+        samples: The inputs of each sample, by name. Empty where none were given.
+        expected: The outputs that should come out of each sample, or labels, by output name
+            in the order of the outputs; None where none were given.
+        source: The files, as text for a report.
+    """
+
+    samples: list[Feeds]
+    expected: list[Outputs] | None
+    source: str
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Values of all samples, and the files they came from, by name."""
+
+    samples: list[dict[str, Data]]
+    files: list[dict[str, str]]
+
+
+def load_reference(
+    spec: Mapping[str, object], model: ir.Model, base_dir: str | Path
+) -> ReferenceData:
+    """Load the files that the section ``reference`` of a pipeline names.
+
+    ``inputs`` (or ``inp``) is one of
+
+    - a mapping of input names to .npy, .npz or .pb files; a list of files under a name holds
+      one for each sample;
+    - a list of files in the order of the model's inputs, where those with an initializer may
+      all be left out;
+    - one .npz file that holds every input by name, or one file for the only input;
+    - a folder of ONNX test data (``input_0.pb``, ``output_0.pb``), or one that holds such
+      folders (``test_data_set_0``), each of them a sample. Its outputs are expected.
+
+    ``outputs`` (or ``out``) takes the same forms, for outputs or labels; those of the last
+    outputs may be left out. Files are taken as they are: a batch is not split, and nothing
+    is cast, broadcast or unpickled.
+
+    Args:
+        spec: The section as plain data. Keys that belong to generated data are ignored.
+        model: The model that the data is for.
+        base_dir: The folder that relative paths start from.
+
+    Raises:
+        ReferenceDataError: A file cannot be read, or does not fit the model.
+    """
+    base = Path(base_dir)
+    given, wanted = _key(spec, "inputs", "inp"), _key(spec, "outputs", "out")
+    if given is None:
+        if wanted is not None:
+            raise ReferenceDataError(
+                "reference.outputs is given without reference.inputs",
+                help="expected outputs belong to inputs; name the inputs' files as well",
+            )
+        return ReferenceData([], None, "")
+    inputs = _Values("input", list(model.graph.inputs), base).read(given)
+    for feeds, files in zip(inputs.samples, inputs.files, strict=True):
+        check_feeds(feeds, model, files, allow_nan=spec.get("allow_nan") is True)
+    if wanted is None and isinstance(given, str) and find(given, base).is_dir():
+        wanted = given if _has_outputs(find(given, base)) else None
+    outputs = None
+    if wanted is not None:
+        outputs = _Values("output", list(model.graph.outputs), base).read(wanted)
+        if len(outputs.samples) != len(inputs.samples):
+            raise ReferenceDataError(
+                f"there are {len(inputs.samples)} samples of inputs, and "
+                f"{len(outputs.samples)} of outputs",
+                where=_source(outputs),
+                help="give one set of expected outputs for each set of inputs",
+            )
+    return ReferenceData(
+        [*inputs.samples],
+        None if outputs is None else _ordered(outputs, model),
+        given if isinstance(given, str) else _source(inputs),
+    )
+
+
+class _Values:
+    """The inputs, or the outputs."""
+
+    def __init__(self, word: str, values: list[ir.Value], base: Path) -> None:
+        self.word, self.base = word, base
+        self.values = {str(value.name): value for value in values}
+        self.required = [str(v.name) for v in values if not v.is_initializer()]
+
+    def read(self, given: object) -> _Read:
+        match given:
+            case [] | "":
+                pass
+            case Mapping() if not given:
+                pass
+            case str():
+                return self._one(find(given, self.base), given)
+            case list() | tuple() if all(isinstance(item, str) for item in given):
+                return self._single(self._in_order([find(str(p), self.base) for p in given]))
+            case Mapping():
+                return self._by_name(given)
+        raise ReferenceDataError(
+            f"reference.{self.word}s names no files: {given!r}",
+            help="give a path, a list of paths, or a mapping of names to paths",
+        )
+
+    def _one(self, path: Path, given: str) -> _Read:
+        if path.is_dir():
+            return self._folders(path)
+        if path.suffix != ".npz":
+            return self._single(self._in_order([path]))
+        arrays = read_npz(path)
+        for name in arrays:
+            if name not in self.values:
+                raise ReferenceDataError(
+                    f"the model has no {self.word} {name!r}, which {given!r} holds",
+                    where=str(path),
+                    help=did_you_mean(name, self.values)
+                    + "; np.savez(path, name=array) saves an array under a name",
+                )
+        values = {name: adopt(a, path, self.values[name]) for name, a in arrays.items()}
+        return _Read([values], [dict.fromkeys(values, str(path))])
+
+    def _folders(self, folder: Path) -> _Read:
+        sets = [
+            p for p in folder.iterdir() if p.is_dir() and p.name.startswith("test_data_set_")
+        ]
+        samples, files = [], []
+        for sample in sorted(sets, key=_number) or [folder]:
+            found = sorted(sample.glob(f"{self.word}_*.pb"), key=_number)
+            if not found and (self.word == "output" or self.required):
+                raise ReferenceDataError(
+                    f"the folder holds no {self.word}_0.pb",
+                    where=str(sample),
+                    help="a folder of test data holds input_0.pb, output_0.pb ..., or folders "
+                    "test_data_set_0, ... of these",
+                )
+            if [_number(path) for path in found] != list(range(len(found))):
+                raise ReferenceDataError(
+                    f"{self.word}_*.pb are not numbered from 0 without gaps",
+                    where=str(sample),
+                    help=f"found: {', '.join(path.name for path in found)}",
+                )
+            read = self._single(self._in_order(found))
+            samples += read.samples
+            files += read.files
+        return _Read(samples, files)
+
+    def _in_order(self, paths: Sequence[Path]) -> dict[str, Path]:
+        """Give files to inputs by position: to all, or to those without an initializer."""
+        names = list(self.values)
+        if self.word == "input" and len(paths) == len(self.required):
+            names = self.required
+        if len(paths) > len(names) or (self.word == "input" and len(paths) < len(names)):
+            raise ReferenceDataError(
+                f"{len(paths)} files are given for {len(names)} {self.word}s",
+                where=str(paths[0]) if paths else None,
+                help=f"the model's {self.word}s, in order, are {', '.join(names) or 'none'}; "
+                "several samples are a list of files under each name",
+            )
+        return dict(zip(names, paths, strict=False))
+
+    def _by_name(self, given: Mapping[object, object]) -> _Read:
+        lists: dict[str, list[str]] = {}
+        for name, paths in given.items():
+            if name not in self.values:
+                raise ReferenceDataError(
+                    f"the model has no {self.word} {name!r}",
+                    help=did_you_mean(str(name), self.values),
+                )
+            many = list(paths) if isinstance(paths, list | tuple) else [paths]
+            if not many or not all(isinstance(path, str) for path in many):
+                raise ReferenceDataError(
+                    f"the reference data of {self.word} {name!r} is no path",
+                    help="give a path, or a list of paths, one for each sample",
+                )
+            lists[str(name)] = [str(path) for path in many]
+        counts = {name: len(paths) for name, paths in lists.items()}
+        if len(set(counts.values())) > 1:
+            raise ReferenceDataError(
+                f"the {self.word}s have different numbers of samples",
+                help=", ".join(f"{name}: {count}" for name, count in counts.items()),
+            )
+        samples, files = [], []
+        for index in range(max(counts.values(), default=0)):
+            read = self._single(
+                {n: find(paths[index], self.base) for n, paths in lists.items()}
+            )
+            samples += read.samples
+            files += read.files
+        return _Read(samples, files)
+
+    def _single(self, paths: Mapping[str, Path]) -> _Read:
+        values = {name: read_value(path, self.values[name]) for name, path in paths.items()}
+        return _Read([values], [{name: str(path) for name, path in paths.items()}])
+
+
+def _key(spec: Mapping[str, object], *names: str) -> object:
+    return next((spec[name] for name in names if spec.get(name) is not None), None)
+
+
+def _number(path: Path) -> int:
+    match = re.search(r"(\d+)$", path.stem)
+    return int(match[1]) if match else -1
+
+
+def _has_outputs(folder: Path) -> bool:
+    return any(folder.glob("output_*.pb")) or any(folder.glob("test_data_set_*/output_*.pb"))
+
+
+def _ordered(outputs: _Read, model: ir.Model) -> list[Outputs]:
+    names = [str(value.name) for value in model.graph.outputs]
+    return [{n: sample[n] for n in names if n in sample} for sample in outputs.samples]
+
+
+def _source(read: _Read) -> str:
+    names = list(dict.fromkeys(Path(f).name for sample in read.files for f in sample.values()))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

@@ -1,0 +1,61 @@
+import json
+import math
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from onnx_passes.data.accumulators.exact_sums import ExactSum, loaded, number, plain
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def total(values):
+    found = ExactSum()
+    for value in values:
+        found.add(value)
+    return found
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine
+@given(st.lists(FLOATS, max_size=20), st.randoms())
+def test_the_order_does_not_matter_and_the_sum_is_rounded_once(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    one, other = total(values), total(shuffled)
+    assert one.to_json() == other.to_json()
+    try:
+        assert one.value == math.fsum(values)
+    except OverflowError:  # of fsum's own partial sums
+        assert abs(one.value) > 1e300
+
+
+@given(st.lists(FLOATS, max_size=12), st.integers(0, 12))
+def test_parts_add_up_to_the_whole_through_json(values, cut):
+    left, right = (
+        loaded(json.loads(json.dumps(total(v).to_json())))
+        for v in (values[:cut], values[cut:])
+    )
+    left.merge(right)
+    assert left.to_json() == total(values).to_json()
+
+
+def test_what_cancels_leaves_what_is_small():
+    assert total([1e308, 1.0, -1e308]).value == 1.0
+    assert total([5e-324] * 3).value == 1.5e-323
+
+
+def test_what_is_not_finite_makes_the_sum_so():
+    assert math.isnan(total([1.0, math.nan]).value)
+    assert total([math.inf]).not_finite == 1
+
+
+def test_the_state_is_bounded():
+    big = total(np.random.default_rng(0).normal(size=5000) * 1e300)
+    assert len(json.dumps(big.to_json())) < 700
+
+
+def test_json_has_all_numbers():
+    for value in (1.5, math.inf, -math.inf):
+        assert number(json.loads(json.dumps(plain(value)))) == value
+    assert math.isnan(number(plain(math.nan)))

@@ -1,0 +1,72 @@
+import pytest
+
+from onnx_passes.errors import ConfigError
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.isolated import IsolatedEngine
+from onnx_passes.runtime.tensorrt.engine import compiler_of, make_tensorrt
+from onnx_passes.runtime.tensorrt.engine_options import read_options
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [(8.9, "8.9"), ("8.9", "8.9"), (12.0, "12.0"), ("sm_120", "12.0"), ("SM80", "8.0")],
+)
+def test_a_compute_capability_is_read_however_it_is_written(written, read):
+    found = read_options("tensorrt-rtx", {"compute_capabilities": [written]})
+    assert found.compute_capabilities == (read,)
+
+
+def test_one_shape_stands_for_all_three():
+    found = read_options("tensorrt-rtx", {"profiles": {"x": [1, 3]}})
+    assert found.spelled_profiles == [{"x": {"min": [1, 3], "opt": [1, 3], "max": [1, 3]}}]
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "help_"),
+    [
+        (
+            {"fp16": True},
+            "no option 'fp16': networks are strongly typed",
+            "pass for precision",
+        ),
+        ({"tf33": True}, "no option 'tf33'", "tf32"),
+        ({"tf32": "yes"}, "tensorrt-rtx.tf32 cannot be 'yes'", "boolean"),
+        ({"compute_capabilities": ["ada"]}, "cannot be 'ada'", "such as 8.9"),
+        ({"compute_capabilities": True}, "cannot be True", "such as 8.9"),
+        ({"optimization_level": 6}, "optimization_level cannot be 6", "5"),
+        ({"workspace": 0}, "workspace cannot be 0", "greater than 0"),
+        ({"workspace": "much"}, "workspace cannot be 'much'", "integer"),
+        ({"profiles": {"x": {"min": [1]}}}, "profiles cannot be", "min, opt and max"),
+        ({"profiles": 7}, "profiles cannot be 7", "list of such mappings"),
+        ({"memory_pools": ["tactic_dram"]}, "memory_pools cannot be", "{tactic_dram: 1GiB}"),
+        ({"memory_pools": {"tactic_dram": 0}}, "cannot be 0", "greater than 0"),
+        ({"hardware_compatibility": "all"}, "hardware_compatibility cannot be", "ampere_plus"),
+        ({"version_compatible": 1}, "version_compatible cannot be 1", "boolean"),
+        ({"plugins": [3]}, "cannot be 3", "string"),
+        ({"network_hook": "nowhere"}, "network_hook cannot be 'nowhere'", "module:function"),
+        ({"require": "verified"}, "require cannot be 'verified'", "built"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_fits(options, told, help_):
+    with pytest.raises(ConfigError) as failure:
+        engine_from_config("tensorrt-rtx", options)
+    assert told in failure.value.message
+    assert help_ in failure.value.help
+
+
+@pytest.mark.parametrize("name", ["tensorrt", "tensorrt-rtx"])
+def test_it_runs_in_a_child_process_unless_told_otherwise(name):
+    assert isinstance(engine_from_config(name), IsolatedEngine)
+    plain = engine_from_config(name, {"isolate": False})
+    assert compiler_of(plain) is plain
+
+
+def test_sizes_are_read():
+    assert read_options("tensorrt", {"workspace": "64 MiB"}).workspace == 64 << 20
+
+
+def test_tf32_is_off_and_recorded():
+    engine = make_tensorrt("tensorrt-rtx", {"compute_capabilities": [8.0]})
+    assert engine.name == "tensorrt-rtx[8.0]"
+    assert engine.describe()["tf32"] is False
+    assert engine.describe()["strongly_typed"] is True

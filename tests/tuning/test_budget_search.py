@@ -1,0 +1,404 @@
+"""The clauses of a search: each of them by what happens, not by what is said."""
+
+import contextlib
+import dataclasses
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import onnx_passes.tuning.budget_search
+from onnx_passes.cli.main import main
+from onnx_passes.errors import ConfigError, EngineBuildError
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.audit import AuditFinding
+from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.loss_budget import Flips, LossBudget
+from onnx_passes.tuning.part_formats import convert
+from onnx_passes.tuning.search_journal import Record
+from onnx_passes.tuning.search_result import lines, to_json
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+class Counting:
+    """An engine that counts runs of whole models, and refuses or interrupts at will."""
+
+    def __init__(self, whole, refuse=lambda model: False, stop_at=None):
+        self.engine, self.whole = OnnxRuntimeEngine(optimization="all"), whole
+        self.refuse, self.stop_at, self.runs, self.name = refuse, stop_at, 0, "counting"
+
+    def describe(self):
+        return self.engine.describe()
+
+    def prepare(self, model):
+        if self.refuse(model):
+            raise EngineBuildError("no kernel for it")
+        ends = [v.name for v in model.graph.outputs]
+        if ends == self.whole and model.graph.inputs[0].name == "image":
+            self.runs += 1
+            if self.stop_at is not None and self.runs >= self.stop_at:
+                raise KeyboardInterrupt
+        return self.engine.prepare(model)
+
+
+def run(task, record=None):
+    return TuningSearch(task, record or Record(None, "")).run()
+
+
+def measured(task, model):
+    with task.engine.prepare(task.model) as old, task.engine.prepare(model) as new:
+        expected = [old.run(feed) for feed in task.feeds]
+        found = [new.run(feed) for feed in task.feeds]
+    return task.budget.measure(found, expected)
+
+
+def test_a_choice_is_smaller_and_keeps_the_budget(task):
+    result = run(task())
+    assert result.best.cost < 0.3 * result.start
+    assert result.best.accepted
+    assert measured(result.task, result.model).holds
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"rmse": (0.0, 0.0)}, {"snr": (400.0, math.inf)}, {"max_abs_error": (0.0, 1e-12)}],
+    ids=str,
+)
+def test_an_impossible_budget_leaves_the_original(task, limits):
+    result = run(task(limits=limits))
+    assert set(result.best.names.values()) == {"float32"}
+    assert result.best.cost == result.start
+    assert measured(result.task, result.model).holds
+
+
+def test_a_budget_that_the_original_breaks_is_told(task):
+    with pytest.raises(ConfigError, match="the original itself has cosine"):
+        run(task(limits={"cosine": (0.0, 0.5)}))
+
+
+def test_groups_are_scored_without_the_whole_model(task):
+    asked = task()
+    asked = dataclasses.replace(asked, engine=Counting(["scores"]))
+    result = run(asked)
+    scored = [score for score in result.scores if not score.refused and score.effect]
+    assert len(scored) == 12
+    # The original and the one model that was tried, on few samples and on all; then what is
+    # expected to lose too much, within the model, for as much as one run on all samples takes.
+    assert asked.engine.runs <= 3 + 1 + len(asked.feeds[0]["image"]) // 64
+    assert result.work["whole model, few samples"] <= 2.6
+    assert result.work["whole model"] == 2.0
+
+
+@pytest.mark.parametrize("limit", [28.0, 36.0])
+def test_the_choice_is_the_best_of_all_that_really_run(task, limit):
+    asked = task(limits={"snr": (limit, math.inf)})
+    result = run(asked)
+    costs = {(s.group, s.format): s.cost for s in result.scores if not s.refused}
+    best = math.inf
+    options = [[f for f in asked.formats if (g.name, f) in costs] for g in asked.groups]
+    for picks in itertools.product(*options):
+        names = dict(zip([g.name for g in asked.groups], picks, strict=True))
+        cost = sum(costs[pair] for pair in names.items())
+        if cost < best and measured(asked, asked.build(names)).holds:
+            best = cost
+    assert result.best.cost <= 1.02 * best
+    assert result.bound <= best * 1.0001 or result.best.cost <= best
+
+
+def test_what_an_engine_cannot_build_is_not_chosen(task):
+    def has_half(model):
+        return any(v.dtype is ir.DataType.FLOAT16 for n in model.graph for v in n.outputs)
+
+    asked = dataclasses.replace(
+        task(formats=("float16",)), engine=Counting(["scores"], refuse=has_half)
+    )
+    result = run(asked)
+    assert set(result.best.names.values()) == {"float32"}
+    refused = {s.refused for s in result.scores if s.format == "float16"}
+    assert refused == {"the engine refuses it: no kernel for it"}
+
+
+@pytest.mark.parametrize(("stop_at", "limit"), [(2, 25.0), (3, 43.5)])
+def test_an_interrupt_leaves_the_best_model_so_far(task, stop_at, limit):
+    asked = task(limits={"snr": (limit, math.inf)})
+    asked = dataclasses.replace(asked, engine=Counting(["scores"], stop_at=stop_at))
+    result = run(asked)
+    assert result.ended == "interrupted"
+    asked.engine.stop_at = None
+    assert measured(asked, result.model).holds
+
+
+def test_a_search_goes_on_from_its_record(task, tmp_path):
+    asked = task(limits={"snr": (43.5, math.inf)})
+    engine = Counting(["scores"], stop_at=3)
+    first = run(dataclasses.replace(asked, engine=engine), Record(tmp_path / "r", asked.key))
+    assert first.ended == "interrupted"
+    again = Counting(["scores"])
+    second = run(dataclasses.replace(asked, engine=again), Record(tmp_path / "r", asked.key))
+    assert second.gap <= asked.gap
+    assert second.work["regions"] == 0.0, "every score was known"
+    assert second.work["whole model, few samples"] <= 0.2, "the run that was made was known"
+    alone = run(asked)
+    assert second.best.names == alone.best.names
+
+
+def test_what_gains_less_than_the_gap_takes_no_run(task):
+    limits = {"snr": (36.0, math.inf)}
+    near, exact = (run(task(limits=limits, gap=gap)) for gap in (0.3, 0.0))
+    assert exact.gap == 0.0
+    assert exact.best.cost <= near.best.cost <= exact.best.cost / 0.7
+    assert len(near.tried) <= len(exact.tried)
+
+
+def test_a_fault_in_a_pass_leaves_a_valid_model(task, monkeypatch):
+    def faulty(model, chosen, *rest):
+        if "int8-weights" in chosen:
+            raise ZeroDivisionError("a fault")
+        return convert(model, chosen, *rest)
+
+    monkeypatch.setattr("onnx_passes.tuning.format_scores.convert", faulty)
+    result = run(task(formats=("float16", "int8-weights")))
+    refused = {s.refused for s in result.scores if s.format == "int8-weights"}
+    assert refused == {"it fails: ZeroDivisionError: a fault"}
+    assert "float16" in result.best.names.values()
+
+
+def test_an_original_that_cannot_be_recorded_is_kept(task, monkeypatch):
+    def refuse(*args):
+        raise EngineBuildError("inner values cannot be outputs")
+
+    monkeypatch.setattr("onnx_passes.tuning.format_scores.record", refuse)
+    told = []
+    result = TuningSearch(task(), Record(None, ""), told.append).run()
+    assert result.ended == "not recorded"
+    assert set(result.best.names.values()) == {"float32"}
+    assert "inner values cannot be outputs" in told[-1]
+
+
+def test_a_part_that_does_not_run_by_itself_is_kept(task):
+    asked = task(formats=("int8-weights",))
+    first = asked.groups[0].nodes[0]
+
+    def lone(model):
+        names = {node.name for node in model.graph}
+        return first in names and len(names) < 20
+
+    engine = Counting(["scores"], refuse=lone)
+    result = run(dataclasses.replace(asked, engine=engine))
+    kept = [s for s in result.scores if s.group == asked.groups[0].name and s.refused]
+    assert [s.refused for s in kept] == [
+        "the engine does not run it by itself: no kernel for it"
+    ]
+    assert result.best.names[asked.groups[0].name] == "float32"
+    assert "int8-weights" in result.best.names.values()
+
+
+def test_interactions_are_found_by_bisection(task, monkeypatch):
+    asked = task(formats=("int8-static",), limits={"snr": (30.0, math.inf)}, evaluations=4)
+    names = [group.name for group in asked.groups]
+
+    class Harmed:
+        """Two groups destroy the outputs, if both have another format."""
+
+        name = "harmed"
+
+        @contextlib.contextmanager
+        def prepare(self, model):
+            both = {
+                node.name
+                for node in model.graph
+                if node.name in names[1:3]
+                and node.inputs[0].producer() is not None
+                and "DequantizeLinear" in node.inputs[0].producer().op_type
+            }
+            with engine.prepare(model) as session:
+                yield Destroyed(session) if both == set(names[1:3]) else session
+
+    class Destroyed:
+        def __init__(self, session):
+            self.session = session
+
+        def run(self, feeds):
+            return {n: np.zeros_like(v) for n, v in self.session.run(feeds).items()}
+
+    engine, record = asked.engine, Record(None, "")
+    result = run(dataclasses.replace(asked, engine=Harmed()), record)
+    (found, *_) = record.of("interaction")
+    assert set(found["groups"]) == set(names[1:3])
+    assert found["measured"] > found["predicted"]
+    chosen = {n for n in names if result.best.names[n] != "float32"}
+    assert not set(names[1:3]) <= chosen
+    assert chosen, "the others, and one of the two, can still have it"
+
+
+def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
+    flips = Flips(0.05, 0.95, None, 6)
+    result = run(task(limits={"snr": (20.0, math.inf)}, flips=flips))
+    found = result.best.spent.flips
+    assert found.value <= found.high <= 0.05
+    assert found.confidence == pytest.approx(1 - 0.05 / 6)
+
+
+def test_too_few_decisions_for_a_bound_are_told(task):
+    with pytest.raises(ConfigError, match="400 decisions cannot show"):
+        run(task(limits={"snr": (20.0, math.inf)}, flips=Flips(0.001, 0.95)))
+
+
+def test_time_is_measured_by_region(task):
+    result = run(task(objective="time", formats=("int8-static",)))
+    assert all(score.cost > 0 for score in result.scores if not score.refused)
+    assert result.best.cost <= result.start
+
+
+def test_the_front_has_no_point_that_another_beats(task):
+    points = [(float(p["expected"]), p["cost"]) for p in run(task()).front]
+    assert len(points) >= 3
+    assert all(not (a < c and b < d) for a, b in points for c, d in points)
+
+
+def test_the_record_tells_every_decision(task):
+    record = Record(None, "")
+    result = run(task(), record)
+    assert len(record.of("score")) == len(result.scores)
+    assert [e["accepted"] for e in record.of("try")] == [t.accepted for t in result.tried]
+    (choice,) = record.of("choice")
+    assert choice["names"] == dict(result.best.names)
+
+
+def test_labels_are_for_all_samples_only(task, images):
+    labels = np.load(
+        __import__("pathlib").Path(__file__).parents[2] / "examples/digits/labels.npy"
+    )
+    budget = LossBudget({"accuracy": (0.97, 1.0), "snr": (25.0, math.inf)}, None, [[labels]])
+    result = run(dataclasses.replace(task(), budget=budget))
+    assert result.best.spent.values["accuracy"] >= 0.97
+
+
+class Judge:
+    """An engine that builds, and refuses some models; it runs nothing."""
+
+    name = "judge"
+
+    def __init__(self, refuse):
+        self.refuse, self.built = refuse, 0
+
+    def describe(self):
+        return {}
+
+    @contextlib.contextmanager
+    def prepare(self, model):
+        self.built += 1
+        if self.refuse(model):
+            raise EngineBuildError("no tactic for it")
+        yield None
+
+
+def types(model):
+    return {v.dtype for n in model.graph for v in n.outputs}
+
+
+def test_what_a_judge_refuses_to_build_is_not_chosen(task):
+    judge = Judge(lambda model: ir.DataType.FLOAT16 in types(model))
+    result = run(dataclasses.replace(task(("float16", "int8-weights")), judges=[judge]))
+    assert judge.built > 0
+    assert "float16" not in result.best.names.values()
+    assert "int8-weights" in result.best.names.values()
+    refused = [s.refused for s in result.scores if s.format == "float16"]
+    assert all("judge refuses it: no tactic" in why for why in refused)
+
+
+def test_a_judge_that_refuses_the_original_has_no_say(task):
+    result = run(dataclasses.replace(task(("float16",)), judges=[Judge(lambda model: True)]))
+    assert "float16" in result.best.names.values()
+    assert result.judges == {"judge": "no tactic for it"}
+
+
+def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
+    def too_many(model):
+        return sum(v.dtype is ir.DataType.INT8 for v in model.graph.initializers.values()) > 4
+
+    result = run(dataclasses.replace(task(("int8-weights",)), judges=[Judge(too_many)]))
+    assert any("judge refuses it" in tried.why for tried in result.tried)
+    assert not too_many(result.model)
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+def test_less_of_the_budget_is_asked_for_once_half_of_the_runs_are_spent_in_vain(most):
+    room = [onnx_passes.tuning.budget_search.room(ran, most) for ran in range(most)]
+    assert room[: (most + 1) // 2] == [1.0] * ((most + 1) // 2)
+    assert room == sorted(room, reverse=True)
+    assert most < 8 or room[-1] < 0.5
+    assert onnx_passes.tuning.budget_search.room(most, most) == 1.0  # and the search ends
+
+
+@pytest.mark.parametrize("evaluations", [1, 2])
+def test_a_search_that_may_run_one_model_ends_when_it_is_rejected(task, evaluations):
+    asked = dataclasses.replace(
+        task(limits={"snr": (60.0, math.inf)}), evaluations=evaluations, score_all=True
+    )
+
+    class Strict(onnx_passes.tuning.budget_search.TuningSearch):
+        def _run_all(self):
+            measure = self._all.measure
+
+            def more(model):
+                spent = measure(model)
+                return dataclasses.replace(spent, shares=dict.fromkeys(spent.shares, 1.1))
+
+            self._all.measure = more
+            return super()._run_all()
+
+    found = Strict(asked, Record(None, "")).run()
+    assert not [tried for tried in found.tried if tried.accepted]
+    assert found.best.cost == found.start
+
+
+def test_a_chain_of_smoothed_layers_holds_what_was_chosen(images, tmp_path):
+    model = ir.load(Path(__file__).parents[2] / "benchmarks" / "tune" / "digits-7.onnx")
+    ir.save(model, tmp_path / "model.onnx")
+    np.save(tmp_path / "images.npy", images)
+    (tmp_path / "tune.yaml").write_text(
+        f"reference: {{inputs: {{image: {tmp_path / 'images.npy'}}}}}\n"
+        "verify: {metrics: {snr: [25, .inf]}}\n"
+        "tune: {formats: [int8-static-smooth], objective: size}\n"
+    )
+    words = ["tune", tmp_path / "model.onnx", "-c", tmp_path / "tune.yaml", "-o"]
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, words), str(tmp_path / "out.onnx")])
+    assert not end.value.code
+    assert any(
+        node.op_type == "QuantizeLinear" for node in ir.load(tmp_path / "out.onnx").graph
+    )
+
+
+def test_a_whole_model_without_its_formats_is_rejected(task, monkeypatch):
+    """Each part holds its format, and all of them together do not."""
+    real = onnx_passes.tuning.budget_search.audit
+
+    def audit(saved, original, groups, names, *rest):
+        found = real(saved, original, groups, names, *rest)
+        several = sum(name != "float32" for name in names.values()) > 1
+        return found or [AuditFinding("layer", "group", "it is wrong")] * several
+
+    monkeypatch.setattr(onnx_passes.tuning.budget_search, "audit", audit)
+    result = run(task())
+    assert sum(name != "float32" for name in result.best.names.values()) <= 1
+    assert any("it is wrong" in tried.why for tried in result.tried)
+
+
+@pytest.mark.parametrize(
+    ("format_", "told"), [("int8-adaround", True), ("int8-weights", False)]
+)
+def test_it_is_told_that_the_budget_was_measured_on_what_weights_were_rounded_by(
+    task, format_, told
+):
+    asked = task(formats=[format_], limits={"snr": (20.0, math.inf)})
+    found = to_json(run(dataclasses.replace(asked, sketch=asked.feeds)))
+    assert found["fitted"] == ([format_] if told else [])
+    assert any("rounded by the samples" in line for line in lines(found)) == told
+    few = [{name: rows[:1] for name, rows in asked.feeds[0].items()}]
+    assert to_json(run(dataclasses.replace(asked, sketch=few)))["fitted"] == []

@@ -1,0 +1,175 @@
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnxscript.rewriter import RewriteRule
+
+import onnx_passes.passes
+from onnx_passes.passes.hints import Hint, Spec, data, filled, hints_in, ints
+from onnx_passes.passes.registry import all_passes, collect
+from onnx_passes.verify.rules.applying import rules_of
+from onnx_passes.verify.rules.draws import Draws
+from onnx_passes.verify.rules.enumeration import plans_of
+from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.hinted_operands import Guide, hint_of
+from onnx_passes.verify.rules.plausible_operands import Chooser
+from onnx_passes.verify.rules.property_models import TYPES
+
+
+def _guide(hint, seed=0):
+    for k in range(100):
+        chooser = Chooser(Draws(np.random.default_rng(seed + k)), ir.DataType.FLOAT, [1.0])
+        guide = Guide(hint, chooser)
+        if guide.spec("x") is not None:
+            return guide
+    raise AssertionError("one hint in a dozen is left out, not all")
+
+
+def test_names_stand_for_one_size_in_all_operands():
+    guide = _guide(Hint({"x": data("b h*d 2*e")}))
+    batch, wide, even = guide.operand(Spec("b h*d 2*e")).shape
+    assert guide.operand(Spec("b d h 2*e", known=True)).ints[0] == batch
+    _, d, h, _ = guide.operand(Spec("b d h 2*e", known=True)).ints
+    assert d * h == wide
+    assert even % 2 == 0
+
+
+def test_contents_are_what_the_hint_says():
+    guide = _guide(Hint({"x": filled("3 4", 0.5)}))
+    for spec, expected in (
+        (Spec("2 3", fill=(0.5,)), np.full((2, 3), 0.5)),
+        (Spec("2 3", along=1), [[0, 1, 2], [0, 1, 2]]),
+    ):
+        array = guide.content(spec, guide.operand(spec))
+        assert np.array_equal(array, expected)
+    spec = Spec("2 6", doubled=True)
+    array = guide.content(spec, guide.operand(spec))
+    assert np.array_equal(array[:, :3], array[:, 3:])
+
+
+def test_a_minus_is_a_sign():
+    guide = _guide(Hint({"x": ints("-1 3")}))
+    assert guide.operand(Spec("-1 3", known=True)).ints == (-1, 3)
+
+
+HINTS = {k: h for cls in all_passes() for k, h in hints_in(cls.__module__).items()}
+FILES = sorted(Path(onnx_passes.passes.__file__).parent.rglob("_hints_of_*.py"))
+
+
+def test_no_file_of_hints_is_for_a_pass_that_is_not_there():
+    # Those without HINTS are what several have in common.
+    owners = [p.stem.removeprefix("_hints_of_") for p in FILES if "HINTS" in p.read_text()]
+    names = {cls.__module__.rpartition(".")[2] for cls in all_passes()}
+    assert owners
+    assert set(owners) <= names
+
+
+@pytest.mark.parametrize("name", sorted(HINTS))
+def test_a_hint_names_variables_that_a_rule_has(name):
+    """A hint for a variable that was renamed would do nothing, without a sound."""
+    hint = HINTS[name]
+    # Rules that share a hint need not have all of its operands each.
+    sharing = [other for other, found in HINTS.items() if found == hint]
+    rules = [
+        rule
+        for cls in collect(dict.fromkeys(other.partition("[")[0] for other in sharing))
+        for rule in rules_of(cls)
+        if {rule.name, str(rule.name).partition("[")[0]} & set(sharing)
+    ]
+    assert rules
+    known = set()
+    for rule in rules:
+        values = [v for node in rule._target_pattern for v in (*node.inputs, *node.outputs)]
+        while values:
+            value = values.pop()
+            if value is None:
+                continue
+            known.add(value.name)
+            values += getattr(value, "_values", None) or []
+    operands = [pair for h in (hint, *hint.cases) for pair in h.operands.items()]
+    computed = {name for _, specs in operands for s in specs for name in s.of}
+    asked = {key.partition(".")[0] for key, _ in operands}
+    operators = {node.op_type for rule in rules for node in rule._target_pattern}
+    assert asked - computed - operators <= known
+
+
+def test_rules_without_a_hint_have_none():
+    assert hint_of("fuse-attention[1]") is HINTS["fuse-attention[1]"]
+    assert hint_of("fuse-silu[3]") is HINTS["fuse-silu"]
+    assert hint_of("a rule of mine") is None
+    assert hint_of("eliminate-identity") is None
+    assert hint_of(None) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["fuse-attention", "fuse-rotary-embedding", "fuse-group-normalization"]
+)
+def test_fusions_of_many_nodes_fire(name):
+    # Random shapes met none of their guards: their certificates said "never fired".
+    (cls,) = collect([name])
+    tested = fuzz_rule(rules_of(cls)[0], seconds=600, models=2, finite=True)
+    assert tested.models == 2 + tested.planned
+    assert tested.fault is None
+
+
+_NEVER_FIRED = [
+    *(("eliminate-noop-arithmetic", index) for index in (12, 17, 18, 19)),
+    *(("eliminate-noop-scatter", index) for index in range(6)),
+    *(("fuse-layer-normalization", index) for index in (2, 7)),
+    *(("fuse-rms-normalization", index) for index in (1, 2, 5)),
+    ("eliminate-noop-clip", 1),
+    ("eliminate-noop-expand", 1),
+    ("fuse-instance-normalization", 5),
+    ("fuse-leaky-relu", 1),
+    ("fuse-shape-slice", 3),
+]
+
+
+@pytest.mark.parametrize(("name", "index"), _NEVER_FIRED)
+def test_rules_whose_certificates_said_never_fired_do(name, index):
+    (cls,) = collect([name])
+    rule = rules_of(cls)[index]
+    tested = fuzz_rule(rule, seconds=600, models=2, finite=True)
+    assert tested.models == 2 + tested.planned
+    assert tested.fault is None
+    assert tested.attempts < 150 + sum(plan.draws for plan in plans_of(rule, TYPES))
+
+
+def test_cases_of_a_hint_belong_together():
+    cases = (Hint({"x": data("2 3"), "y": ints("7")}), Hint({"x": data("4"), "y": ints("8")}))
+    seen = set()
+    for seed in range(0, 2000, 100):
+        guide = _guide(Hint({"z": data("1")}, cases=cases), seed)
+        x, y = (guide.spec(name) for name in "xy")
+        if x and y:
+            seen.add((guide.operand(x).shape, guide.operand(y).ints))
+    assert seen == {((2, 3), (7,)), ((4,), (8,))}
+
+
+def test_an_infinity_is_the_end_of_an_integer_type_and_minus_one_all_bits():
+    guide = _guide(Hint({"x": data("1")}))
+    for dtype, number, expected in (
+        (ir.DataType.UINT8, -1.0, 255),
+        (ir.DataType.INT8, -1.0, -1),
+        (ir.DataType.INT8, -np.inf, -128),
+        (ir.DataType.UINT8, np.inf, 255),
+        (ir.DataType.FLOAT, np.inf, np.inf),
+    ):
+        spec = Spec("2", fill=(number,), dtype=dtype)
+        array = guide.content(spec, guide.operand(spec))
+        assert array.dtype == dtype.numpy()
+        assert array.tolist() == [expected] * 2
+
+
+def test_a_rule_that_fires_seldom_is_varied_where_it_did():
+    def check(context, x, y, **_):
+        shapes = [None if v.shape is None else tuple(v.shape) for v in (x, y)]
+        return shapes == [(3, 4), (3, 4)] and x.dtype == ir.DataType.INT32
+
+    rule = RewriteRule(
+        lambda op, x, y: op.Where(op.Equal(x, y), x, y), lambda op, x, y: y, check
+    )
+    tested = fuzz_rule(rule, seconds=600, models=25)
+    assert tested.models == 25
+    assert tested.attempts < 2000

@@ -1,0 +1,112 @@
+"""Bodies that changed are run as models of their own, on values that they are entered with."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.body_models import changed_bodies
+from onnx_passes.verify.region import changed_region
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+IF = """(float[N] x, bool c) => (float[N] y) {
+    k = Exp(x) w = Constant<value_float = 2.0>()
+    y = If(c) <
+        then_branch = t () => (float[N] o) { m = Abs(k) o = Mul(m, w) },
+        else_branch = e () => (float[N] p) { p = Neg(x) }
+    >
+}"""
+LOOP = """(float[N] x, int64 n, bool c) => (float[N] y) {
+    y = Loop(n, c, x) <body = b (int64 i, bool go, float[N] s) => (bool on, float[N] u) {
+        on = Identity(go) e = Mul(s, s) u = Add(e, x)
+    }>
+}"""
+SCAN = """(float[T, 2] x, float[2] s0) => (float[2] f, float[T, 2] z) {
+    f, z = Scan<num_scan_inputs = 1,
+        body = b (float[2] s, float[2] v) => (float[2] u, float[2] w) {
+            u = Add(s, v) k = Abs(u) w = Neg(k)
+        }>(s0, x)
+}"""
+X = np.array([0.5, 2.0], np.float32)
+
+
+def bodies(text, old, new, samples):
+    assert old in text
+    before, after = (ir.from_onnx_text(HEAD + t) for t in (text, text.replace(old, new)))
+    region = changed_region(before, after)
+    engine = OnnxRuntimeEngine()
+    return list(changed_bodies(before, region.removed, after, region.nodes, samples, engine))
+
+
+def outputs(model, feeds):
+    with OnnxRuntimeEngine().prepare(model) as session:
+        return list(session.run(feeds).values())
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_is_run_on_what_it_reads_around_it_whether_taken_or_not(taken):
+    sample = {"x": X, "c": np.array(taken), "k": np.exp(X)}
+    found, other = bodies(IF, "m = Abs(k)", "m = Relu(k)", [sample])
+    assert (found.holder, other.holder) == ("y", "y")
+    (feeds,) = found.feeds
+    assert set(feeds) == {"k"}
+    for model in (found.before, found.after):
+        np.testing.assert_array_equal(outputs(model, feeds)[0], np.exp(X) * 2)
+
+
+def test_what_only_one_side_reads_is_an_input_of_both():
+    sample = {"x": X, "c": np.array(True), "k": np.exp(X)}
+    found, _ = bodies(IF, "m = Abs(k)", "m = Abs(x)", [sample])
+    for model in (found.before, found.after):
+        assert {v.name for v in model.graph.inputs} == {"k", "x"}
+        assert outputs(model, found.feeds[0])
+
+
+def test_a_body_that_did_not_change_is_not_run():
+    sample = {"x": X, "c": np.array(True), "k": np.exp(X)}
+    assert bodies(IF, "k = Exp(x)", "k = Sin(x)", [sample]) == []
+
+
+def test_a_loop_is_entered_with_the_values_of_its_first_iterations():
+    sample = {"x": X, "n": np.array(9), "c": np.array(True)}
+    (found,) = bodies(LOOP, "Add(e, x)", "Add(x, e)", [sample])
+    assert [int(feeds["i"]) for feeds in found.feeds] == [0, 1, 2]
+    state = X
+    for feeds in found.feeds:
+        np.testing.assert_array_equal(feeds["s"], state)
+        state = state * state + X
+
+
+def test_a_loop_of_no_iteration_is_entered_once_all_the_same():
+    sample = {"x": X, "n": np.array(0), "c": np.array(True)}
+    (found,) = bodies(LOOP, "Add(e, x)", "Sub(e, x)", [sample])
+    assert len(found.feeds) == 1
+
+
+def test_a_scan_is_entered_with_one_slice_after_the_other():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    sample = {"x": x, "s0": np.zeros(2, np.float32)}
+    (found,) = bodies(SCAN, "k = Abs(u)", "k = Relu(u)", [sample])
+    np.testing.assert_array_equal([feeds["v"] for feeds in found.feeds], x)
+    np.testing.assert_array_equal(found.feeds[2]["s"], x[0] + x[1])
+
+
+def test_a_scan_that_runs_backwards_is_entered_so():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    text = SCAN.replace(
+        "num_scan_inputs = 1,", "num_scan_inputs = 1, scan_input_directions = [1],"
+    )
+    sample = {"x": x, "s0": np.zeros(2, np.float32)}
+    (found,) = bodies(text, "k = Abs(u)", "k = Relu(u)", [sample])
+    np.testing.assert_array_equal([feeds["v"] for feeds in found.feeds], x[::-1])
+
+
+def test_a_body_that_is_called_otherwise_is_left_to_the_node_that_holds_it():
+    sample = {"x": X, "n": np.array(2), "c": np.array(True)}
+    other = LOOP.replace("float[N] s)", "float[N] r)").replace("Mul(s, s)", "Mul(r, r)")
+    assert bodies(LOOP, LOOP, other, [sample]) == []
+
+
+def test_a_body_that_reads_what_was_not_recorded_is_left_out():
+    found = bodies(IF, "m = Abs(k)", "m = Relu(k)", [{"x": X, "c": np.array(True)}])
+    assert [[node.op_type for node in body.before.graph] for body in found] == [["Neg"]]
