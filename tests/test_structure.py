@@ -17,6 +17,8 @@ TWICE = 0
 """Names of classes that two modules define."""
 ANY = 429
 """Uses of ``typing.Any``."""
+MODULES = 1
+"""Names of modules that two packages have: ``qonnx``, by which the seed system imported two."""
 MUTABLE = 0
 """Defaults of options that are shared by all passes: ``Field(default_factory=...)`` is not."""
 CYCLES = 0
@@ -66,6 +68,14 @@ def test_a_class_name_stands_once():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(name)
     check({k: v for k, v in places.items() if len(v) > 1}, TWICE, "names stand twice")
+
+
+def test_a_module_name_stands_once():
+    places = defaultdict(list)
+    for name, (path, _) in trees().items():
+        if path.name != "__init__.py":
+            places[path.stem].append(name)
+    check({k: v for k, v in places.items() if len(v) > 1}, MODULES, "module names stand twice")
 
 
 def test_types_are_told():
