@@ -214,8 +214,9 @@ def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
             if len(body.value_info[index].ListFields()) < 2:
                 del body.value_info[index]  # nothing but a name
                 continue
-            # Before IR version 10, this is where types inside functions are noted.
-            inside = body is model.graph and name.rpartition("/")[0] in functions
+            # Before IR version 10, this is where types inside functions are noted. Names that
+            # are not UTF-8 are bytes here.
+            inside = body is model.graph and str(name).rpartition("/")[0] in functions
             if name in seen or (name not in made and not inside):
                 del body.value_info[index]
                 dropped["types"] += 1

@@ -140,3 +140,8 @@ def test_models_with_fields_missing_repeated_or_changed(data):
         elif isinstance(value, str):
             setattr(message, field.name, data.draw(st.sampled_from(["", "x", "z", "ai.onnx"])))
     survives(model.SerializeToString(), "m.onnx")
+
+
+def test_a_name_of_a_noted_type_that_is_not_utf8():
+    start = BINARY.rindex(b"z", 0, BINARY.rindex(b"ThresholdedRelu"))
+    survives(BINARY[:start] + b"\x80" + BINARY[start + 1 :], "m.onnx")
