@@ -41,7 +41,7 @@ _HOMES = {
     "judge": "judges",
     "Latency": "timed",
     **dict.fromkeys(("Loader", "Runner"), "runner"),
-    **dict.fromkeys(("open_results", "save_results"), "saved"),
+    **dict.fromkeys(("open_results", "save_results"), "saved_results"),
     "Settings": "settings",
 }
 
