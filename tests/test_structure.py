@@ -18,7 +18,7 @@ TWICE = 0
 ANY = 429
 """Uses of ``typing.Any``."""
 MODULES = 1
-"""Names of modules that two packages have: ``qonnx``, by which the seed system imported two."""
+"""Names of modules that two packages have: ``qonnx``, which the seed system imports."""
 MUTABLE = 0
 """Defaults of options that are shared by all passes: ``Field(default_factory=...)`` is not."""
 CYCLES = 0
