@@ -23,6 +23,7 @@ from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.ops.bodies import attach_to_model, has_body
+from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.value_types import inferred_types
 from onnx_passes.verify.float64_node import DoubleNode
@@ -235,6 +236,7 @@ class _Walk:
             self.imports,
             self.found.reference,
             self.found.single,
+            draws=may_draw(node),
         )
         made: list[list[Data]] = []
         for k in range(runs):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ import onnx_ir as ir
 from onnx import TensorProto
 
 from onnx_passes.errors import EngineError
-from onnx_passes.model.ort_sessions import open_session
+from onnx_passes.model.ort_sessions import open_session, session_options
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.evaluation import evaluate as evaluate_graph
@@ -22,7 +23,14 @@ from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.convolve import convolve
 from onnx_passes.verify.upcast import upcast_node, widened
 
+if TYPE_CHECKING:
+    import onnxruntime
+
 IR_VERSION = 10
+_SESSIONS = 256
+"""How many sessions of one node each are kept."""
+_LARGEST = 1 << 16
+"""Bytes of a node whose session is kept at most."""
 _NOT_DOUBLE = frozenset(
     ("Attention", "Gelu", "GroupNormalization", "LayerNormalization", "Shrink", "Sigmoid")
 )
@@ -42,6 +50,8 @@ class DoubleNode:
         imports: Mapping[str, int],
         reference: Counter[str],
         single: Counter[str],
+        *,
+        draws: bool = False,
     ) -> None:
         """Prepare a node.
 
@@ -50,8 +60,9 @@ class DoubleNode:
             imports: The version of each domain.
             reference: Counts by operator what onnx's reference evaluator computed.
             single: The same for what was computed in single precision.
+            draws: Whether it may draw random numbers: its session begins anew in each run.
         """
-        self.narrow = node
+        self.narrow, self._draws = node, draws
         self.wide = upcast_node(node)
         self.imports, self._reference, self._singles = imports, reference, single
 
@@ -122,10 +133,26 @@ class DoubleNode:
             return None
 
     def _engine(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> list[Data]:
-        if not all(isinstance(data, np.ndarray) for data in fed.values()):
-            raise EngineError("its inputs are no tensors")
-        session = open_session(self._model(node, fed))
-        return list(session.run(None, dict(fed)))
+        arrays = [data for data in fed.values() if isinstance(data, np.ndarray)]
+        if len(arrays) < len(fed):
+            raise EngineError("an input is not a tensor")
+        shape = self._wide_shape if node is self.wide else self._narrow_shape
+        if self._draws or shape is None or len(shape) > _LARGEST:
+            return list(open_session(self._model(node, fed)).run(None, dict(fed)))
+        types = tuple((data.dtype, data.ndim) for data in arrays)
+        session = _kept_session(shape, types, tuple(self.imports.items()))
+        if isinstance(session, str):
+            raise EngineError(session)
+        named = zip(_names("x", len(fed)), arrays, strict=True)
+        return list(session.run(None, dict(named)))
+
+    @cached_property
+    def _wide_shape(self) -> bytes | None:
+        return _without_names(self.wide)
+
+    @cached_property
+    def _narrow_shape(self) -> bytes | None:
+        return _without_names(self.narrow)
 
     def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:
         from onnx.reference import ReferenceEvaluator
@@ -143,20 +170,75 @@ class DoubleNode:
         return list(results)
 
     def _model(self, node: onnx.NodeProto, fed: Mapping[str, Data]) -> onnx.ModelProto:
-        inputs = [
-            onnx.helper.make_tensor_value_info(
-                name,
-                onnx.helper.np_dtype_to_tensor_dtype(np.asarray(data).dtype)
-                if np.asarray(data).dtype != object
-                else TensorProto.STRING,
-                [None] * np.asarray(data).ndim,
-            )
-            for name, data in fed.items()
-        ]
-        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-        graph = onnx.helper.make_graph([node], "node", inputs, outputs)
-        imports = [onnx.helper.make_opsetid(d, v) for d, v in self.imports.items()]
-        return onnx.helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
+        arrays = {name: np.asarray(data) for name, data in fed.items()}
+        types = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
+        return _model_of(node, types, self.imports.items())
+
+
+def _model_of(
+    node: onnx.NodeProto,
+    types: Mapping[str, tuple[np.dtype[Any], int]],
+    imports: Iterable[tuple[str, int]],
+) -> onnx.ModelProto:
+    """Return a model of one node; ``types`` has the dtype and rank of what it reads."""
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name,
+            onnx.helper.np_dtype_to_tensor_dtype(dtype)
+            if dtype.kind != "O"
+            else TensorProto.STRING,
+            [None] * rank,
+        )
+        for name, (dtype, rank) in types.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "node", inputs, outputs)
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in imports]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+@lru_cache(maxsize=_SESSIONS)
+def _kept_session(
+    shape: bytes,
+    types: tuple[tuple[np.dtype[Any], int], ...],
+    imports: tuple[tuple[str, int], ...],
+) -> onnxruntime.InferenceSession | str:
+    """Return a session of a node without names, or why there is none.
+
+    Random roundings evaluate a model several times, and many nodes differ in names only.
+    """
+    node = onnx.NodeProto.FromString(shape)
+    options = session_options()
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the largest run
+    read = dict(zip(_names("x", len(types)), types, strict=True))
+    try:
+        return open_session(_model_of(node, read, imports), options)
+    except Exception as error:
+        return str(error)
+
+
+def _names(letter: str, count: int) -> list[str]:
+    return [f"{letter}{index}" for index in range(count)]
+
+
+def _without_names(node: onnx.NodeProto) -> bytes | None:
+    """Return a node whose values are numbered; None if it holds graphs, which name values.
+
+    An input is numbered where it is read first, as what a node is fed is in that order.
+    """
+    if any(a.HasField("g") or a.graphs for a in node.attribute):
+        return None
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.ClearField("name")
+    read = list(dict.fromkeys(name for name in node.input if name))
+    numbers = dict(zip(read, _names("x", len(read)), strict=True))
+    for index, name in enumerate(node.input):
+        copy.input[index] = numbers.get(name, "")
+    for index, name in enumerate(node.output):
+        copy.output[index] = name and f"y{index}"
+    serialized: bytes = copy.SerializeToString(deterministic=True)
+    return serialized
 
 
 def _shapes(results: Sequence[Data]) -> list[tuple[int, ...]]:
