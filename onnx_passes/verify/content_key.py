@@ -261,4 +261,4 @@ def _device(devices: ir.NodeDeviceConfiguration) -> Key:
 
 
 def _metadata(properties: Mapping[str, str]) -> Key:
-    return tuple(sorted(properties.items())) if properties else ()
+    return dict(properties) if properties else ()
