@@ -30,7 +30,11 @@ _OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 _ELEMENTS = 5
 _MOST_PAIRS = 28
 _EQUAL = (4, 6, 8)
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {ast.Add: add, ast.Sub: sub, ast.Mult: mul}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+}
 _PLAIN = re.compile(r"(?:[ ()+*-]|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
