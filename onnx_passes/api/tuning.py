@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -16,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.model.save import save_model
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.engine_base import Feeds
@@ -98,7 +97,7 @@ class TuneResult:
 
 def tune(
     model: AnyModel,
-    pipeline: Any,
+    pipeline: Plain,
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
     labels: Sequence[Feeds] | None = None,

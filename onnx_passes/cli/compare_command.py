@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,7 @@ from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Feeds
@@ -164,7 +165,7 @@ def command(
     verbose: bool,
     as_json: bool,
     debug: bool,
-    **given: Any,
+    **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
     del debug  # read by the program itself

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,6 +25,8 @@ from onnx_passes.plain import PlainMapping
 if TYPE_CHECKING:
     from onnx_passes.data.evaluation_job import DataJob
     from onnx_passes.data.evaluation_result import DataResult
+    from onnx_passes.data.fleet import Fleet
+    from onnx_passes.data.plain_interface import DataInterface
 
 _APART = {
     "inputs": "--inputs",
@@ -158,7 +160,7 @@ def _job(
     return DataJob(make_plan(read_spec(given), interface), files, runs, measures)
 
 
-def _same_inputs(models: Sequence[Path], interface: Any) -> None:
+def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
     from onnx_passes.data.plain_interface import DataInterface
     from onnx_passes.model.load import load_model
 
@@ -171,7 +173,7 @@ def _same_inputs(models: Sequence[Path], interface: Any) -> None:
             )
 
 
-def _fleet(job: DataJob, given: PlainMapping) -> Any:
+def _fleet(job: DataJob, given: PlainMapping) -> Fleet:
     from onnx_passes.data.fleet import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnx_passes.data.rule import Demand
     from onnx_passes.data.spec import DataSpec
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 _path = click.Path(path_type=Path)
 
 SOURCE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -17,7 +17,7 @@ from onnx_passes.plain import PlainDict
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-Command: TypeAlias = Callable[..., Any]
+Command: TypeAlias = Callable[..., object]
 
 path = click.Path(path_type=Path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -13,7 +13,7 @@ from onnx_passes.cli.destinations import check_folder
 from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
@@ -263,7 +263,7 @@ def show(
         raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Plain:
     """Replace what JSON cannot hold: NaN and the infinities become text."""
     if isinstance(value, list):
         return [_plain(item) for item in value]

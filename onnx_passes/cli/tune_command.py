@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +24,7 @@ from onnx_passes.cli.grammar import ManyWords
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.ticker import advance
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
@@ -111,7 +112,7 @@ def command(
     explain: str | None,
     quiet: bool,
     culprits: bool,
-    **given: Any,
+    **given: Plain,
 ) -> None:
     """Choose precisions."""
     from onnx_passes.cli.destinations import check_destinations
@@ -190,7 +191,7 @@ def _search(
     record: Path | None,
     json_file: Path | None,
     page: Path | None,
-    tell: Any,
+    tell: Callable[[str], None],
 ) -> None:
     from onnx_passes.cli.interrupts import received
     from onnx_passes.model.atomic import pending
@@ -242,7 +243,11 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
 
 
 def _culprits(
-    task: Task, loaded: LoadedModel, output: Path | None, json_file: Path | None, tell: Any
+    task: Task,
+    loaded: LoadedModel,
+    output: Path | None,
+    json_file: Path | None,
+    tell: Callable[[str], None],
 ) -> None:
     from onnx_passes.model.save import save_model
     from onnx_passes.report.text import plural
@@ -275,7 +280,7 @@ def _culprits(
         echo_line(f"  {name}")
 
 
-def _write(path: Path | None, data: Any) -> None:
+def _write(path: Path | None, data: Plain) -> None:
     from onnx_passes.model.atomic import pending
 
     if path is None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from onnx_passes.plain import PlainMapping
 Function: TypeAlias = Callable[[list[Array], list[Array]], float]
 Expects: TypeAlias = Literal["reference", "labels", "either"]
 Samples: TypeAlias = Literal["mean", "max", "min", "sum", "concatenate"]
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable[..., float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,12 @@ def register(
     name: str | None = None, /, *, expects: Expects = ..., samples: Samples = ...
 ) -> Callable[[FunctionT], FunctionT]: ...
 def register(
-    name: Any = None, /, *, expects: Expects = "either", samples: Samples = "mean"
-) -> Any:
+    name: FunctionT | str | None = None,
+    /,
+    *,
+    expects: Expects = "either",
+    samples: Samples = "mean",
+) -> FunctionT | Callable[[FunctionT], FunctionT]:
     """Register a function as a metric, under its own name or another.
 
     Works bare and called. A name may be given with - or _. A metric of the user's takes the
@@ -160,14 +164,11 @@ def register(
     """
 
     def decorate(function: FunctionT) -> FunctionT:
-        own = function.__name__ if name is None else name
+        own = name if isinstance(name, str) else function.__name__
         _add(RegisteredMetric(_canonical(own), function, expects, samples))
         return function
 
-    if callable(name):
-        function, name = name, None
-        return decorate(function)
-    return decorate
+    return decorate(name) if callable(name) else decorate
 
 
 def watch_namespace(names: PlainMapping) -> None:
@@ -242,7 +243,7 @@ def _add(metric: RegisteredMetric) -> None:
 
 
 def _origin(metric: RegisteredMetric) -> str:
-    function: Any = metric.function
+    function = metric.function
     return f"{function.__module__}.{function.__qualname__}"
 
 

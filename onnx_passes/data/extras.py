@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, TypeAlias
 
 from onnx_passes.errors import UsageError
-
-Foreign: TypeAlias = Any
-"""A module or an object of an optional library, whose types are there only with it."""
+from onnx_passes.plain import Foreign
 
 EXTRAS = {
     "fsspec": ("data", "reads data sets from URLs"),

@@ -126,9 +126,9 @@ def make_part(
     part = region_model(model, Region(tuple(nodes), tuple(read), ()), rows, inner)
     first = rows[0]
     for value in part.graph.inputs if static else ():
-        shapes = {row[str(value.name)].shape for row in rows}
-        if len(shapes) == 1:
-            value.shape = ir.Shape(*shapes)
+        first_shape, *others = {row[str(value.name)].shape for row in rows}
+        if not others:
+            value.shape = ir.Shape(first_shape)
     made = {str(value.name): value for value in part.graph.outputs}
     part.graph.outputs[:] = [made[name] for name in wanted]
     for value in part.graph.outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict
@@ -99,7 +99,9 @@ def make_engine(name: str, options: Mapping[str, object]) -> Engine:
     return factory(options)
 
 
-def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) -> PlainDict:
+def checked_options(
+    cls: type[object], options: Mapping[str, object], engine: str
+) -> PlainDict:
     """Check options against the fields of an engine's dataclass.
 
     Args:
@@ -115,7 +117,7 @@ def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) 
         ConfigError: There is no such option, or a value does not fit.
     """
     hints = get_type_hints(cls)
-    fields = [field.name for field in dataclasses.fields(cls)]
+    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # a dataclass
     arguments: PlainDict = {}
     for option, value in options.items():
         if option not in fields:
@@ -127,7 +129,7 @@ def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) 
     return arguments
 
 
-def _checked(hint: Any, value: object, where: str) -> Any:
+def _checked(hint: object, value: object, where: str) -> object:
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             choices = [str(choice) for choice in get_args(hint)]
@@ -148,7 +150,7 @@ def _checked(hint: Any, value: object, where: str) -> Any:
             )
         return tuple((str(key), _plain(item)) for key, item in value.items())
     if type(value) is not hint:
-        raise ConfigError(f"{where} must be {hint.__name__}, not {value!r}")
+        raise ConfigError(f"{where} must be {getattr(hint, '__name__', hint)}, not {value!r}")
     return value
 
 

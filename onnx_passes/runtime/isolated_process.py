@@ -15,7 +15,6 @@ import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from onnx_passes import errors
 from onnx_passes.errors import (
@@ -154,7 +153,7 @@ class Child:
         *,
         while_: str,
         seconds: float | None,
-    ) -> Any:
+    ) -> Message:
         """Send a request and return the answer.
 
         Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +12,7 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.openvino_errors import translate
@@ -45,7 +44,7 @@ class OpenVinoSession:
     def __init__(
         self,
         ov: ModuleType,
-        compile_model: Callable[[onnx.ModelProto], Any],
+        compile_model: Callable[[onnx.ModelProto], Foreign],
         model: ir.Model,
         *,
         profile: bool = False,
@@ -64,7 +63,7 @@ class OpenVinoSession:
         self._ov, self._compile, self._profile = ov, compile_model, profile
         self._times: dict[str, tuple[PlainDict, list[float]]] = {}
         self._made_of: dict[str, list[str]] = {}
-        self._seen: list[Any] = []
+        self._seen: list[Foreign] = []
         self._interface = SessionInterface(model)
         proto, weights = split_for_engine(model, _array)
         self._defaults = {
@@ -75,7 +74,7 @@ class OpenVinoSession:
         self._proto: onnx.ModelProto | None = _by_address(proto, weights)
         self._weights = weights
         self._unranked = [str(v.name) for v in model.graph.inputs if v.shape is None]
-        self._requests: dict[_Call, Any] = {}
+        self._requests: dict[_Call, Foreign] = {}
         if not self._unranked:
             self._request(frozenset(), ())
 
@@ -101,7 +100,7 @@ class OpenVinoSession:
             found.append({**told, "name": shown, "nodes": ", ".join(made_of), "seconds": mean})
         return found
 
-    def _note_times(self, request: Any) -> None:
+    def _note_times(self, request: Foreign) -> None:
         if all(request is not other for other in self._seen):
             self._seen.append(request)
             for op in request.get_compiled_model().get_runtime_model().get_ops():
@@ -149,7 +148,7 @@ class OpenVinoSession:
         }
         return {name: found[name] for name in names}
 
-    def _request(self, given: frozenset[str], ranks: tuple[tuple[str, int], ...]) -> Any:
+    def _request(self, given: frozenset[str], ranks: tuple[tuple[str, int], ...]) -> Foreign:
         """Return a request of the model as it is called.
 
         Args:
@@ -215,7 +214,7 @@ def _as_called(
     return found
 
 
-def _tensor(ov: ModuleType, name: str, data: Data, port: Any) -> Any:
+def _tensor(ov: ModuleType, name: str, data: Data, port: Foreign) -> Foreign:
     assert isinstance(data, np.ndarray | np.generic), "the interface has tensors only"
     array = np.asarray(data)
     if array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
@@ -233,7 +232,7 @@ def _tensor(ov: ModuleType, name: str, data: Data, port: Any) -> Any:
     return ov.Tensor(bits, list(array.shape), port.get_element_type())
 
 
-def _data(tensor: Any) -> Array:
+def _data(tensor: Foreign) -> Array:
     found: Array = np.array(tensor.data)  # OpenVINO writes the next results there
     # A type that numpy lacks comes as its bits, in one that numpy has.
     kind = _BITS.get(tensor.element_type.to_string())

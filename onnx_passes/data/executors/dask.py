@@ -13,9 +13,9 @@ from pathlib import Path
 from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
 from onnx_passes.data.executors.executor import WAIT, WorkersGoneError, died
-from onnx_passes.data.extras import Foreign, need
+from onnx_passes.data.extras import need
 from onnx_passes.errors import EngineUnavailableError, UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 
 CONNECT_SECONDS = 30
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")

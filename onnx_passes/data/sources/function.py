@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.data.sources.archive import join
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.verify.runs.user_functions import named_function
 
 _SPOOL_SAMPLES = 256
@@ -79,7 +78,7 @@ class SequencePart:
 
 
 @cache
-def call(text: str) -> Any:
+def call(text: str) -> Foreign:
     """Call a function of the user's once in this process.
 
     Raises:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal
+from typing import IO, BinaryIO, Literal
 
 import numpy as np
 
@@ -192,14 +192,11 @@ def _mapped(file: BinaryIO, path: str) -> Mapped:
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     version = np.lib.format.read_magic(stream)
-    read: Any = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read is None:
-        raise ValueError(f"has version {version} of numpy's format, and 1.0 and 2.0 are read")
-    found: tuple[tuple[int, ...], bool, DType] = read(stream)
-    return found
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(stream)
+    raise ValueError(f"has version {version} of numpy's format, and 1.0 and 2.0 are read")
 
 
 @contextmanager

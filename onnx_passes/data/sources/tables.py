@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.extras import Foreign, need
+from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.archive import decode_image
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.plain import Foreign
 
 
 class _Blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -124,7 +124,9 @@ def _folder_of(model: ir.Model) -> str | None:
     return sizes.most_common(1)[0][0] if sizes else None
 
 
-def _declared(tensor: ir.TensorProtocol, location: str, offset: int | None) -> Any:
+def _declared(
+    tensor: ir.TensorProtocol, location: str, offset: int | None
+) -> ir.ExternalTensor:
     """Return a tensor that says where data is, and holds none."""
     assert isinstance(tensor.shape, ir.Shape), "a tensor has a shape"
     return ir.ExternalTensor(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
@@ -176,7 +176,7 @@ class QuantizeStatic(OnSomeNodes):
         if layer.bias is not None and scale is not None:
             self._round_bias(layer, layer.bias, used.scale * scale, inserter)
 
-    def _round_bias(self, layer: Layer, index: int, scale: Any, inserter: Inserter) -> None:
+    def _round_bias(self, layer: Layer, index: int, scale: Array, inserter: Inserter) -> None:
         """Store a bias on the grid of the sums it is added to."""
         bias = layer.node.inputs[index]
         tensor = None if bias is None else bias.const_value
@@ -221,7 +221,7 @@ def _divided(
         yield sample
 
 
-def _scale_of(weight: ir.Value) -> Any:
+def _scale_of(weight: ir.Value) -> Array | None:
     """Return the scales of integers by channel; None for those of blocks."""
     node = weight.producer()
     scale = constant_of(node.inputs[1]) if node is not None else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onnx_passes import passes
@@ -13,7 +11,7 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantisers
-from onnx_passes.passes.quantised._bisect import Table, find_table
+from onnx_passes.passes.quantised._bisect import Level, Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.streamline._rows import narrowed
 from onnx_passes.passes.streamline._terms import constant
@@ -120,7 +118,7 @@ _ENDS = [
 ]
 
 
-def _levels_of(quantiser: Quantiser | None) -> Any:
+def _levels_of(quantiser: Quantiser | None) -> Level:
     """Return what makes levels of the results of a quantiser: integers, as float64."""
     if quantiser is None:
         return lambda results: results.astype(np.float64)

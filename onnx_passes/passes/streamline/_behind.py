@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import onnx_ir as ir
 
@@ -30,7 +30,7 @@ def behind(
         dropped: Name of an operand that the operator does not read afterwards.
     """
 
-    def make(op: Op, values: Values, found: Any) -> Value:
+    def make(op: Op, values: Values, found: Sequence[Array | Value]) -> Value:
         first = [t if isinstance(t, str) else str(t.operands[0]) for t in before.operands]
         told = node_of(values[before.result]).attributes if before.result else {}
         made = getattr(op, before.kind)(*(values[n] for n in first if n != dropped), **told)

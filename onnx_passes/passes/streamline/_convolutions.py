@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def conv_rules(kind: str) -> list[TermRule]:
     ]
 
 
-def _factors(kind: str, *, of_weights: bool) -> Any:
+def _factors(kind: str, *, of_weights: bool) -> Callable[[Values], Found]:
     axis = 0 if kind == "Conv" else 1
     """Axis of the output channels of weights; those of a group in a ConvTranspose."""
 

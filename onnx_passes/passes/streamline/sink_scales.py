@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -134,7 +133,7 @@ def _common(v: Values) -> Found:
     return None if floats(v["x"]) is not None and floats(v["y"]) is not None else [one]
 
 
-def _beside(kind: str) -> Any:
+def _beside(kind: str) -> Callable[[Values], Found]:
     """Return what finds a term or factor of one of two operands that are computed."""
 
     def find(v: Values) -> Found:
