@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any
 
 import onnx_ir as ir
 
@@ -108,7 +107,7 @@ def _strongly_typed(trt: ModuleType) -> int:
     return 0 if flag is None else 1 << int(flag)
 
 
-def _call(hook: str, option: str, trt: ModuleType, subject: Any) -> None:
+def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
     if not hook:
         return
     module, _, function = hook.partition(":")

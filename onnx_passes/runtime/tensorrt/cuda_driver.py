@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
 
@@ -100,7 +99,7 @@ class Driver:
             EngineUnavailableError: There is no driver, or it finds no GPU.
         """
         try:
-            self._library: Any = ctypes.CDLL(DRIVER)
+            self._library: ctypes.CDLL = ctypes.CDLL(DRIVER)
         except OSError as error:
             raise EngineUnavailableError(
                 f"there is no NVIDIA driver on this machine ({DRIVER} cannot be loaded)",
@@ -113,7 +112,7 @@ class Driver:
                 help=_DRIVER_HELP,
             )
 
-    def call(self, function: str, *arguments: Any) -> None:
+    def call(self, function: str, *arguments: object) -> None:
         """Call a function.
 
         Raises:
@@ -131,7 +130,7 @@ class Driver:
         help_ = "use a smaller batch or workspace" if code == _NO_MEMORY else _DRIVER_HELP
         raise EngineError(message, help=help_)
 
-    def integer(self, function: str, *arguments: Any) -> int:
+    def integer(self, function: str, *arguments: object) -> int:
         """Call a function that returns an integer through its first argument."""
         value = ctypes.c_int()
         self.call(function, ctypes.byref(value), *arguments)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import onnx_ir as ir
 
@@ -20,6 +19,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.isolated_calls import call
 from onnx_passes.runtime.isolated_process import Child, Home
+from onnx_passes.runtime.tensorrt.binding_types import TrtParserError
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,
@@ -126,7 +126,7 @@ def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
     return []
 
 
-def _told(error: Any, names: set[str | None]) -> Refused:
+def _told(error: TrtParserError, names: set[str | None]) -> Refused:
     # What is wrong in a subgraph or a function is that of the node that holds it, which the
     # stack begins with: "name (Operator)".
     stack = list(error.local_function_stack())

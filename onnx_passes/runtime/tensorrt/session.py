@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Array, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copied
+from onnx_passes.runtime.tensorrt.binding_types import TrtContext
 from onnx_passes.runtime.tensorrt.built_layers import inspected_layers, profiler, with_times
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
 from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
@@ -84,7 +84,7 @@ class TensorRtSession:
         if lacking := [name for name in self.interface.outputs if name not in self._outputs]:
             raise EngineError(f"the engine lacks the outputs {', '.join(lacking)}")
 
-    def _watch(self, context: Any) -> None:
+    def _watch(self, context: TrtContext) -> None:
         self._watched = Watched(self._trt, self._cuda)
         if not context.set_debug_listener(self._watched.listener):
             raise self._failed("TensorRT takes no listener for debug tensors")
@@ -200,7 +200,7 @@ class TensorRtSession:
                 told.append(f"{port.name} may be {list(least)} to {list(most)}")
         return ", ".join(told)
 
-    def _feed(self, context: Any, port: EnginePort, array: Array) -> None:
+    def _feed(self, context: TrtContext, port: EnginePort, array: Array) -> None:
         if not context.set_input_shape(port.name, tuple(array.shape)):
             raise self._failed(f"TensorRT does not take {list(array.shape)} for {port.name!r}")
         pinned = self._memory(self._host, port.name, self._cuda.pinned_memory)
@@ -213,7 +213,7 @@ class TensorRtSession:
             address = target
         self._set_address(context, port, address)
 
-    def _infer_shapes(self, context: Any) -> None:
+    def _infer_shapes(self, context: TrtContext) -> None:
         try:
             lacking = context.infer_shapes()
         except RuntimeError as error:
@@ -221,7 +221,7 @@ class TensorRtSession:
         if lacking:
             raise self._failed(f"TensorRT lacks the shapes of {', '.join(lacking)}")
 
-    def _place(self, context: Any, port: EnginePort) -> None:
+    def _place(self, context: TrtContext, port: EnginePort) -> None:
         """Give an output its memory, or the means to ask for it where the data decide."""
         shape = tuple(context.get_tensor_shape(port.name))
         if any(size < 0 for size in shape):
@@ -244,7 +244,7 @@ class TensorRtSession:
             memory = self._memory(self._device, port.name, self._cuda.device_memory)
         self._set_address(context, port, memory.reserve(size))
 
-    def _fetch(self, context: Any, port: EnginePort) -> Array:
+    def _fetch(self, context: TrtContext, port: EnginePort) -> Array:
         grown = self._grown.get(port.name)
         shape = tuple(context.get_tensor_shape(port.name)) if grown is None else grown.shape
         if shape is None or any(size < 0 for size in shape):
@@ -263,11 +263,13 @@ class TensorRtSession:
         found = copied(address, dtype, shape)
         return found
 
-    def _set_address(self, context: Any, port: EnginePort, address: int) -> None:
+    def _set_address(self, context: TrtContext, port: EnginePort, address: int) -> None:
         if not context.set_tensor_address(port.name, address):
             raise self._failed(f"TensorRT does not take the memory of {port.name!r}")
 
-    def _memory(self, known: dict[str, Memory], name: str, make: Any) -> Memory:
+    def _memory(
+        self, known: dict[str, Memory], name: str, make: Callable[[], Memory]
+    ) -> Memory:
         if name not in known:
             known[name] = make()
         return known[name]
