@@ -19,12 +19,12 @@ from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.tuning.asked import Result
 from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.data_source import source_of
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import inspector, lines, to_json
-from onnx_passes.tuning.streams import source_of
-from onnx_passes.tuning.task import task_of
+from onnx_passes.tuning.search_task import Result
+from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.reference_data import ReferenceData
 

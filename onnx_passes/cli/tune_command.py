@@ -29,8 +29,8 @@ from onnx_passes.plain import Plain, PlainMapping
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.tuning.asked import Result, Task
-    from onnx_passes.tuning.streams import DataSource
+    from onnx_passes.tuning.data_source import DataSource
+    from onnx_passes.tuning.search_task import Result, Task
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
@@ -118,7 +118,7 @@ def command(
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
-    from onnx_passes.tuning.task import task_of
+    from onnx_passes.tuning.task_from_config import task_of
 
     settings = load_config(config, overrides)
     if output is None and explain is None and not culprits:
@@ -162,7 +162,7 @@ def _source(
     Raises:
         UsageError: An option cannot be read, or needs a data set.
     """
-    from onnx_passes.tuning.streams import DataSource, source_of
+    from onnx_passes.tuning.data_source import DataSource, source_of
 
     if given["data"]:
         found = DataSource(read_spec(given), lambda: make_executor(given))

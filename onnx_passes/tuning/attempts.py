@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.asked import Task, Tried
+from onnx_passes.tuning.budget_use import RejectedError, Whole
 from onnx_passes.tuning.choice import ChoiceTable
+from onnx_passes.tuning.choice_runs import Choice
 from onnx_passes.tuning.failures import why_of
-from onnx_passes.tuning.few import DISAGREES, Few
+from onnx_passes.tuning.few_samples import DISAGREES, Few
 from onnx_passes.tuning.loss_budget import Spent
-from onnx_passes.tuning.runs import Choice
 from onnx_passes.tuning.search_journal import Record, plain
+from onnx_passes.tuning.search_task import Task, Tried
 from onnx_passes.tuning.sketch import Sketch
-from onnx_passes.tuning.tries import known, note
-from onnx_passes.tuning.whole import RejectedError, Whole
+from onnx_passes.tuning.tried_models import known, note
 
 _DOUBT, _LEAST_DOUBT = 1.5, 1.02
 """Choices may lose less than expected. Cheaper ones that are expected to use up to this share

@@ -20,8 +20,8 @@ from onnx_passes.ops.unary import Identity
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.tuning.part_formats import COMPENSATING, FLOAT32, Format
-from onnx_passes.tuning.smoothed import scaled_by
-from onnx_passes.tuning.stored import (
+from onnx_passes.tuning.smoothing_scales import scaled_by
+from onnx_passes.tuning.stored_weights import (
     EIGHTHS,
     PACKED,
     Stored,

@@ -12,18 +12,18 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
-from onnx_passes.tuning.asked import Result, Task, Tried
 from onnx_passes.tuning.attempts import TuningAttempts
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.building_engines import Judges
-from onnx_passes.tuning.cheapest import Cheapest
+from onnx_passes.tuning.cheapest_choice import Cheapest
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.format_scores import Scorer
-from onnx_passes.tuning.front import front
+from onnx_passes.tuning.pareto_front import front
 from onnx_passes.tuning.part_formats import FLOAT32
 from onnx_passes.tuning.search_journal import Record, plain
+from onnx_passes.tuning.search_task import Result, Task, Tried
 from onnx_passes.tuning.sketch import Sketch, draw
-from onnx_passes.tuning.tries import note
+from onnx_passes.tuning.tried_models import note
 
 _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""

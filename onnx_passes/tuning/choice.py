@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.tuning.additive_estimates import by_cost, most_made_up
+from onnx_passes.tuning.choice_runs import Choice, Runs, are_alike, predict
 from onnx_passes.tuning.format_scores import Score
+from onnx_passes.tuning.integer_program import near, solve
 from onnx_passes.tuning.loss_budget import LossBudget, Spent
 from onnx_passes.tuning.part_formats import FLOAT32
-from onnx_passes.tuning.runs import Choice, Runs, are_alike, predict
-from onnx_passes.tuning.solve import near, solve
-from onnx_passes.tuning.sums import by_cost, most_made_up
 
 ALL = 1 << 13
 """Up to so many choices are all looked at; beyond, an integer program proposes some."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.report.text import plural
-from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.fewest import fewest
+from onnx_passes.tuning.budget_use import RejectedError
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.part_formats import Format, convert
-from onnx_passes.tuning.whole import RejectedError
+from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.smallest_subset import fewest
 
 
 @dataclass(frozen=True)

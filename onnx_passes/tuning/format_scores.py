@@ -14,11 +14,11 @@ from onnx_passes.errors import EngineError
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import AuditFinding, audit
-from onnx_passes.tuning.behind import Behind
 from onnx_passes.tuning.building_engines import Judges
 from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.groups import FormatGroup, read_by_layers
 from onnx_passes.tuning.original_run import record
+from onnx_passes.tuning.output_effects import Behind
 from onnx_passes.tuning.part_costs import (
     Objective,
     bit_operations,

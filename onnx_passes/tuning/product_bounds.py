@@ -20,8 +20,8 @@ from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.audit import Ranges, find_layer
 from onnx_passes.tuning.groups import weight_of
-from onnx_passes.tuning.smoothed import scaled_by
-from onnx_passes.tuning.stored import PACKED, multiplies_integers, stored_weight
+from onnx_passes.tuning.smoothing_scales import scaled_by
+from onnx_passes.tuning.stored_weights import PACKED, multiplies_integers, stored_weight
 from onnx_passes.verify.node_equality import constant_tensor
 
 Channels: TypeAlias = tuple[Array, Array]

@@ -14,12 +14,12 @@ from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import amount, plural, snr_text
-from onnx_passes.tuning.asked import Result, Tried
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.part_costs import UNITS
 from onnx_passes.tuning.part_formats import FLOAT32
 from onnx_passes.tuning.search_journal import plain
+from onnx_passes.tuning.search_task import Result, Tried
 from onnx_passes.verify.read_back import ReadBack
 
 _NO_GAIN = "not chosen, it costs as much as float32 or more"

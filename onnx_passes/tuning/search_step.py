@@ -13,7 +13,7 @@ from onnx_passes.plain import PlainMapping
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import lines, to_json
-from onnx_passes.tuning.task import task_of
+from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.reference_data import ReferenceData
 
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from onnx_passes.cli import interrupts
-from onnx_passes.tuning.whole import InMemory
+from onnx_passes.tuning.budget_use import InMemory
 
 from .conftest import ROOT
 

@@ -6,8 +6,8 @@ import pytest
 from onnx_passes.tuning import choice as choices
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.format_scores import Score
-from onnx_passes.tuning.front import front
 from onnx_passes.tuning.loss_budget import LossBudget
+from onnx_passes.tuning.pareto_front import front
 from onnx_passes.tuning.part_formats import by_format
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_passes.tuning.choice import ALL, ChoiceTable
-from onnx_passes.tuning.runs import Choice
+from onnx_passes.tuning.choice_runs import Choice
 
 _POINTS = 40
 """So many points of a front are looked at more closely."""

@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.tuning.fewest import fewest
+from onnx_passes.tuning.smallest_subset import fewest
 
 
 @pytest.mark.parametrize("needed", [{3}, {0, 31}, {4, 5, 6}, {1, 9, 17, 30}, set(range(32))])

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.solve import near, solve
+from onnx_passes.tuning.integer_program import near, solve
 
 
 @pytest.mark.parametrize("seed", range(30))

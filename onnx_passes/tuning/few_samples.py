@@ -8,11 +8,11 @@ import numpy as np
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.runtime.engine_base import Array, Outputs
-from onnx_passes.tuning.asked import Task
 from onnx_passes.tuning.choice import ChoiceTable
-from onnx_passes.tuning.fewest import fewest
-from onnx_passes.tuning.runs import Choice
+from onnx_passes.tuning.choice_runs import Choice
 from onnx_passes.tuning.search_journal import Record
+from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.smallest_subset import fewest
 
 DISAGREES = 1.5
 """Ratio of measured and predicted loss from which on decisions are bisected."""

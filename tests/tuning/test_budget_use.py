@@ -12,10 +12,10 @@ from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.joined import join_outputs
+from onnx_passes.tuning.batched_outputs import join_outputs
+from onnx_passes.tuning.budget_use import InMemory, RejectedError, Stream, Streamed
+from onnx_passes.tuning.data_source import draw_batches
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
-from onnx_passes.tuning.streams import draw_batches
-from onnx_passes.tuning.whole import InMemory, RejectedError, Stream, Streamed
 
 from .conftest import DIGITS
 

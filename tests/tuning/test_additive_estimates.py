@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from onnx_passes.tuning.additive_estimates import by_cost, most_made_up
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.sums import by_cost, most_made_up
 
 
 def table(metric, groups=9, size=500):

@@ -11,13 +11,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.asked import Task, Tried
+from onnx_passes.tuning.budget_use import RejectedError, Whole
 from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.part_formats import FLOAT32, Format
 from onnx_passes.tuning.sample_sensitivity import add_noise
-from onnx_passes.tuning.whole import RejectedError, Whole
+from onnx_passes.tuning.search_task import Task, Tried
 
 _HOPELESS, _CLEAR = 1.5, 0.5
 """A choice is not run if noise like its own uses more of the budget; it is run on all samples

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from onnx_passes.runtime.engine_base import Array
-from onnx_passes.tuning.runs import Choice
+from onnx_passes.tuning.choice_runs import Choice
 
 _MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
 """Errors of groups may make up for each other, but not so many times; and not so many times

@@ -14,14 +14,14 @@ import onnx_ir as ir
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.tuning.batched_outputs import join_effects, join_outputs
+from onnx_passes.tuning.budget_use import InMemory, Stream, Streamed, Whole
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import FormatGroup
-from onnx_passes.tuning.joined import join_effects, join_outputs
 from onnx_passes.tuning.loss_budget import LossBudget, Spent
 from onnx_passes.tuning.part_costs import Objective
 from onnx_passes.tuning.part_formats import Format, Observed, by_format, convert
 from onnx_passes.tuning.sketch import Sketch
-from onnx_passes.tuning.whole import InMemory, Stream, Streamed, Whole
 
 
 @dataclass(frozen=True)

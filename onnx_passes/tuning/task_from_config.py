@@ -20,11 +20,11 @@ from onnx_passes.passes.registry import lookup
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.asked import Task
+from onnx_passes.tuning.data_source import DataSource, draw_batches, make_stream
 from onnx_passes.tuning.groups import FormatGroup, partition, prepare
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
 from onnx_passes.tuning.part_formats import BUILTIN, FLOAT32, Format
-from onnx_passes.tuning.streams import DataSource, draw_batches, make_stream
+from onnx_passes.tuning.search_task import Task
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
 
 _LARGE = 1 << 28

@@ -5,7 +5,7 @@ import pytest
 
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.tuning import task as tuning_task
-from onnx_passes.tuning.task import task_of
+from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.reference_data import ReferenceData
 
 SETTINGS = {"verify": {"metrics": {"rmse": [0, 1]}}, "tune": {"formats": ["float16"]}}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from onnx_passes.data.confidence import Interval
-from onnx_passes.tuning.asked import Tried
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.search_journal import Record, plain
+from onnx_passes.tuning.search_task import Tried
 
 
 def note(record: Record, tried: Tried) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.cheapest import Cheapest
+from onnx_passes.tuning.cheapest_choice import Cheapest
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import lines, to_json
 
