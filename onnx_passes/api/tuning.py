@@ -23,7 +23,7 @@ from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.data_source import source_of
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import inspector, lines, to_json
-from onnx_passes.tuning.search_task import Result
+from onnx_passes.tuning.search_task import SearchResult
 from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.reference_data import ReferenceData
@@ -38,7 +38,7 @@ class TuneResult:
         name: Name of the model.
     """
 
-    found: Result
+    found: SearchResult
     name: str = "model"
 
     @property

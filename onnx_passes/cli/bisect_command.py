@@ -83,7 +83,7 @@ def command(
             )
         judge = ByCheck(holds)
     finding = bisect(loaded.model, settings, judge)
-    for line in _told(finding, by_score=check is None):
+    for line in _describe(finding, by_score=check is None):
         click.echo(line)
     raise click.exceptions.Exit({"sound": 0, "found": 1, "undecided": 4}[finding.outcome])
 
@@ -116,7 +116,7 @@ def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
     return holds
 
 
-def _told(finding: BisectionResult, *, by_score: bool) -> list[str]:
+def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
     from onnx_passes.report.text import plural
 
     work = f"{plural(finding.passes, 'pass')} changed the model"

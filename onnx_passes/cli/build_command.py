@@ -148,7 +148,7 @@ def command(
     from onnx_passes.report.text import size
     from onnx_passes.runtime.engines import engine_from_config
     from onnx_passes.runtime.inputs import generate
-    from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 
     given = {
         "compute_capabilities": capabilities.split(",") if capabilities else None,
@@ -184,7 +184,7 @@ def command(
     if inner.missing is not None:
         raise inner.missing
     if any(v.shape is None or not v.shape.is_static() for v in loaded.model.graph.inputs):
-        made = fitted(made, loaded.model, generate(loaded.model, samples=1))
+        made = with_profiles_of(made, loaded.model, generate(loaded.model, samples=1))
     if repeat is not None:
         from onnx_passes.cli.building_again import build_again
 

@@ -14,8 +14,8 @@ from onnx_passes.errors import EngineError, UsageError
 from onnx_passes.report.timings import builds_lines
 from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import Engine
-from onnx_passes.runtime.layers import layers_of, profiled
-from onnx_passes.runtime.tensorrt.engine import uncached, with_options
+from onnx_passes.runtime.layers import layers_of, with_profiling
+from onnx_passes.runtime.tensorrt.engine import with_options, without_cache
 from onnx_passes.verify.runs.builds import Build, Builds
 
 _LONGEST = 200
@@ -52,7 +52,7 @@ def build_again(
     words = _words(command)
     check_folder("--keep-builds", folder)
     folder.mkdir(parents=True, exist_ok=True)
-    own = profiled(uncached(engine)) or engine
+    own = with_profiling(without_cache(engine)) or engine
     found = Builds(f"{model.graph.name or 'the model'} on {engine.name}")
     for number in range(1, repeat + 1):
         advance(number - 1, repeat, "build")

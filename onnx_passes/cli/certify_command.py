@@ -168,7 +168,7 @@ def command(
         for index in target.indices(level)
     ]
     rows = []
-    with closing(_certified(work, jobs)) as results:
+    with closing(_run_jobs(work, jobs)) as results:
         for target in targets:
             found = [next(results) for _ in target.indices(level)]
             rows.append(show_verdicts(target, found))
@@ -217,7 +217,7 @@ def _models(target: Target, folder: Path | None) -> int:
     return max(asked, 0 if folder is None else models_of(target.name, folder))
 
 
-def _certified(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
+def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
     """Yield the verdicts in the order of the work, each as soon as it is there."""
     from rich.console import Console
     from rich.progress import track

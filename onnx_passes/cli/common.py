@@ -94,11 +94,11 @@ def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[_QUIET] = True
         # What ends the command is printed after its context, and so after this.
-        ctx.with_resource(_without_stderr())
+        ctx.with_resource(_hide_stderr())
 
 
 @contextmanager
-def _without_stderr() -> Iterator[None]:
+def _hide_stderr() -> Iterator[None]:
     with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
         yield
 

@@ -13,7 +13,7 @@ from onnx_passes.cli.compare_settings import (
     keep_inputs,
     loaders_of,
     other_inputs,
-    recorded_runs,
+    read_runs,
     samples_of,
     settings_of,
 )
@@ -208,7 +208,7 @@ def command(
     runners, repeated = make_runners(
         models, loaders, engines, isolate=isolate, keep=keep_builds, timed=timed
     )
-    recorded = recorded_runs(load_outputs)
+    recorded = read_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = settings_of(
         given,

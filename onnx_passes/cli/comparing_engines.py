@@ -105,10 +105,10 @@ def _is_large(path: Path, loader: Loader) -> bool:
 
 def _build(engine: Engine, file: Path | None) -> tuple[Engine, str | None]:
     """Return an engine that builds anew, lists its layers, and saves what it built."""
-    from onnx_passes.runtime.layers import profiled
-    from onnx_passes.runtime.tensorrt.engine import compiler_of, uncached, with_options
+    from onnx_passes.runtime.layers import with_profiling
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_options, without_cache
 
-    own = profiled(uncached(engine)) or engine
+    own = with_profiling(without_cache(engine)) or engine
     if file is None or compiler_of(own) is None:
         return own, None
     path = str(file.absolute())

@@ -86,7 +86,7 @@ def command(
     del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
-    from onnx_passes.surgery.cutting import extract, without_shape
+    from onnx_passes.surgery.cutting import extract, find_unranked
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
@@ -114,7 +114,7 @@ def command(
     count = len(part.graph)
     taken = [str(v.name) for v in part.graph.inputs]
     given = [str(v.name) for v in part.graph.outputs]
-    for name in without_shape(part):
+    for name in find_unranked(part):
         click.echo(
             f"note: the shape of {name!r} is not known; to say it write {name}:[batch,4]:auto",
             err=True,

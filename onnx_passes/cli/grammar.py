@@ -137,15 +137,15 @@ def _spread(args: list[str], options: dict[str, Several]) -> Iterable[str]:
         if word in options:
             current, name = options[word], word
             first = next(words, None)
-            yield from _given(current, name, first)
+            yield from _spell(current, name, first)
         elif current is not None and current.takes(word):
-            yield from _given(current, name, word)
+            yield from _spell(current, name, word)
         else:
             current = None
             yield word
 
 
-def _given(option: Several, name: str, word: str | None) -> Iterable[str]:
+def _spell(option: Several, name: str, word: str | None) -> Iterable[str]:
     if word is None:
         yield name
         return

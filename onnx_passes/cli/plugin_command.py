@@ -143,7 +143,7 @@ def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> 
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.plugins import find_matches, load_plugins
 
-    plugins = load_plugins(_given(sources))
+    plugins = load_plugins(_require(sources))
     found = find_matches(load_model(model).model, plugins)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
@@ -170,7 +170,7 @@ def replace(
     del debug  # read by the program itself
     from onnx_passes.surgery import plugins as surgery
 
-    plugins, numbers = surgery.load_plugins(_given(sources)), _numbers(only)
+    plugins, numbers = surgery.load_plugins(_require(sources)), _numbers(only)
 
     def change(model: ir.Model) -> PlainDict:
         found = surgery.replace(model, plugins, numbers)
@@ -181,7 +181,7 @@ def replace(
     edit(model, output, change, _says, as_json=as_json)
 
 
-def _given(sources: tuple[str, ...]) -> tuple[str, ...]:
+def _require(sources: tuple[str, ...]) -> tuple[str, ...]:
     if not sources:
         raise UsageError("there are no plugins", help="give --plugins FILE.py")
     return sources

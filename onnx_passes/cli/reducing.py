@@ -53,7 +53,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     loaded = load_model(path)
     model = loaded.model
-    golden = _golden(given["load_inputs"], model)
+    golden = _read_golden(given["load_inputs"], model)
     _set_shapes(model, given["model_input_shapes"])
     _fits(golden, model, given["load_inputs"])
     if given["passes"] or given["config"]:
@@ -80,7 +80,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
 
     by_command = bool(given["check"]) or given["interactive"]
     plan = plan_data(given, model) if given["data"] else None
-    kept = _kept(given, by_command and _inner(golden, model))
+    kept = _why_not_smaller(given, by_command and _inner(golden, model))
     limit = _COMMAND if by_command else _IN_PROCESS
     folder = None
     if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
@@ -97,7 +97,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
             every=given["every"],
         ).run()
         if isinstance(check, CommandCheck) and check.warm:
-            found = _confirmed(found, check)
+            found = _confirm(found, check)
     if kept and not given["no_shrink"]:
         why = f"dimensions and values were left as they are, since {kept} with them"
         found = replace(found, notes=(*found.notes, why))
@@ -105,14 +105,14 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     _tell(found, written, boundary, as_json=given["as_json"])
 
 
-def _kept(given: PlainMapping, inner: bool) -> str | None:
+def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
     """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
     if given["data"]:
         return "the data goes"
     return "golden values go" if inner or given["against"] == "golden" else None
 
 
-def _confirmed(found: Reduction, check: CommandCheck) -> Reduction:
+def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
     """See that the result fails in a process of its own, too."""
     from onnx_passes.verify.reduce.outcome import SmallerModel
 
@@ -166,7 +166,7 @@ def infer_shapes(model: ir.Model) -> None:
     ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
 
 
-def _golden(path: str | None, model: ir.Model) -> dict[str, Array]:
+def _read_golden(path: str | None, model: ir.Model) -> dict[str, Array]:
     if path is None:
         return {}
     from onnx_passes.verify.saved import read_samples

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.tuning.data_source import DataSource
-    from onnx_passes.tuning.search_task import Result, Task
+    from onnx_passes.tuning.search_task import SearchResult, Task
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
@@ -203,7 +203,7 @@ def _search(
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
 
-    result: Result = TuningSearch(task, Record(record, task.key), tell, progress).run()
+    result: SearchResult = TuningSearch(task, Record(record, task.key), tell, progress).run()
     with received.unhurried():
         save(result, output, loaded)
         data = to_json(result)

@@ -98,7 +98,7 @@ class RegisteredMetric:
             )
         pairs = [(list(p), list(e)) for p, e in zip(produced, expected, strict=True)]
         if self.samples == "concatenate":
-            return self._call(*_joined(self.name, pairs))
+            return self._call(*_join(self.name, pairs))
         values = [self._call(p, e) for p, e in pairs]
         # NaN must not get lost: max(1, nan) is 1.
         if np.isnan(values).any():
@@ -180,7 +180,7 @@ def watch_namespace(names: PlainMapping) -> None:
     _NAMESPACES.append((names, dict(names)))
 
 
-def _assigned(name: str) -> RegisteredMetric | None:
+def _find_assigned(name: str) -> RegisteredMetric | None:
     """Return what was put into a namespace under a name, which may have dots."""
     first, *rest = name.strip().split(".")
     for names, own in _NAMESPACES:
@@ -207,7 +207,7 @@ def lookup(name: str) -> RegisteredMetric:
     known = _METRICS.get(wanted)
     if known is not None and not known.builtin:
         return known
-    if (assigned := _assigned(name)) is not None:
+    if (assigned := _find_assigned(name)) is not None:
         return assigned
     if known is not None:
         return known
@@ -247,7 +247,7 @@ def _origin(metric: RegisteredMetric) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _joined(
+def _join(
     name: str, pairs: list[tuple[list[Array], list[Array]]]
 ) -> tuple[list[Array], list[Array]]:
     try:

@@ -59,7 +59,7 @@ def bind(spec: DataSpec, interface: DataInterface, first: Columns) -> Binding:
     columns = _inputs(spec, interface, [name for name in first if name != labels])
     ranks = {name: np.ndim(first[column][0]) for name, column in columns.items()}
     forms = {
-        name: _stacked(name, columns[name], rank, interface.dims[name])
+        name: _are_stacked(name, columns[name], rank, interface.dims[name])
         for name, rank in ranks.items()
     }
     known = {name: form for name, form in forms.items() if form is not None}
@@ -119,7 +119,7 @@ def _inputs(spec: DataSpec, interface: DataInterface, columns: list[str]) -> dic
     return {name: found[name] for name in interface.names if name in found}
 
 
-def _stacked(
+def _are_stacked(
     name: str, column: str, rank: int, dims: tuple[int | str | None, ...] | None
 ) -> bool | None:
     """Return whether samples of an input are stacked; None if that is not known."""

@@ -95,7 +95,7 @@ class DataCandidates:
             if not self._failed:
                 self._failed = True
                 self._use(result.worst_rows()[0])
-            return bad("differs", _told(result, pair["found"]))
+            return bad("differs", _describe(result, pair["found"]))
         reasons = [entry["reason"] for entry in (*counts["left_out"], *counts["broken"])]
         if not reasons:
             return CheckOutcome(Status.GOOD)
@@ -201,9 +201,9 @@ class EngineDataCheck(RunCheck):
         """
         del number
         assert not isinstance(self.against, Boundary | None), "there are two engines"
-        if (why := _refused(self.against, candidate.model)) is not None:
+        if (why := _why_refused(self.against, candidate.model)) is not None:
             return CheckOutcome(Status.UNJUDGED, f"the other engine: {_line(why.message)}")
-        if (why := _refused(self.engine, candidate.model)) is not None:
+        if (why := _why_refused(self.engine, candidate.model)) is not None:
             return self.bad(why.code, _line(why.message))
         right, doubted = self.choices
         return self.data.compare((candidate, right), (candidate, doubted), self.bad)
@@ -254,7 +254,7 @@ def _size(model: ir.Model) -> int:
     return sum(not is_constant_node(node) for node in model.graph)
 
 
-def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
+def _why_refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
     """Return why an engine does not take a model; None if it does."""
     try:
         with engine.prepare(model):
@@ -265,7 +265,7 @@ def _refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
         return error
 
 
-def _told(result: DataResult, found: PlainMapping) -> str:
+def _describe(result: DataResult, found: PlainMapping) -> str:
     counts = result.data["counts"]
     bad = [(n, o) for n, o in found["outputs"].items() if o["failing_samples"]]
     if not bad:

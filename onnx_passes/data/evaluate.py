@@ -184,7 +184,7 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
         data: PlainMapping = json.loads(text)
         job = DataJob.from_json(data)
         if folder is not None:
-            job = moved(job, Path(folder))
+            job = move_models(job, Path(folder))
         _evaluators[key] = Evaluator(job, _sessions)
         while len(_evaluators) > 2:
             _evaluators.popitem(last=False)
@@ -197,7 +197,7 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
     return _evaluators[key]
 
 
-def moved(job: DataJob, folder: Path) -> DataJob:
+def move_models(job: DataJob, folder: Path) -> DataJob:
     """Return a job whose models are in folders of their digests.
 
     Args:

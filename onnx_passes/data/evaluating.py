@@ -128,30 +128,30 @@ class _Evaluation:
         while self.journal is not None and self.state.merged in self.journal:
             self.resumed += 1
             self._merge(self.journal.get(self.state.merged))
-            if self._finished():
+            if self._is_finished():
                 return True
         self.next = self.state.merged
-        return self._finished()
+        return self._is_finished()
 
-    def _finished(self) -> bool:
+    def _is_finished(self) -> bool:
         if self.state.merged >= self.job.plan.shards:
             return True
         return bool(self.state.merged) and self.rule.enough(self.state.pairs)
 
     def _work(self) -> None:
-        while not self._finished():
+        while not self._is_finished():
             self._fill()
             outcome = self.executor.collect()
             self.under_way -= 1
             self._take(outcome)
-            while self.state.merged in self.ready or self._recorded():
+            while self.state.merged in self.ready or self._is_recorded():
                 outcome = self._ahead()
                 self._merge(outcome)
                 self._tell()
-                if self._finished():
+                if self._is_finished():
                     return
 
-    def _recorded(self) -> bool:
+    def _is_recorded(self) -> bool:
         return self.journal is not None and self.state.merged in self.journal
 
     def _ahead(self) -> PlainDict:
@@ -193,8 +193,8 @@ class _Evaluation:
                 self.again.append(shard)
                 return
         if self.journal is not None:
-            self.journal.add(_kept(outcome))
-        self.ready[shard] = _kept(outcome)
+            self.journal.add(_journal_entry(outcome))
+        self.ready[shard] = _journal_entry(outcome)
 
     def _merge(self, outcome: PlainDict) -> None:
         state, shard = self.state, int(outcome["shard"])
@@ -254,7 +254,7 @@ class _Evaluation:
         )
 
 
-def _kept(outcome: PlainDict) -> PlainDict:
+def _journal_entry(outcome: PlainDict) -> PlainDict:
     """Return what of an outcome is part of the result, for the journal."""
     names = ("shard", "samples", "pairs", "error")
     return {name: outcome[name] for name in names if name in outcome}

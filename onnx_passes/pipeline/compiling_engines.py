@@ -26,7 +26,7 @@ from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.tensorrt.engine import (
     compiler_of,
-    fitted,
+    with_profiles_of,
 )
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.evidence import Evidence
@@ -240,7 +240,7 @@ def begin(
                 where=step.where,
                 help="onnx-passes compare model.onnx --engine 'tensorrt-rtx{load=E.engine}'",
             )
-        engine = fitted(step.engine, model, samples)
+        engine = with_profiles_of(step.engine, model, samples)
         compiler = Compiler(
             engine,
             compiler_of(engine) or inner,

@@ -118,16 +118,20 @@ class _Server:
                 case "close":
                     self._close(message["session"])
         except MemoryError as error:
-            return {"error": _told(EngineMemoryError(str(error)))}
+            return {"error": _error_message(EngineMemoryError(str(error)))}
         except OnnxPassesError as error:
             if self._memory_limit and ALLOCATION_FAILED.search(error.message):
-                return {"error": _told(EngineMemoryError(error.message, where=error.where))}
-            return {"error": _told(error)}
+                return {
+                    "error": _error_message(
+                        EngineMemoryError(error.message, where=error.where)
+                    )
+                }
+            return {"error": _error_message(error)}
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._memory_limit and ALLOCATION_FAILED.search(text):
-                return {"error": _told(EngineMemoryError(text))}
-            return {"error": _told(EngineError(text))}
+                return {"error": _error_message(EngineMemoryError(text))}
+            return {"error": _error_message(EngineError(text))}
         return {}
 
     def _start(self, message: Message, files: list[int]) -> None:
@@ -189,7 +193,7 @@ def _call(function: str, words: list[Plain]) -> Plain:
     return getattr(importlib.import_module(module), name)(*words)
 
 
-def _told(error: OnnxPassesError) -> Message:
+def _error_message(error: OnnxPassesError) -> Message:
     return {
         "class": type(error).__name__,
         "message": error.message,

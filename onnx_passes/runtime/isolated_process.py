@@ -170,7 +170,7 @@ class Child:
             EngineError: What the engine raised.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
-        with self.lock, self._killed_on_errors():
+        with self.lock, self._kill_on_errors():
             self._shorten_log()
             try:
                 self._channel.send(message, payload, files, deadline)
@@ -191,7 +191,7 @@ class Child:
         raise found
 
     @contextlib.contextmanager
-    def _killed_on_errors(self) -> Iterator[None]:
+    def _kill_on_errors(self) -> Iterator[None]:
         # Whatever is raised in between, Ctrl-C included: the answer would be taken for that
         # to the next request.
         try:

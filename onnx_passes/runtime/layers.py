@@ -33,7 +33,7 @@ class EngineLayer:
     seconds: float | None = None
 
 
-def profiled(engine: Engine) -> Engine | None:
+def with_profiling(engine: Engine) -> Engine | None:
     """Return an engine whose sessions report their layers; None if it has no such option."""
     if compiler_of(engine) is not None:
         return with_options(engine, profile=True)
@@ -61,7 +61,7 @@ def built_layers(engine: Engine, model: ir.Model) -> list[EngineLayer]:
         engine: The engine.
         model: The model, which is built once more.
     """
-    own = profiled(engine)
+    own = with_profiling(engine)
     if own is None:
         return []
     try:

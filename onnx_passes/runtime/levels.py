@@ -68,7 +68,7 @@ def examine(engine: Engine, model: ir.Model, samples: Sequence[Feeds] = ()) -> F
     """
     try:
         with engine.prepare(model) as session:
-            return _executed(session, samples)
+            return _execute(session, samples)
     except EngineUnavailableError as error:
         return Finding(Level.ABSENT, error.message, error.help)
     except EngineBuildError as error:
@@ -77,7 +77,7 @@ def examine(engine: Engine, model: ir.Model, samples: Sequence[Feeds] = ()) -> F
         return Finding(Level.REJECTED, error.message, error.help, log=error.where)
 
 
-def _executed(session: Session, samples: Sequence[Feeds]) -> Finding:
+def _execute(session: Session, samples: Sequence[Feeds]) -> Finding:
     try:
         outputs = tuple(session.run(feeds) for feeds in samples)
     except EngineUnavailableError as error:

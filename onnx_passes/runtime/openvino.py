@@ -20,7 +20,7 @@ from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.openvino_errors import translate
 from onnx_passes.runtime.openvino_session import OpenVinoSession
 from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 
 Precision = Literal["f32", "bf16", "f16"]
 
@@ -166,7 +166,7 @@ def _refuse_types(model: ir.Model) -> None:
             is not a tensor, or has less than a byte to an element.
     """
     graph = model.graph
-    used: set[ir.DataType | None] = set().union(*inferred_types(model).values())
+    used: set[ir.DataType | None] = set().union(*infer_types(model).values())
     used |= {value.dtype for value in graph.inputs} | {t.dtype for t in all_tensors(model)}
     used |= {value.dtype for node in all_nodes(model) for value in node.outputs}
     if ir.DataType.DOUBLE in used:

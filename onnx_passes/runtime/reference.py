@@ -101,13 +101,13 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Referenc
 
     try:
         return Evaluator(
-            _without_overloads(proto), new_ops=[ReferenceLoop, ReferenceLogSoftmax]
+            _rename_overloads(proto), new_ops=[ReferenceLoop, ReferenceLogSoftmax]
         )
     except Exception as error:
         raise _translate(error) from error
 
 
-def _without_overloads(proto: onnx.ModelProto) -> onnx.ModelProto:
+def _rename_overloads(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Give each overload of a function its own name: the evaluator looks at names only."""
     overloaded = {(f.domain, f.name, f.overload) for f in proto.functions if f.overload}
     for function in proto.functions:

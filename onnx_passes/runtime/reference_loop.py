@@ -48,12 +48,12 @@ class ReferenceLoop(OnnxLoop):
             for kept, value in zip(scanned, made[self.N :], strict=True):
                 kept.append(value)
         kinds = self.body.output_types[1 + self.N :] if self.K else []
-        stacked = [_stacked(kept, kind) for kept, kind in zip(scanned, kinds, strict=True)]
+        stacked = [_stack(kept, kind) for kept, kind in zip(scanned, kinds, strict=True)]
         result: tuple[Array, ...] = self._check_and_fix_outputs((*values, *stacked))
         return result
 
 
-def _stacked(values: Sequence[Array], kind: onnx.TypeProto) -> Array:
+def _stack(values: Sequence[Array], kind: onnx.TypeProto) -> Array:
     """Stack the values of iterations; of none, as the body declares them."""
     if values:
         return np.stack(values)

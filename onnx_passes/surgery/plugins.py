@@ -107,7 +107,7 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
     """
     found: dict[str, type[Plugin]] = {}
     for source in map(str, sources):
-        module = _imported(source)
+        module = _import(source)
         own = [
             value
             for value in vars(module).values()
@@ -192,7 +192,7 @@ def _apply(
     return found
 
 
-def _imported(source: str) -> ModuleType:
+def _import(source: str) -> ModuleType:
     try:
         if not source.endswith(".py"):
             return importlib.import_module(source)

@@ -16,7 +16,9 @@ _MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
 more than in some choices that are looked at."""
 
 
-def by_cost(costs: Sequence[Array], losses: Sequence[Array]) -> tuple[Array, Array, Array]:
+def sort_choices(
+    costs: Sequence[Array], losses: Sequence[Array]
+) -> tuple[Array, Array, Array]:
     """Return all choices, the cheapest first.
 
     Args:
@@ -33,7 +35,7 @@ def by_cost(costs: Sequence[Array], losses: Sequence[Array]) -> tuple[Array, Arr
     return cost[order], loss[order], picks
 
 
-def most_made_up(sizes: Sequence[int], loss: Callable[[Choice], float]) -> float:
+def bound_cancellation(sizes: Sequence[int], loss: Callable[[Choice], float]) -> float:
     """Return how many times less a choice may lose than the sum of its groups.
 
     Of a mean of squares, about the sum is lost; of a maximum or a root, less. What is further

@@ -43,14 +43,14 @@ def join_effects(score: Score, batches: Sequence[Outputs], size: int) -> Score:
     moved = dict.fromkeys(name for effect in score.effect for name in effect)
     joined: dict[str, Array] = {}
     for name in moved:
-        parts = [_moved(e, name, b) for e, b in zip(score.effect, batches, strict=True)]
+        parts = [_effect_on(e, name, b) for e, b in zip(score.effect, batches, strict=True)]
         whole = _join(parts, size)
         assert whole is not None, "effects have the shapes of outputs"
         joined[name] = whole
     return replace(score, effect=[joined] if score.effect else ())
 
 
-def _moved(effect: Mapping[str, Array], name: str, like: Outputs) -> Array:
+def _effect_on(effect: Mapping[str, Array], name: str, like: Outputs) -> Array:
     value = like[name]
     assert isinstance(value, np.ndarray), "only tensors move"
     return effect[name] if name in effect else np.zeros_like(value)

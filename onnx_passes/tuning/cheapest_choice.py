@@ -11,20 +11,20 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.budget_use import RejectedError, Whole
+from onnx_passes.tuning.all_samples import AllSamples, RejectedError
 from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.part_formats import FLOAT32, Format
 from onnx_passes.tuning.sample_sensitivity import add_noise
-from onnx_passes.tuning.search_task import Task, Tried
+from onnx_passes.tuning.search_task import Task, TriedModel
 
 _HOPELESS, _CLEAR = 1.5, 0.5
 """A choice is not run if noise like its own uses more of the budget; it is run on all samples
 at once if that uses less."""
 
 
-class Cheapest:
+class CheapestChoice:
     """The cheapest choice by the costs of groups.
 
     Args:
@@ -66,8 +66,8 @@ class Cheapest:
         return self._share(noisy)
 
     def attempt(
-        self, whole: Whole, refuses: Callable[[ir.Model, Mapping[str, str]], str | None]
-    ) -> tuple[Tried, ir.Model | None] | None:
+        self, whole: AllSamples, refuses: Callable[[ir.Model, Mapping[str, str]], str | None]
+    ) -> tuple[TriedModel, ir.Model | None] | None:
         """Run it, on few samples first if it may lose too much.
 
         Args:
@@ -98,7 +98,7 @@ class Cheapest:
         except Exception as error:
             why = why_of(error)
         accepted = not why and spent is not None
-        tried = Tried(self.names, self.cost, expected, spent, accepted, why)
+        tried = TriedModel(self.names, self.cost, expected, spent, accepted, why)
         return tried, model if accepted else None
 
     def _measure_few(self, model: ir.Model) -> float:

@@ -17,7 +17,7 @@ _MOST = 12
 """Outputs of so many choices are kept."""
 
 
-class Runs:
+class ChoiceRuns:
     """Outputs of choices on the samples of the scores."""
 
     def __init__(self) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.report.text import plural
-from onnx_passes.tuning.budget_use import RejectedError
+from onnx_passes.tuning.all_samples import RejectedError
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.part_formats import Format, convert
 from onnx_passes.tuning.search_task import Task
-from onnx_passes.tuning.smallest_subset import fewest
+from onnx_passes.tuning.smallest_subset import find_smallest_subset
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _find(search: _Search, tell: Callable[[str], object]) -> Culprits:
     if without is not None and without.holds:
         return Culprits(item.name, (), without, without, search.runs, search.model)
     tell(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
-    found = fewest(nodes, search.holds)
+    found = find_smallest_subset(nodes, search.holds)
     spent = search.measure(found)
     assert spent is not None, "these nodes were seen to suffice"
     tell(f"{plural(len(found), 'node')} found, {plural(search.runs, 'model')} run")

@@ -21,7 +21,7 @@ from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ConfigError, ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.tuning.budget_use import Stream, Watch
+from onnx_passes.tuning.all_samples import Stream, Watch
 
 
 @dataclass(frozen=True)

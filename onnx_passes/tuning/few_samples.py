@@ -12,7 +12,7 @@ from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.choice_runs import Choice
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_task import Task
-from onnx_passes.tuning.smallest_subset import fewest
+from onnx_passes.tuning.smallest_subset import find_smallest_subset
 
 DISAGREES = 1.5
 """Ratio of measured and predicted loss from which on decisions are bisected."""
@@ -23,7 +23,7 @@ _SPENT = {"bisect": 1.0, "rescore": 0.6}
 """Runs of whole models, in passes over all samples, that a search spends at most."""
 
 
-class Few:
+class FewSamples:
     """Runs of choices on few samples.
 
     Args:
@@ -82,7 +82,10 @@ class Few:
             self._bisected += self._task.share
             return self.measure(some) > DISAGREES * max(expected, 1e-9)
 
-        found = [table.rows[i][choice[i]].group for i in sorted(fewest(members, harms))]
+        found = [
+            table.rows[i][choice[i]].group
+            for i in sorted(find_smallest_subset(members, harms))
+        ]
         excess = min(_MOST_FACTOR, measured / max(predicted, 1e-9))
         for name in found:
             table.weights[name] = max(table.weights.get(name, 1.0), excess)

@@ -95,7 +95,9 @@ def solve(
     return Solution(picks, cost, cost if bound is None else min(cost, float(bound) * scale))
 
 
-def near(choice: tuple[int, ...], sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def list_neighbours(
+    choice: tuple[int, ...], sizes: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
     """Yield the choices that differ in one group, or in two if these are not too many.
 
     Args:

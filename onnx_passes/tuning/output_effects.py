@@ -14,7 +14,7 @@ from onnx_passes.tuning.regions import ModelRegions
 from onnx_passes.verify.region import Region
 
 
-class Behind:
+class OutputEffects:
     """What is behind a part, in one session for all formats of the part.
 
     Args:
@@ -59,7 +59,7 @@ class Behind:
         """
         recorded = self._recorded
         moved = [
-            _moved(old, after, row, self._ends)
+            _move(old, after, row, self._ends)
             for old, after, row in zip(base, new, recorded.outputs, strict=True)
         ]
         if self._region is None:
@@ -68,8 +68,8 @@ class Behind:
         self.runs += 1
         for place, (old, after) in enumerate(zip(base, new, strict=True)):
             known, ends = recorded.rows[place], recorded.outputs[place]
-            feeds = {n: _shifted(known[n], old.get(n), after.get(n)) for n in self._names}
-            moved[place] |= _moved(ends, session.run(feeds), ends, self._ends)
+            feeds = {n: _shift(known[n], old.get(n), after.get(n)) for n in self._names}
+            moved[place] |= _move(ends, session.run(feeds), ends, self._ends)
         return moved
 
     def _start(self, region: Region) -> Session:
@@ -79,7 +79,7 @@ class Behind:
         return self._session
 
 
-def _moved(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[str, Array]:
+def _move(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[str, Array]:
     found = {}
     for name in ends & new.keys() & old.keys() & like.keys():
         ours, theirs = new[name], old[name]
@@ -91,7 +91,7 @@ def _moved(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[st
     return found
 
 
-def _shifted(value: Data, old: object, new: object) -> Array:
+def _shift(value: Data, old: object, new: object) -> Array:
     """Return a recorded value, moved as far as a region moves it."""
     assert isinstance(value, np.ndarray), "only tensors are recorded"
     if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):

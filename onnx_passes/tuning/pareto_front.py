@@ -14,7 +14,9 @@ _POINTS = 40
 """So many points of a front are looked at more closely."""
 
 
-def front(table: ChoiceTable, steps: Sequence[float]) -> list[tuple[Choice, float, float]]:
+def find_front(
+    table: ChoiceTable, steps: Sequence[float]
+) -> list[tuple[Choice, float, float]]:
     """Return choices that are not worse than another in both expected loss and cost.
 
     Args:

@@ -14,8 +14,8 @@ import onnx_ir as ir
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.tuning.all_samples import AllSamples, SamplesInMemory, Stream, StreamedSamples
 from onnx_passes.tuning.batched_outputs import join_effects, join_outputs
-from onnx_passes.tuning.budget_use import InMemory, Stream, Streamed, Whole
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import FormatGroup
 from onnx_passes.tuning.loss_budget import LossBudget, Spent
@@ -81,11 +81,11 @@ class Task:
         """Recorded ranges of values."""
         return self.known.ranges
 
-    def whole(self) -> Whole:
+    def whole(self) -> AllSamples:
         """Return all samples, to measure models on."""
         if self.stream is not None:
-            return Streamed(self.model, self.stream, self.budget)
-        return InMemory(self.model, self.engine, self.feeds, self.budget)
+            return StreamedSamples(self.model, self.stream, self.budget)
+        return SamplesInMemory(self.model, self.engine, self.feeds, self.budget)
 
     def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
         """Return outputs of all samples, made of those of the samples of the scores.
@@ -145,7 +145,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedModel:
     """A model that was run.
 
     Attributes:
@@ -166,7 +166,7 @@ class Tried:
 
 
 @dataclass
-class Result:
+class SearchResult:
     """How a search ended.
 
     Attributes:
@@ -188,10 +188,10 @@ class Result:
 
     task: Task
     model: ir.Model
-    best: Tried
+    best: TriedModel
     bound: float
     start: float
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[TriedModel] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     front: list[PlainDict] = field(default_factory=list)
     ended: Literal[

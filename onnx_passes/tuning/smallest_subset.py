@@ -8,7 +8,9 @@ from typing import TypeVar
 ItemT = TypeVar("ItemT")
 
 
-def fewest(items: Sequence[ItemT], holds: Callable[[Sequence[ItemT]], bool]) -> list[ItemT]:
+def find_smallest_subset(
+    items: Sequence[ItemT], holds: Callable[[Sequence[ItemT]], bool]
+) -> list[ItemT]:
     """Return few items for which something holds; no item can be left out.
 
     Halves are tried first, so that few needed ones among many cost few tests (as QuickXplain;
@@ -19,7 +21,7 @@ def fewest(items: Sequence[ItemT], holds: Callable[[Sequence[ItemT]], bool]) -> 
         items: Items for which together it holds.
         holds: The test.
     """
-    found = _needed([], list(items), holds, changed=False)
+    found = _find_needed([], list(items), holds, changed=False)
     for item in list(found):
         rest = [other for other in found if other is not item]
         if holds(rest):
@@ -27,7 +29,7 @@ def fewest(items: Sequence[ItemT], holds: Callable[[Sequence[ItemT]], bool]) -> 
     return found
 
 
-def _needed(
+def _find_needed(
     kept: list[ItemT],
     items: list[ItemT],
     holds: Callable[[Sequence[ItemT]], bool],
@@ -41,6 +43,6 @@ def _needed(
         return list(items)
     half = len(items) // 2
     first, second = items[:half], items[half:]
-    right = _needed([*kept, *first], second, holds, changed=True)
-    left = _needed([*kept, *right], first, holds, changed=bool(right))
+    right = _find_needed([*kept, *first], second, holds, changed=True)
+    left = _find_needed([*kept, *right], first, holds, changed=bool(right))
     return [*left, *right]

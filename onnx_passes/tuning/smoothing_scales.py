@@ -14,7 +14,7 @@ from onnx_passes.verify.node_equality import constant_tensor
 _QUANTISERS = (DequantizeLinear.op_type, QuantizeLinear.op_type, "DynamicQuantizeLinear")
 
 
-def scaled_by(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
+def read_scales(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
     """Return what the values that a layer reads were scaled by, to broadcast with its weight.
 
     Read off the constants that scale them: a Mul in front, or a normalisation whose constants

@@ -40,7 +40,7 @@ def multiplies_integers(layer: ir.Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredWeight:
     """A weight.
 
     Attributes:
@@ -56,7 +56,7 @@ class Stored:
     slack: float = 0.5
 
 
-def stored_weight(layer: ir.Node, original: ir.Node, index: int) -> Stored | None:
+def read_stored_weight(layer: ir.Node, original: ir.Node, index: int) -> StoredWeight | None:
     """Return the weight that a layer reads; None if it is stored in no way that is known.
 
     Args:
@@ -65,7 +65,7 @@ def stored_weight(layer: ir.Node, original: ir.Node, index: int) -> Stored | Non
         index: Number of the input of the original that is its weight.
     """
     if layer.op_type == PACKED:
-        return _packed(layer)
+        return _unpack(layer)
     value = layer.inputs[1 if layer.op_type == MatMulInteger.op_type else index]
     if value is None:
         return None
@@ -80,10 +80,10 @@ def stored_weight(layer: ir.Node, original: ir.Node, index: int) -> Stored | Non
         return _eighth(tensor, 1.0) if tensor is not None and tensor.dtype in EIGHTHS else None
     if producer is None or producer.op_type != DequantizeLinear.op_type:
         return None
-    return _dequantised(producer)
+    return _dequantise(producer)
 
 
-def _plain(tensor: ir.TensorProtocol) -> Stored:
+def _plain(tensor: ir.TensorProtocol) -> StoredWeight:
     array = tensor.numpy()
     # Numbers of at most 32 bits are exact in float32. A layer may be large: no wider copies.
     values = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
@@ -91,20 +91,20 @@ def _plain(tensor: ir.TensorProtocol) -> Stored:
         # float32 may hold numbers that were rounded to 16 bits.
         exact = not np.array_equal(array.astype(ir.DataType.BFLOAT16.numpy()), array)
         step = np.zeros(()) if exact else np.abs(values) * 2.0**-7
-        return Stored(tensor.dtype, values, step)
+        return StoredWeight(tensor.dtype, values, step)
     relative, least = _UNIT[tensor.dtype]
-    return Stored(tensor.dtype, values, np.abs(values) * relative * 1.01 + least)
+    return StoredWeight(tensor.dtype, values, np.abs(values) * relative * 1.01 + least)
 
 
-def _eighth(tensor: ir.TensorProtocol, scale: Array | float) -> Stored:
+def _eighth(tensor: ir.TensorProtocol, scale: Array | float) -> StoredWeight:
     """Return numbers of float8 times scales, which broadcast."""
     values = tensor.numpy().astype(np.float64) * scale
     relative, least = _UNIT[tensor.dtype]
     size = np.broadcast_to(scale, values.shape)
-    return Stored(tensor.dtype, values, np.abs(values) * relative * 1.01 + least * size)
+    return StoredWeight(tensor.dtype, values, np.abs(values) * relative * 1.01 + least * size)
 
 
-def _dequantised(node: ir.Node) -> Stored | None:
+def _dequantise(node: ir.Node) -> StoredWeight | None:
     levels, scale, zero = (
         None if value is None else constant_tensor(value)
         for value in (*node.inputs, None, None)[:3]
@@ -137,7 +137,7 @@ def _dequantised(node: ir.Node) -> Stored | None:
         origin = origin.repeat(block, axis).take(range(size), axis)
     np.subtract(values, origin, out=values, casting="same_kind")
     np.multiply(values, step, out=values)
-    return Stored(levels.dtype, values, step, _slack(levels.dtype, origin))
+    return StoredWeight(levels.dtype, values, step, _slack(levels.dtype, origin))
 
 
 def _slack(dtype: ir.DataType, origin: Array) -> float:
@@ -148,7 +148,7 @@ def _slack(dtype: ir.DataType, origin: Array) -> float:
 
 def _of_product(
     layer: ir.Node, tensor: ir.TensorProtocol | None, original: ir.Node
-) -> Stored | None:
+) -> StoredWeight | None:
     """Return the weight of a product of integers, whose scale is multiplied in behind it."""
     zero = layer.inputs[3] if len(layer.inputs) > 3 else None
     scale = _scale_behind(layer)
@@ -167,7 +167,7 @@ def _of_product(
     step = np.broadcast_to(step, values.shape)
     if original.attributes.get_int("transB", 0):
         values, step = values.T, step.T
-    return Stored(tensor.dtype, values, step, _slack(tensor.dtype, origin))
+    return StoredWeight(tensor.dtype, values, step, _slack(tensor.dtype, origin))
 
 
 def _scale_behind(layer: ir.Node) -> Array | None:
@@ -188,28 +188,28 @@ def _scale_behind(layer: ir.Node) -> Array | None:
     return None
 
 
-def _packed(layer: ir.Node) -> Stored | None:
+def _unpack(layer: ir.Node) -> StoredWeight | None:
     names = ("K", "N", "bits", "block_size")
     depth, columns, bits, block = (layer.attributes.get_int(n, 0) or 0 for n in names)
     inputs = [None if v is None else constant_tensor(v) for v in layer.inputs]
     if len(inputs) < 3 or inputs[1] is None or inputs[2] is None or bits not in (4, 8):
         return None
     blocks = -(-depth // block)
-    levels = _unpacked(inputs[1].numpy().reshape(columns, -1), bits).astype(np.int64)
+    levels = _unpack_bits(inputs[1].numpy().reshape(columns, -1), bits).astype(np.int64)
     step = inputs[2].numpy().astype(np.float64).reshape(columns, blocks)
     origin = np.full((columns, blocks), 1 << (bits - 1), np.int64)
     zeros = inputs[3] if len(inputs) > 3 else None
     if zeros is not None:
-        packed = _unpacked(zeros.numpy().reshape(columns, -1), bits)
+        packed = _unpack_bits(zeros.numpy().reshape(columns, -1), bits)
         origin = packed[:, :blocks].astype(np.int64)
     step = step.repeat(block, 1)[:, :depth]
     origin = origin.repeat(block, 1)[:, :depth]
     values = (levels[:, :depth] - origin) * step
     dtype = ir.DataType.UINT4 if bits == 4 else ir.DataType.UINT8
-    return Stored(dtype, values.T, step.T, _slack(dtype, origin))
+    return StoredWeight(dtype, values.T, step.T, _slack(dtype, origin))
 
 
-def _unpacked(data: Array, bits: int) -> Array:
+def _unpack_bits(data: Array, bits: int) -> Array:
     if bits == 8:
         return data
     return np.stack([data & 15, data >> 4], axis=-1).reshape(len(data), -1)

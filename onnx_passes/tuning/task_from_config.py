@@ -133,7 +133,7 @@ def task_of(
         asked.objective,
         LossBudget(dict(config.verify.metrics), flips, labels),
         reference.samples,
-        few(prepared, reference.samples, asked.samples)
+        take_few(prepared, reference.samples, asked.samples)
         if stream is None
         else draw_batches(stream, asked.samples),
         asked.evaluations,
@@ -261,7 +261,7 @@ def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
     return resolve_engines(config)[0].engine
 
 
-def few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]:
+def take_few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]:
     """Return the first samples of some feeds.
 
     A batch is cut where the model says that its inputs share a first dimension of any size;

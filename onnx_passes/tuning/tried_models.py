@@ -8,10 +8,10 @@ from dataclasses import asdict
 from onnx_passes.data.confidence import Interval
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.search_journal import Record, plain
-from onnx_passes.tuning.search_task import Tried
+from onnx_passes.tuning.search_task import TriedModel
 
 
-def note(record: Record, tried: Tried) -> None:
+def record_tried(record: Record, tried: TriedModel) -> None:
     """Write down a model that was tried.
 
     Args:
@@ -32,7 +32,7 @@ def note(record: Record, tried: Tried) -> None:
     )
 
 
-def known(record: Record, names: Mapping[str, str]) -> Tried | None:
+def find_tried(record: Record, names: Mapping[str, str]) -> TriedModel | None:
     """Return what an earlier run has found of a choice; None if nothing.
 
     Args:
@@ -49,7 +49,7 @@ def known(record: Record, names: Mapping[str, str]) -> Tried | None:
                     {n: float(v) for n, v in values.items()},
                     None if entry["flips"] is None else Interval(**entry["flips"]),
                 )
-            return Tried(
+            return TriedModel(
                 names,
                 entry["cost"],
                 float(entry["predicted"]),

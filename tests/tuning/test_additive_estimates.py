@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.additive_estimates import by_cost, most_made_up
+from onnx_passes.tuning.additive_estimates import bound_cancellation, sort_choices
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import LossBudget
@@ -33,13 +33,13 @@ def table(metric, groups=9, size=500):
 
 def ratio(asked):
     sizes = [len(row) for row in asked.rows]
-    return most_made_up(sizes, lambda choice: asked.predict_alone(choice).total)
+    return bound_cancellation(sizes, lambda choice: asked.predict_alone(choice).total)
 
 
 def test_all_choices_are_sorted_by_cost():
     costs = [np.array([3.0, 1.0]), np.array([5.0, 4.0, 0.5])]
     losses = [np.array([0.0, 1.0]), np.array([0.0, 2.0, 4.0])]
-    cost, loss, picks = by_cost(costs, losses)
+    cost, loss, picks = sort_choices(costs, losses)
     assert sorted(map(tuple, picks)) == sorted(itertools.product(range(2), range(3)))
     assert (np.diff(cost) >= 0).all()
     for one, other, pick in zip(cost, loss, picks, strict=True):

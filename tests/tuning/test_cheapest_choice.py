@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.cheapest_choice import Cheapest
+from onnx_passes.tuning.cheapest_choice import CheapestChoice
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import lines, to_json
 
@@ -37,7 +37,7 @@ def test_a_group_that_was_not_run_says_so(task):
 
 @pytest.mark.parametrize("expected", [0.1, 1.0])
 def test_a_cheapest_choice_beyond_the_budget_leads_to_scores(task, monkeypatch, expected):
-    monkeypatch.setattr(Cheapest, "expected", lambda cheapest: expected)
+    monkeypatch.setattr(CheapestChoice, "expected", lambda cheapest: expected)
     said = []
     limits = {"snr": (45.0, math.inf)}
     formats = ("int8-static", "int8-weights")

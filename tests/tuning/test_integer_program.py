@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.integer_program import near, solve
+from onnx_passes.tuning.integer_program import list_neighbours, solve
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -45,9 +45,9 @@ def test_no_choice_within_the_limits():
 
 
 def test_near_a_choice_are_those_that_differ_in_one_or_two_groups():
-    found = list(near((1, 0, 0), [2, 3, 2]))
+    found = list(list_neighbours((1, 0, 0), [2, 3, 2]))
     every = list(itertools.product(range(2), range(3), range(2)))
     far = {pick: sum(a != b for a, b in zip(pick, (1, 0, 0), strict=True)) for pick in every}
     assert sorted(found) == sorted(pick for pick, count in far.items() if count in (1, 2))
-    many = list(near((0,) * 40, [3] * 40))
+    many = list(list_neighbours((0,) * 40, [3] * 40))
     assert len(many) == 80

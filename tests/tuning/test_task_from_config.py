@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.tuning import task as tuning_task
+from onnx_passes.tuning import task_from_config as tuning_task
 from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.reference_data import ReferenceData
 

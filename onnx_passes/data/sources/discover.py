@@ -44,7 +44,7 @@ def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     """
     if spec.named:
         _refuse_split(spec)
-        yield from _named(spec)
+        yield from _find_named(spec)
         return
     columns: list[str] = []
     if not any((Path(spec.base) / s / "dataset_dict.json").is_file() for s in spec.sources):
@@ -177,7 +177,7 @@ def _columns(paths: list[str]) -> Iterator[PartSpec]:
         yield PartSpec("npy", by_column, name, options={"number": number})
 
 
-def _named(spec: DataSpec) -> Iterator[PartSpec]:
+def _find_named(spec: DataSpec) -> Iterator[PartSpec]:
     found = {column: files.expand(text, spec.base) for column, text in spec.named.items()}
     counts = {column: len(paths) for column, paths in found.items()}
     if len(set(counts.values())) > 1:

@@ -34,13 +34,13 @@ def nodes_between(
         below = set(after)
         for node in order:
             if below & _read(node):
-                below |= _made(node)
+                below |= _output_names(node)
             else:
                 found.discard(node)
     if before:
         above = set(before)
         for node in reversed(order):
-            if above & _made(node):
+            if above & _output_names(node):
                 above |= _read(node)
             else:
                 found.discard(node)
@@ -53,5 +53,5 @@ def _read(node: ir.Node) -> set[str]:
     return {str(value.name) for value in values if value is not None}
 
 
-def _made(node: ir.Node) -> set[str]:
+def _output_names(node: ir.Node) -> set[str]:
     return {str(value.name) for value in node.outputs if value.name}

@@ -104,7 +104,7 @@ class Lowering:
                 value = node.inputs[index]
                 assert value is not None, "a signature has no empty place"
                 read.add(value)
-                node.replace_input_with(index, self._rounded(value))
+                node.replace_input_with(index, self._source_of_cast(value))
         for node, places in nodes.items():
             for index in places.outputs:
                 value = node.outputs[index]
@@ -131,7 +131,7 @@ class Lowering:
                 self._low[value] = self._cast(value, self.half)
         return self._low[value]
 
-    def _rounded(self, value: ir.Value) -> ir.Value:
+    def _source_of_cast(self, value: ir.Value) -> ir.Value:
         tensor, producer = constant_of(value), value.producer()
         source = producer.inputs[0] if producer is not None and producer.inputs else None
         if source is not None and source.dtype is self.half and value.dtype is WIDE:
@@ -139,14 +139,14 @@ class Lowering:
         if value not in self._near:
             if tensor is not None:
                 array = tensor.numpy().astype(self.half.numpy()).astype(np.float32)
-                self._near[value] = self.constant(array, f"{value.name}_rounded")
+                self._near[value] = self.constant(array, f"{value.name}_source_of_cast")
             else:
                 self._near[value] = self._cast(self.lowered(value), WIDE)
         return self._near[value]
 
     def _round_output(self, value: ir.Value) -> None:
         """Let readers that are not rounded themselves, and the user, read a rounded value."""
-        near = self._rounded(value)
+        near = self._source_of_cast(value)
         low = near.producer()
         assert low is not None, "a rounded value is computed by a Cast"
         first = low.inputs[0].producer() if low.inputs[0] is not None else None

@@ -253,7 +253,9 @@ class _Lifter:
                     given = self._give(node, body, others, inner, item.size)
                     if stacks:
                         _add_axis(node)
-                        given = self._typed(item.join(self._builder(graph), given), item.size)
+                        given = self._set_type(
+                            item.join(self._builder(graph), given), item.size
+                        )
                     yield key, item, given
 
     def _inside(self, body: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
@@ -261,7 +263,7 @@ class _Lifter:
         for value in (*body.inputs, *made):
             for key, item in self._probes.get(value, ()):
                 vector = item.measure(self._builder(body), value)
-                yield key, item, self._typed(vector, item.size)
+                yield key, item, self._set_type(vector, item.size)
         yield from self.lift(body)
 
     def _give(
@@ -284,7 +286,7 @@ class _Lifter:
     def _builder(self, graph: ir.Graph) -> WatchBuilder:
         return WatchBuilder(self._namer, graph, self._opset, self._main)
 
-    def _typed(self, value: ir.Value, size: int) -> ir.Value:
+    def _set_type(self, value: ir.Value, size: int) -> ir.Value:
         value.type, value.shape = ir.TensorType(WIDE), ir.Shape([size])
         return value
 

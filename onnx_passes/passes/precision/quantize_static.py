@@ -100,7 +100,7 @@ class QuantizeStatic(OnSomeNodes):
         opset = max(map(opset_for, kinds))
         demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
         ranges = self._ranges(model, found)
-        found = self._known(model, found, ranges)
+        found = self._drop_unrun(model, found, ranges)
         grids = {name: self._grid(ends) for name, ends in ranges.items()}
         inserter = Inserter(model, self.state_dict)
         ends = {layer.end: None for layer in found} if self.outputs else {}
@@ -110,7 +110,7 @@ class QuantizeStatic(OnSomeNodes):
             self._round_end(value, grids[str(value.name)], inserter)
         return ir.passes.PassResult(model, modified=bool(found or opened))
 
-    def _known(
+    def _drop_unrun(
         self, model: ir.Model, layers: list[Layer], ranges: Mapping[str, Range]
     ) -> list[Layer]:
         """Leave out layers in bodies that do not run on the data."""
@@ -140,7 +140,9 @@ class QuantizeStatic(OnSomeNodes):
         inner = names - names_of(model.graph)
         seen: list[dict[str, Array]] = []
         found = calibrate(
-            _divided(record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen),
+            _take_inner(
+                record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen
+            ),
             self.calibration,
             type_of(self.activations),
             symmetric=self.symmetric,
@@ -212,7 +214,7 @@ def _read(layer: Layer) -> list[str]:
     return [str(value.name) for value in values if value is not None]
 
 
-def _divided(
+def _take_inner(
     samples: Iterable[dict[str, Array]], inner: Collection[str], seen: list[dict[str, Array]]
 ) -> Iterator[dict[str, Array]]:
     """Yield the values of the main graph, and note the ranges of those in bodies."""

@@ -198,13 +198,13 @@ def _holds(
     return True
 
 
-def _ordered(value: float) -> int:
+def _place_of(value: float) -> int:
     """Return the place of a float32 among all: neighbours differ by 1, both zeros are 0."""
     bits = int(np.float32(value).view(np.int32))
     return bits if bits >= 0 else -(bits & 0x7FFFFFFF)
 
 
-_TOP = _ordered(float(_LARGEST))
+_TOP = _place_of(float(_LARGEST))
 
 
 def _float(places: Array) -> Array:

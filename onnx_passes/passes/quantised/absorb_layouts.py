@@ -28,7 +28,7 @@ class AbsorbLayouts(RulePass):
         return _RULES
 
 
-def _composed(v: Values) -> tuple[list[int], list[str]] | None:
+def _compose(v: Values) -> tuple[list[int], list[str]] | None:
     """Return one permutation for two, and what the axes of ``x`` are."""
     first, second = (list(node_of(v[n]).attributes.get_ints("perm") or ()) for n in "ty")
     converter = next(node_of(v[n]) for n in "ty" if node_of(v[n]).domain == CUSTOM)
@@ -51,7 +51,7 @@ _KINDS = (("Transpose", ""), ("LayoutConverter", CUSTOM))
 _RULES = [
     TermRule(
         call(second, call(first, "x", result="t", domain=d), result="y", domain=e),
-        _composed,
+        _compose,
         _converter,
     )
     for (first, d), (second, e) in (_KINDS, _KINDS[::-1])

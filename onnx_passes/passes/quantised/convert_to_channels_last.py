@@ -118,7 +118,7 @@ def _first(op: Op, value: Value, rank: int) -> Value:
     return made
 
 
-def _made(
+def _maker(
     kind: str, moved: int = 1, domain: str = CHANNELS_LAST
 ) -> Callable[[Op, Values, Attributes], Value]:
     """Return what builds an operator, of whose operands the first ones are transposed."""
@@ -137,20 +137,20 @@ def _made(
 
 
 _RULES = [
-    TermRule(call("Conv", "x", "w", result="y"), _conv, _made("Conv", 2)),
-    TermRule(call("Conv", "x", "w", "b", result="y"), _conv, _made("Conv", 2)),
-    TermRule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool")),
+    TermRule(call("Conv", "x", "w", result="y"), _conv, _maker("Conv", 2)),
+    TermRule(call("Conv", "x", "w", "b", result="y"), _conv, _maker("Conv", 2)),
+    TermRule(call("MaxPool", "x", result="y"), _pool, _maker("MaxPool")),
     TermRule(
         call("BatchNormalization", *"xbcde", result="y"),
         _normalization,
-        _made("BatchNormalization"),
+        _maker("BatchNormalization"),
         since=9,
     ),
     *(
         TermRule(
             call("QuantAvgPool2d", "x", result="y", domain=domain),
             _mean,
-            _made("QuantAvgPool2d", domain=domain),
+            _maker("QuantAvgPool2d", domain=domain),
         )
         for domain in QONNX_ALIASES
     ),

@@ -126,7 +126,7 @@ class Watched:
                 self._cuda.to_host(target, source, size, stream)
                 self._cuda.synchronize(stream)
                 source = target
-            self.found[name] = copied(source, dtype, shape)
+            self.found[name] = copy_from_host(source, dtype, shape)
         except EngineError as error:
             self.error = self.error or error
 
@@ -135,7 +135,7 @@ class Watched:
         self._pinned.close()
 
 
-def copied(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+def copy_from_host(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Return a copy of an array that lies in memory of the host.
 
     Args:

@@ -66,14 +66,14 @@ def build(
         parse(parser, model)
         _call(options.network_hook, "network_hook", trt, network)
         if options.watch and not network.mark_unfused_tensors_as_debug_tensors():
-            raise EngineBuildError(f"{package} marks no debug tensors: {_said(log)}")
+            raise EngineBuildError(f"{package} marks no debug tensors: {_quote_log(log)}")
         config = builder.create_builder_config()
         cache = configure(trt, config, options)
         _call(options.config_hook, "config_hook", trt, config)
         add_profiles(builder, network, config, options.profiles)
         plan = builder.build_serialized_network(network, config)
         if plan is None:
-            raise EngineBuildError(f"the builder does not compile it: {_said(log)}")
+            raise EngineBuildError(f"the builder does not compile it: {_quote_log(log)}")
     except EngineError as error:
         error.where = error.where or log.text
         raise
@@ -127,5 +127,5 @@ def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
         ) from error
 
 
-def _said(log: BuildLog) -> str:
+def _quote_log(log: BuildLog) -> str:
     return "; ".join(log.errors[-_MOST_ERRORS:]) or "it gives no reason"

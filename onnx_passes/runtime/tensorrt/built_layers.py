@@ -20,7 +20,7 @@ _LAYER = re.compile(r"^Name: ", re.MULTILINE)
 _NODE = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
 
 
-def logged_layers(text: str) -> list[PlainDict]:
+def read_logged_layers(text: str) -> list[PlainDict]:
     """Read the list of layers that a builder logs, which needs no GPU.
 
     Args:
@@ -35,7 +35,7 @@ def logged_layers(text: str) -> list[PlainDict]:
     return [_layer(_fields(body[a:b])) for a, b in zip(starts, ends, strict=True)]
 
 
-def inspected_layers(trt: ModuleType, engine: TrtEngine) -> list[PlainDict]:
+def inspect_layers(trt: ModuleType, engine: TrtEngine) -> list[PlainDict]:
     """Ask TensorRT's inspector for the layers of an engine that is loaded.
 
     Args:

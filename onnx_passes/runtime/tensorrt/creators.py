@@ -30,12 +30,12 @@ def list_creators(
     load_bindings(package)
     while_ = "listing its plugins"
     found: list[dict[str, str]] = call_alone(
-        package, registered, package, list(libraries), while_=while_, seconds=seconds
+        package, list_registered, package, list(libraries), while_=while_, seconds=seconds
     )
     return found
 
 
-def registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
+def list_registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
     """Return the plugins that are registered in this process; see :func:`list_creators`.
 
     Args:

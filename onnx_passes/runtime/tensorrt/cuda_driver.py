@@ -108,7 +108,7 @@ class Driver:
         code = self._library.cuInit(0)
         if code:
             raise EngineUnavailableError(
-                f"the driver finds no GPU that it can use ({self.told(code)})",
+                f"the driver finds no GPU that it can use ({self.describe_error(code)})",
                 help=_DRIVER_HELP,
             )
 
@@ -122,7 +122,7 @@ class Driver:
         code = getattr(self._library, function)(*arguments)
         if not code:
             return
-        message = f"{function} failed: {self.told(code)}"
+        message = f"{function} failed: {self.describe_error(code)}"
         if code in _FATAL:
             raise EngineCrashedError(
                 message, help=f"the GPU is lost to this process; {_DRIVER_HELP}"
@@ -136,7 +136,7 @@ class Driver:
         self.call(function, ctypes.byref(value), *arguments)
         return value.value
 
-    def told(self, code: int) -> str:
+    def describe_error(self, code: int) -> str:
         """Return an error's name and what CUDA says of it."""
         words = []
         for function in ("cuGetErrorName", "cuGetErrorString"):

@@ -24,7 +24,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
     installed_version,
     load_bindings,
 )
-from onnx_passes.runtime.tensorrt.built_layers import inspected_layers
+from onnx_passes.runtime.tensorrt.built_layers import inspect_layers
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 from onnx_passes.runtime.tensorrt.engine_store import load_bytes
 from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
@@ -82,7 +82,7 @@ def describe_engine(
     if installed_version(package) is None:
         why = f"{package} is not installed ({install_help(package)})"
         return {**told, "not_read": why}
-    return {**told, **_asked(Path(path), package, seconds)}
+    return {**told, **_ask(Path(path), package, seconds)}
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def _built_by(data: bytes) -> str | None:
     return ".".join(map(str, version))
 
 
-def _asked(path: Path, package: Package, seconds: float | None) -> PlainDict:
+def _ask(path: Path, package: Package, seconds: float | None) -> PlainDict:
     while_ = f"telling what {path} holds"
     try:
         told: PlainDict = call_alone(
@@ -153,7 +153,7 @@ def _read(trt: ModuleType, plan: bytes) -> PlainDict:
             "device_memory": engine.device_memory_size_v2,
             "profiles": loaded.profiles,
             "ports": [_plain(port) for port in loaded.ports],
-            "layers": inspected_layers(trt, engine),
+            "layers": inspect_layers(trt, engine),
         }
     finally:
         loaded.close()

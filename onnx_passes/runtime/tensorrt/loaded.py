@@ -96,24 +96,24 @@ class Loaded:
             )
         self._log = log
         # Freed in the opposite order: each needs the one before it alive.
-        self._runtime: TrtRuntime | None = self._made(trt.Runtime, log.listener)
+        self._runtime: TrtRuntime | None = self._make(trt.Runtime, log.listener)
         if host_code:
             self._runtime.engine_host_code_allowed = True
-        self.engine: TrtEngine = self._made(self._runtime.deserialize_cuda_engine, plan)
+        self.engine: TrtEngine = self._make(self._runtime.deserialize_cuda_engine, plan)
         self.profiles: int = max(self.engine.num_optimization_profiles, 1)
         self.ports = tuple(_ports(trt, self.engine))
-        self.context: TrtContext = self._made(self.engine.create_execution_context)
+        self.context: TrtContext = self._make(self.engine.create_execution_context)
 
-    def _made(self, make: Callable[..., T | None], *arguments: object) -> T:
+    def _make(self, make: Callable[..., T | None], *arguments: object) -> T:
         try:
             found = make(*arguments)
         except (TypeError, RuntimeError) as error:  # pybind11 has no object to give
-            raise self._refused(str(error)) from error
+            raise self._refusal(str(error)) from error
         if found is None:
-            raise self._refused("it gives no reason")
+            raise self._refusal("it gives no reason")
         return found
 
-    def _refused(self, otherwise: str) -> EngineUnavailableError:
+    def _refusal(self, otherwise: str) -> EngineUnavailableError:
         said = "; ".join(self._log.errors) or otherwise
         return EngineUnavailableError(
             f"TensorRT cannot load the engine on this GPU: {said}",

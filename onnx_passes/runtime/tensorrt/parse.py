@@ -43,19 +43,19 @@ def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
     except (ir.serde.SerdeError, ModelError, OSError, ValueError, TypeError) as error:
         raise EngineError(f"the model cannot be serialised: {error}") from error
     if not parsed:
-        raise _refused(parser, model)
+        raise _refusal(parser, model)
 
 
-def _refused(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
+def _refusal(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
     errors = [parser.get_error(i) for i in range(parser.num_errors)]
-    told = list(dict.fromkeys(_told(error, model) for error in errors))
+    told = list(dict.fromkeys(_describe(error, model) for error in errors))
     rest = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
     return UnsupportedModelError(
         "; ".join(told[:_MOST]) + rest or "the parser gives no reason"
     )
 
 
-def _told(error: TrtParserError, model: ir.Model) -> str:
+def _describe(error: TrtParserError, model: ir.Model) -> str:
     stack = list(error.local_function_stack())
     # The code of the bindings is an enumeration: ErrorCode.UNSUPPORTED_NODE.
     code = str(error.code()).rpartition(".")[2]

@@ -23,7 +23,7 @@ _LONGEST_SHAPE = 8
 """Elements up to which an integer input may be one that decides shapes, as TensorRT has it."""
 
 
-def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
+def profiles_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return profiles that hold all samples, as a pipeline file spells them.
 
     Args:
@@ -46,7 +46,7 @@ def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     return found
 
 
-def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
+def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return the values of integer inputs that may decide shapes, as profiles.
 
     Args:

@@ -107,10 +107,10 @@ def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
         path: The file of the model.
     """
     trt = load_bindings(package)
-    return [asdict(each) for each in _refused(trt, load_model(path).model)]
+    return [asdict(each) for each in _find_refusals(trt, load_model(path).model)]
 
 
-def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
+def _find_refusals(trt: ModuleType, model: ir.Model) -> list[Refused]:
     log = BuildLog(trt, "error")
     builder = trt.Builder(log.listener)
     flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
@@ -121,12 +121,12 @@ def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
     except UnsupportedModelError as error:
         names = {node.name for node in model.graph}
         errors = [parser.get_error(i) for i in range(parser.num_errors)]
-        found = [_told(each, names) for each in errors]
+        found = [_read_error(each, names) for each in errors]
         return list(dict.fromkeys(found)) or [Refused("", error.message)]
     return []
 
 
-def _told(error: TrtParserError, names: set[str | None]) -> Refused:
+def _read_error(error: TrtParserError, names: set[str | None]) -> Refused:
     # What is wrong in a subgraph or a function is that of the node that holds it, which the
     # stack begins with: "name (Operator)".
     stack = list(error.local_function_stack())

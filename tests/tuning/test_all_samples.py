@@ -12,8 +12,13 @@ from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
 from onnx_passes.data.spec import DataSpec
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.all_samples import (
+    RejectedError,
+    SamplesInMemory,
+    Stream,
+    StreamedSamples,
+)
 from onnx_passes.tuning.batched_outputs import join_outputs
-from onnx_passes.tuning.budget_use import InMemory, RejectedError, Stream, Streamed
 from onnx_passes.tuning.data_source import draw_batches
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
 
@@ -46,8 +51,8 @@ def coarse(task, ranges):
 
 def test_a_stream_measures_what_memory_does(original, coarse, images, stream):
     engine = OnnxRuntimeEngine(optimization="all")
-    held = InMemory(original, engine, [{"image": images}], budget())
-    read = Streamed(original, stream(batch=32, shuffle=3), budget())
+    held = SamplesInMemory(original, engine, [{"image": images}], budget())
+    read = StreamedSamples(original, stream(batch=32, shuffle=3), budget())
     try:
         assert held.begin().values == read.begin().values
         one, other = held.measure(coarse), read.measure(coarse)
@@ -66,7 +71,7 @@ def test_memory_does_not_grow_with_the_data(original, stream, tmp_path):
         path.parent.mkdir()
         np.save(path, np.zeros((count, 1, 8, 8), np.float32))
         spec = DataSpec(named={"image": str(path)}, batch=50, shard=500)
-        read = Streamed(
+        read = StreamedSamples(
             original,
             Stream(
                 make_plan(spec, DataInterface.of(original)),
@@ -87,7 +92,7 @@ def test_memory_does_not_grow_with_the_data(original, stream, tmp_path):
 
 
 def test_a_model_that_does_not_run_is_rejected(original, stream):
-    read = Streamed(original, stream(), budget())
+    read = StreamedSamples(original, stream(), budget())
     read.begin()
     wrong = ir.from_proto(ir.to_proto(original))
     next(node for node in wrong.graph if node.op_type == "Relu").op_type = "NoSuch"
@@ -103,7 +108,7 @@ def test_workers_that_are_gone_end_the_search(original, stream):
                 raise WorkersGoneError("all workers are gone")
             super().start(job)
 
-    read = Streamed(original, stream(Gone), budget())
+    read = StreamedSamples(original, stream(Gone), budget())
     read.begin()
     with pytest.raises(WorkersGoneError):
         read.measure(original)
@@ -118,7 +123,7 @@ def test_a_shard_that_is_left_out_is_no_measurement(original, stream):
                 return {"shard": 2, "samples": 100, "error": "it is lost", "retry": False}
             return outcome
 
-    read = Streamed(original, stream(Losing, shard=100), budget())
+    read = StreamedSamples(original, stream(Losing, shard=100), budget())
     with pytest.raises(IncompleteDataError, match="samples 200 to 299: it is lost"):
         read.begin()
     read.close()

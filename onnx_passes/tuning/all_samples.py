@@ -33,7 +33,7 @@ class RejectedError(Exception):
     """A model did not run on all samples. The text says why, in one clause."""
 
 
-class Whole(Protocol):
+class AllSamples(Protocol):
     """All samples of a task."""
 
     def begin(self) -> Spent:
@@ -70,7 +70,7 @@ class Whole(Protocol):
         ...
 
 
-class InMemory:
+class SamplesInMemory:
     """Samples that are held in memory, as are the outputs of the original.
 
     Args:
@@ -88,13 +88,13 @@ class InMemory:
         self._last: list[Outputs] = []
 
     def begin(self) -> Spent:
-        """Measure the original; see ``Whole.begin``."""
+        """Measure the original; see ``AllSamples.begin``."""
         self._original = self._run(self._model)
         self._budget.begin(self._original)
         return self._budget.measure(self._original, self._original)
 
     def measure(self, model: ir.Model) -> Spent:
-        """Measure a model; see ``Whole.measure``."""
+        """Measure a model; see ``AllSamples.measure``."""
         try:
             self._last = self._run(model)
         except EngineError as error:
@@ -103,12 +103,12 @@ class InMemory:
 
     @property
     def original(self) -> list[Outputs]:
-        """The outputs of the original; see ``Whole.original``."""
+        """The outputs of the original; see ``AllSamples.original``."""
         return self._original
 
     @property
     def last(self) -> list[Outputs]:
-        """The outputs of the last model; see ``Whole.last``."""
+        """The outputs of the last model; see ``AllSamples.last``."""
         return self._last
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Stream:
     watch: Watch | None = None
 
 
-class Streamed:
+class StreamedSamples:
     """Samples of a data set, with no more than a shard in memory.
 
     Args:
@@ -164,20 +164,20 @@ class Streamed:
         self._folder: Path | None = None
 
     def begin(self) -> Spent:
-        """Measure the original; see ``Whole.begin``."""
+        """Measure the original; see ``AllSamples.begin``."""
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="onnx-passes-"))
         self._folder = Path(folder)
         save_model(self._model, self._folder / "original.onnx")
-        values, counted = self._found("original.onnx")
+        values, counted = self._evaluate("original.onnx")
         self._budget.begin_with(values, counted[1])
         return self._budget.spend(values, counted)
 
     def measure(self, model: ir.Model) -> Spent:
-        """Measure a model; see ``Whole.measure``."""
+        """Measure a model; see ``AllSamples.measure``."""
         assert self._folder is not None, "the original comes first"
         save_model(model, self._folder / "candidate.onnx")
         try:
-            found = self._found("original.onnx", "candidate.onnx")
+            found = self._evaluate("original.onnx", "candidate.onnx")
         except WorkersGoneError:
             raise
         except (EngineError, IncompleteDataError) as error:
@@ -198,7 +198,7 @@ class Streamed:
         """Remove the models that were written, and end the workers."""
         self._stack.close()
 
-    def _found(self, *names: str) -> tuple[dict[str, float], tuple[int, int]]:
+    def _evaluate(self, *names: str) -> tuple[dict[str, float], tuple[int, int]]:
         """Evaluate models; return metrics, and the number of flips and of decisions."""
         assert self._folder is not None, "models are written first"
         stream = self._stream
