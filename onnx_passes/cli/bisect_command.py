@@ -124,8 +124,8 @@ def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
     noise = f"the noise is {finding.noise:.3g}"
     done, rewrite = finding.done, finding.rewrite
     if finding.outcome == "sound":
-        told = f": error {finding.final:.3g}, {noise}" if by_score else ""
-        return [*lines, f"nothing to find: the result is good{told}"]
+        note = f": error {finding.final:.3g}, {noise}" if by_score else ""
+        return [*lines, f"nothing to find: the result is good{note}"]
     if finding.outcome == "undecided" and done is None:
         return [
             *lines,
@@ -150,8 +150,8 @@ def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
     for other in finding.also:
         assert other.done is not None
         named = other.rewrite
-        told = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
-        lines.append(f"without it, bad    {told} of pass {other.done.index} {other.done.name}")
+        note = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
+        lines.append(f"without it, bad    {note} of pass {other.done.index} {other.done.name}")
         if named is not None:
             lines += [f"  before           {node}" for node in named.nodes]
             lines += [f"  after            {node}" for node in named.new_nodes]

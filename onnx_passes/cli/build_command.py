@@ -193,8 +193,8 @@ def command(
             build_again(made, loaded.model, output, repeat, check, folder, time_limit)
         )
     with made.prepare(loaded.model):
-        told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
-        echo_line(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
+        done = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
+        echo_line(f"{done}; not executed: {inner.not_executed or 'build only builds'}")
 
 
 def _profiles(texts: tuple[str, ...]) -> list[dict[str, dict[str, list[int]]]]:

@@ -107,10 +107,10 @@ def _verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
     del param
     if value:
         begin = time.perf_counter()
-        ctx.call_on_close(lambda: _tell_versions(ctx, time.perf_counter() - begin))
+        ctx.call_on_close(lambda: _print_versions(ctx, time.perf_counter() - begin))
 
 
-def _tell_versions(ctx: click.Context, seconds: float) -> None:
+def _print_versions(ctx: click.Context, seconds: float) -> None:
     if _QUIET in ctx.meta:
         return
     from importlib.metadata import version
@@ -118,8 +118,8 @@ def _tell_versions(ctx: click.Context, seconds: float) -> None:
     from onnx_passes import __version__
 
     used = [name for name in ("onnx", "onnxruntime", "onnxscript") if name in sys.modules]
-    told = [f"onnx-passes {__version__}", *(f"{name} {version(name)}" for name in used)]
-    click.echo(f"{seconds:.2f} s, {', '.join(told)}", err=True)
+    versions = [f"onnx-passes {__version__}", *(f"{name} {version(name)}" for name in used)]
+    click.echo(f"{seconds:.2f} s, {', '.join(versions)}", err=True)
 
 
 def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

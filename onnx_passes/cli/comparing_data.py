@@ -82,7 +82,7 @@ def compare_on_data(
             rule,
             make_executor(given),
             journal=journal,
-            told=announce(stack),
+            on_progress=announce(stack),
             accept=fleet.accept,
         )
     notes = [*fleet.notes]

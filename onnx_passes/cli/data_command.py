@@ -121,12 +121,12 @@ def _write(
 
     kept = select(samples, names) if names else samples
     write_samples(output, kept, kind=kind, runner=runner)
-    told = {name: describe(array) for name, array in kept[0].items()} if kept else {}
+    shown = {name: describe(array) for name, array in kept[0].items()} if kept else {}
     if as_json:
-        click.echo(json.dumps({"output": output, "samples": len(kept), "values": told}))
+        click.echo(json.dumps({"output": output, "samples": len(kept), "values": shown}))
     else:
         count = f"{len(kept)} sample{'' if len(kept) == 1 else 's'}"
-        echo_line(f"{output}: {count} of {', '.join(told) or 'nothing'}")
+        echo_line(f"{output}: {count} of {', '.join(shown) or 'nothing'}")
 
 
 @command.command("merge", cls=ManyWords, help=_MERGE)

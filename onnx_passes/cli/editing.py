@@ -60,13 +60,13 @@ def edit(
 
     check_destinations(output, {}, {"the model": [model], "another model": list(read)})
     loaded = load_model(model)
-    told = change(loaded.model)
+    done = change(loaded.model)
     files = save_model(loaded.model, output, source=loaded)
-    told["written"] = [str(file) for file in files]
+    done["written"] = [str(file) for file in files]
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(done, indent=2))
         return
-    for line in (*says(told).split("\n"), str(files[-1])):
+    for line in (*says(done).split("\n"), str(files[-1])):
         echo_line(line)
 
 

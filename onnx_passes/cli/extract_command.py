@@ -120,8 +120,8 @@ def command(
             err=True,
         )
     if as_json:
-        told = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
-        click.echo(json.dumps(told, indent=2))
+        summary = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
+        click.echo(json.dumps(summary, indent=2))
         return
     whence = ", ".join(taken) or "no inputs"
     echo_line(f"{plural(count, 'node')} from {whence} to {', '.join(given)}")

@@ -62,7 +62,7 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{op} replaces {plural(told['removed'], 'node')}",
+        lambda done: f"{op} replaces {plural(done['removed'], 'node')}",
         as_json=as_json,
     )
 

@@ -103,11 +103,11 @@ def list_plugins(
         raise UsageError("there is nothing to list", help="give --plugins, or --engine")
     if libraries and package is None:
         raise UsageError("--library needs --engine", help="--engine tensorrt-rtx")
-    told: PlainDict = {"plugins": [], "registered": []}
+    done: PlainDict = {"plugins": [], "registered": []}
     if sources:
         from onnx_passes.surgery.plugins import load_plugins
 
-        told["plugins"] = [
+        done["plugins"] = [
             {
                 "name": cls.creator,
                 "version": cls.version,
@@ -119,16 +119,16 @@ def list_plugins(
     if package is not None:
         from onnx_passes.runtime.tensorrt.creators import list_creators
 
-        told["registered"] = list_creators(package, [str(file) for file in libraries])
+        done["registered"] = list_creators(package, [str(file) for file in libraries])
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(done, indent=2))
         return
-    for one in told["plugins"]:
+    for one in done["plugins"]:
         echo_line(f"{one['name']} version {one['version']}: {one['summary']}")
-    for one in told["registered"]:
+    for one in done["registered"]:
         space = f" in {one['namespace']}" if one["namespace"] else ""
         echo_line(f"{one['name']} version {one['version']}{space}, registered")
-    if package is not None and not told["registered"]:
+    if package is not None and not done["registered"]:
         echo_line(f"{package} has no plugins registered")
 
 
@@ -201,6 +201,6 @@ def _echo(one: Match) -> None:
     echo_line(f"    + {one.node}")
 
 
-def _says(told: PlainDict) -> str:
-    count = len(told["replaced"])
+def _says(done: PlainDict) -> str:
+    count = len(done["replaced"])
     return f"{count} places replaced; not verified: only TensorRT runs plugins"

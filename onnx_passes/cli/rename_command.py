@@ -54,6 +54,6 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{len(values)} values and {len(made)} nodes renamed",
+        lambda done: f"{len(values)} values and {len(made)} nodes renamed",
         as_json=as_json,
     )

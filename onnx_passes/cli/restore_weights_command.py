@@ -53,7 +53,7 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{len(told['restored'])} weights put back",
+        lambda done: f"{len(done['restored'])} weights put back",
         as_json=as_json,
         read=[] if source is None else [source],
     )

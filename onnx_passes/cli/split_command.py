@@ -50,11 +50,11 @@ def command(
 
     check_folder("-o", output)
     loaded = load_model(model)
-    told: list[PlainDict] = []
+    rows: list[PlainDict] = []
     for index, part in enumerate(split(loaded.model, at, most=_bytes(max_size))):
         place = output / f"part_{index}.onnx"
         save_model(part, place, source=loaded)
-        told.append(
+        rows.append(
             {
                 "file": str(place),
                 "nodes": len(part.graph),
@@ -63,9 +63,9 @@ def command(
             }
         )
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return
-    for row in told:
+    for row in rows:
         ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
         echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
 

@@ -45,6 +45,6 @@ def command(model: Path, least: int | None, output: Path, as_json: bool, debug: 
         model,
         output,
         change,
-        lambda told: f"{len(told['stripped'])} weights removed",
+        lambda done: f"{len(done['stripped'])} weights removed",
         as_json=as_json,
     )

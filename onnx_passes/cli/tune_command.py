@@ -131,17 +131,17 @@ def command(
         _explain(task, record, explain)
         return
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         if not quiet:
             click.echo(text, err=True)
 
     if culprits:
-        _culprits(task, loaded, output, json_file, tell)
+        _culprits(task, loaded, output, json_file, report)
         return
     assert output is not None, "it was asked for above"
     # A page and JSON show the error of each group.
     task = replace(task, score_all=page is not None or json_file is not None)
-    _search(task, loaded, output, record, json_file, page, tell)
+    _search(task, loaded, output, record, json_file, page, report)
 
 
 def _source(
@@ -191,7 +191,7 @@ def _search(
     record: Path | None,
     json_file: Path | None,
     page: Path | None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     from onnx_passes.cli.interrupts import received
     from onnx_passes.model.atomic import pending
@@ -203,7 +203,7 @@ def _search(
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
 
-    result: SearchResult = TuningSearch(task, Record(record, task.key), tell, progress).run()
+    result: SearchResult = TuningSearch(task, Record(record, task.key), report, progress).run()
     with received.unhurried():
         save(result, output, loaded)
         data = to_json(result)
@@ -247,7 +247,7 @@ def _culprits(
     loaded: LoadedModel,
     output: Path | None,
     json_file: Path | None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     from onnx_passes.model.save import save_model
     from onnx_passes.report.text import plural
@@ -262,7 +262,7 @@ def _culprits(
     recorded = record(task.model, task.engine, task.sketch, wanted)
     task.known.ranges.update(recorded.ranges)
     task.known.values = recorded.rows if wanted else ()
-    found = find_culprits(task, item, tell)
+    found = find_culprits(task, item, report)
     if output is not None:
         save_model(found.model, output, source=loaded, inspect=ReadBack())
     _write(

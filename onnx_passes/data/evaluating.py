@@ -47,7 +47,7 @@ def evaluate(
     executor: Executor,
     *,
     journal: Journal | None = None,
-    told: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     accept: Callable[[PlainDict], None] | None = None,
 ) -> DataResult:
     """Evaluate a data set.
@@ -60,7 +60,7 @@ def evaluate(
         rule: What is demanded.
         executor: What runs shards; it is started and closed.
         journal: Finished shards, to go on from and to add to.
-        told: Called after each shard.
+        on_progress: Called after each shard.
         accept: Called with each outcome before it counts; it raises to end the run.
 
     Raises:
@@ -69,7 +69,7 @@ def evaluate(
             written. Shards that were finished are in the journal.
     """
     need("scipy.special")  # known before hours of work, not after
-    return _Evaluation(job, rule, executor, journal, told, accept).run()
+    return _Evaluation(job, rule, executor, journal, on_progress, accept).run()
 
 
 class _Evaluation:
@@ -79,11 +79,11 @@ class _Evaluation:
         rule: Demand,
         executor: Executor,
         journal: Journal | None,
-        told: Callable[[Progress], None] | None,
+        on_progress: Callable[[Progress], None] | None,
         accept: Callable[[PlainDict], None] | None,
     ) -> None:
         self.job, self.rule, self.executor, self.journal = job, rule, executor, journal
-        self.told, self.accept = told, accept
+        self.on_progress, self.accept = on_progress, accept
         names = job.measures.metrics
         candidates = len(job.candidates)
         self.state = _State(
@@ -239,10 +239,10 @@ class _Evaluation:
         }
 
     def _tell(self) -> None:
-        if self.told is None:
+        if self.on_progress is None:
             return
         elapsed = time.perf_counter() - self.timing.started
-        self.told(
+        self.on_progress(
             Progress.of(
                 self.job,
                 self.rule,

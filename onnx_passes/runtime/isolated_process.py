@@ -200,11 +200,12 @@ class Child:
             self.end()
             raise
 
-    def _error(self, told: Message, while_: str) -> OnnxPassesError:
-        if told["class"] == EngineMemoryError.__name__:
-            return self._out_of_memory(while_, told["message"])
-        kind = getattr(errors, told["class"], EngineError)
-        error: OnnxPassesError = kind(told["message"], where=told["where"], help=told["help"])
+    def _error(self, reported: Message, while_: str) -> OnnxPassesError:
+        if reported["class"] == EngineMemoryError.__name__:
+            return self._out_of_memory(while_, reported["message"])
+        kind = getattr(errors, reported["class"], EngineError)
+        fields = {name: reported[name] for name in ("message", "where", "help")}
+        error: OnnxPassesError = kind(**fields)
         return error
 
     def _out_of_memory(self, while_: str, detail: str) -> EngineMemoryError:

@@ -93,26 +93,27 @@ class OpenVinoSession:
         nodes = self._proto.graph.node if self._proto is not None else ()
         known = {name for node in nodes for name in (node.name, *node.output)}
         found = []
-        for name, (told, seconds) in self._times.items():
+        for name, (facts, seconds) in self._times.items():
             made_of = [part for part in self._made_of.get(name, ()) if part in known]
             shown = name if name in known else _NUMBER.sub("", name)
             mean = mean_without_first(seconds)
-            found.append({**told, "name": shown, "nodes": ", ".join(made_of), "seconds": mean})
+            known_of = {"name": shown, "nodes": ", ".join(made_of), "seconds": mean}
+            found.append({**facts, **known_of})
         return found
 
     def _note_times(self, request: Foreign) -> None:
         if all(request is not other for other in self._seen):
             self._seen.append(request)
             for op in request.get_compiled_model().get_runtime_model().get_ops():
-                told = op.get_rt_info()
-                if "originalLayersNames" in told:
-                    names = told["originalLayersNames"].astype(str).split(",")
+                facts = op.get_rt_info()
+                if "originalLayersNames" in facts:
+                    names = facts["originalLayersNames"].astype(str).split(",")
                     self._made_of[op.get_friendly_name()] = names
         for one in request.get_profiling_info():
             if one.status.name != "EXECUTED":
                 continue
-            told = {"name": one.node_name, "kind": one.node_type, "how": one.exec_type}
-            _, seconds = self._times.setdefault(one.node_name, (told, []))
+            facts = {"name": one.node_name, "kind": one.node_type, "how": one.exec_type}
+            _, seconds = self._times.setdefault(one.node_name, (facts, []))
             seconds.append(one.real_time.total_seconds())
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:

@@ -218,7 +218,7 @@ class StreamedSamples:
                 Demand(),
                 self._workers,
                 journal=journal,
-                told=None if stream.watch is None else stream.watch(stack),
+                on_progress=None if stream.watch is None else stream.watch(stack),
                 accept=Fleet(job, allow_mixed=stream.allow_mixed).accept,
             )
         _check_complete(result.data["counts"])

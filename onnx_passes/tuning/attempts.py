@@ -36,7 +36,7 @@ class TuningAttempts:
         record: Where decisions are written.
         whole: All samples.
         refuses: Returns why an engine that has to build a model does not; None if all do.
-        tell: Called with a sentence on each step.
+        report: Called with a sentence on each step.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class TuningAttempts:
         record: Record,
         whole: AllSamples,
         refuses: Callable[[ir.Model, Mapping[str, str]], str | None],
-        tell: Callable[[str], object],
+        report: Callable[[str], object],
     ) -> None:
         self._task, self._table, self._record = task, table, record
-        self._whole, self._refuses, self._tell = whole, refuses, tell
+        self._whole, self._refuses, self._report = whole, refuses, report
         self.few = FewSamples(task, table, record)
         self.rejected: set[Choice] = set()
         self.tried: list[TriedModel] = []
@@ -118,7 +118,7 @@ class TuningAttempts:
     def _reject(self, choice: Choice, tried: TriedModel) -> None:
         self.rejected.add(choice)
         self.tried.append(tried)
-        self._tell(f"rejected: {tried.why}")
+        self._report(f"rejected: {tried.why}")
 
     def _run_few(self, choice: Choice, limit: float) -> TriedModel | float | None:
         """Run a choice on few samples.
@@ -227,7 +227,8 @@ class TuningAttempts:
                 predicted=plain(predicted),
                 measured=plain(few),
             )
-            self._tell(f"more is lost than expected beside each other: {', '.join(culprits)}")
+            names = ", ".join(culprits)
+            self._report(f"more is lost than expected beside each other: {names}")
 
 
 def _within(ratio: float) -> float:

@@ -238,12 +238,12 @@ def _pair(node: ir.Node, ranges: Ranges) -> Iterator[str]:
     start = float(origin.numpy().astype(np.float32).item())
     low, high = (known[0] / size + start, known[1] / size + start)
     least, most = float(int(dtype.min)), float(int(dtype.max))
-    told = f"the recorded {known[0]:g} to {known[1]:g}"
+    wanted = f"the recorded {known[0]:g} to {known[1]:g}"
     slack = 0.5 + 10 * _ROUNDING  # the zero point is rounded
     if low < least - slack or high > most + slack:
-        yield f"the grid of {source.name!r} does not cover {told}"
+        yield f"the grid of {source.name!r} does not cover {wanted}"
     middle = 0.0 if dtype.is_signed() else (most + 1) / 2
     symmetric = 2 * max(high - start, start - low)
     wide = symmetric if start == middle else high - low
     if known != (0.0, 0.0) and wide < 0.97 * (most - least):
-        yield f"the grid of {source.name!r} is wider than {told}"
+        yield f"the grid of {source.name!r} is wider than {wanted}"

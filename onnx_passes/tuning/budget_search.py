@@ -41,7 +41,7 @@ class TuningSearch:
     Args:
         task: What is asked.
         record: Where decisions are written.
-        tell: Called with a sentence on each step.
+        report: Called with a sentence on each step.
         progress: Called with the groups that are scored and all there are.
     """
 
@@ -49,10 +49,10 @@ class TuningSearch:
         self,
         task: Task,
         record: Record,
-        tell: Callable[[str], object] = lambda text: None,
+        report: Callable[[str], object] = lambda text: None,
         progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
-        self.task, self.record, self.tell, self.progress = task, record, tell, progress
+        self.task, self.record, self.report, self.progress = task, record, report, progress
         self._all = task.whole()
         self._whole = self._on_sketch = 0.0
         self._start = time.monotonic()
@@ -85,7 +85,7 @@ class TuningSearch:
             result.ended = "interrupted"
         except _UnrecordedError as error:
             result.ended = "not recorded"
-            self.tell(f"the original does not run with inner values as outputs: {error}")
+            self.report(f"the original does not run with inner values as outputs: {error}")
         result.seconds = time.monotonic() - self._start
         result.work["whole model"] = self._whole
         result.work["whole model, few samples"] = self._on_sketch
@@ -110,18 +110,18 @@ class TuningSearch:
     def _search(self, result: SearchResult) -> None:
         task = self.task
         count = len(task.groups)
-        self.tell(f"{count} group{'s' if count != 1 else ''}: recording the original")
+        self.report(f"{count} group{'s' if count != 1 else ''}: recording the original")
         if inputs := overridable(task.model):
-            self.tell(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
+            self.report(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
         scorer = self._scorer()
         self._judged = self._judges.refusals(task.model)
         for judge in task.judges:
             result.judges[judge.name] = self._judged.get(judge.name, "")
         for name, reason in self._judged.items():
-            self.tell(f"{name} does not build the original: {reason}")
+            self.report(f"{name} does not build the original: {reason}")
         if self._try_cheapest(result, scorer):
             return
-        self.tell("scoring each group in each format")
+        self.report("scoring each group in each format")
         for place, group in enumerate(task.groups):
             self.progress(place, len(task.groups))
             scorer.groups = [group]
@@ -149,7 +149,7 @@ class TuningSearch:
             self.record,
             self._all,
             self._refuses,
-            self.tell,
+            self.report,
         )
         early = result.tried
         try:
@@ -194,7 +194,7 @@ class TuningSearch:
         record_tried(self.record, tried)
         result.tried.append(tried)
         if model is None:
-            self.tell(f"the cheapest choice is rejected: {tried.why}")
+            self.report(f"the cheapest choice is rejected: {tried.why}")
             return False
         result.scores = scores
         result.start = sum(score.cost for score in scores if score.format == FLOAT32)
@@ -210,7 +210,7 @@ class TuningSearch:
             },
         ]
         result.work["parts"] = result.work["regions"] = 0.0
-        self.tell("the cheapest of all choices keeps the budget: nothing has to be scored")
+        self.report("the cheapest of all choices keeps the budget: nothing has to be scored")
         return True
 
     def _scorer(self) -> Scorer:
@@ -248,7 +248,7 @@ class TuningSearch:
                 if not rescored and tries.loses_less:
                     rescored = True
                     if tries.few.rescore(now, task.gap):
-                        self.tell("some lose less within the model than by themselves")
+                        self.report("some lose less within the model than by themselves")
                         doubts, misses = False, 0
                         continue
                 if share < 1.0:
@@ -268,7 +268,7 @@ class TuningSearch:
                 continue
             result.best, result.model, now = tried, model, choice
             doubts, misses = False, 0
-            self.tell(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
+            self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
 
 
 def room(ran: int, most: int) -> float:

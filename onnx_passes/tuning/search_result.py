@@ -169,8 +169,8 @@ def lines(data: PlainMapping) -> list[str]:
     else:
         text += ["", f"no cost is known, the original is written; ended: {data['ended']}"]
     for name, why in data["judges"].items():
-        told = f"does not build the original, so it refuses no model: {why}" if why else ""
-        text.append(f"{name} {told or 'builds the model'}")
+        note = f"does not build the original, so it refuses no model: {why}" if why else ""
+        text.append(f"{name} {note or 'builds the model'}")
     if data["fitted"]:
         text.append(
             f"{', '.join(data['fitted'])}: weights were rounded by the samples that measure "

@@ -48,6 +48,6 @@ def search_within(
     result = TuningSearch(task, Record(folder, task.key)).run()
     if result.ended == "interrupted":
         raise PassError("tune: the search was interrupted")
-    told = lines(to_json(result))
+    text = lines(to_json(result))
     same = all(name == "float32" for name in result.best.names.values())
-    return None if same else result.model, told
+    return None if same else result.model, text

@@ -11,8 +11,8 @@ from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import lines, to_json
 
 
-def run(task, tell=lambda text: None):
-    return TuningSearch(task, Record(None, ""), tell).run()
+def run(task, report=lambda text: None):
+    return TuningSearch(task, Record(None, ""), report).run()
 
 
 @pytest.mark.parametrize("name", ["float16", "int8-weights"])

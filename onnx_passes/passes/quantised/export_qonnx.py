@@ -86,8 +86,8 @@ def _rows(v: Values) -> tuple[Array, PlainDict] | None:
     if (found[1] != weight).any() or weight <= 0 or len(axes) > 1 or layout is None:
         return None
     attributes = {"out_scale": weight, "out_bias": 0.0, "data_layout": layout}
-    told = _with_datatype(table.shape[-1], attributes)
-    return None if told is None else (table.reshape(-1, table.shape[-1]), told)
+    noted = _with_datatype(table.shape[-1], attributes)
+    return None if noted is None else (table.reshape(-1, table.shape[-1]), noted)
 
 
 def _is_channels_last(v: Values) -> bool:
@@ -111,8 +111,8 @@ def _is_channels_last(v: Values) -> bool:
 def _tells_channels_last(node: ir.Node) -> bool:
     """Whether a node reads channels-last data by its domain or its layout."""
     layout = node.attributes.get("data_layout")
-    told = layout is not None and layout.value in ("NHWC", "NWC")
-    return node.domain == CHANNELS_LAST or told
+    noted = layout is not None and layout.value in ("NHWC", "NWC")
+    return node.domain == CHANNELS_LAST or noted
 
 
 def _with_datatype(steps: int, attributes: PlainDict) -> PlainDict | None:

@@ -32,8 +32,8 @@ def behind(
 
     def make(op: Op, values: Values, found: Sequence[Array | Value]) -> Value:
         first = [t if isinstance(t, str) else str(t.operands[0]) for t in before.operands]
-        told = node_of(values[before.result]).attributes if before.result else {}
-        made = getattr(op, before.kind)(*(values[n] for n in first if n != dropped), **told)
+        given = node_of(values[before.result]).attributes if before.result else {}
+        made = getattr(op, before.kind)(*(values[n] for n in first if n != dropped), **given)
         for kind, number in zip(outer, found, strict=False):
             known = number if isinstance(number, ir.Value) else constant(op, number)
             made = getattr(op, kind)(made, known)

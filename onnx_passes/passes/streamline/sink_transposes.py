@@ -73,8 +73,8 @@ class SinkTransposes(Transformation):
         if node.domain != "":
             return is_quantiser(node.domain, node.op_type) or _is_thresholds(node)
         operator = operator_of(node)
-        told = operator is not None and operator.elementwise
-        return told or node.op_type in _BESIDES
+        knows = operator is not None and operator.elementwise
+        return knows or node.op_type in _BESIDES
 
     def _move(self, node: ir.Node, graph: ir.Graph, mover: Mover) -> bool:
         moved = [v.producer() for v in node.inputs if v is not None and _permutation(v)]

@@ -107,10 +107,10 @@ def _outside(text: str) -> Iterator[str]:
             yield part
 
 
-def _layer(told: PlainMapping) -> PlainDict:
+def _layer(entry: PlainMapping) -> PlainDict:
     return {
-        "name": str(told.get("Name", "?")),
-        "kind": str(told.get("LayerType", "")),
-        "how": str(told.get("TacticName") or told.get("TacticValue") or ""),
-        "nodes": ", ".join(_NODE.findall(str(told.get("Metadata", "")))),
+        "name": str(entry.get("Name", "?")),
+        "kind": str(entry.get("LayerType", "")),
+        "how": str(entry.get("TacticName") or entry.get("TacticValue") or ""),
+        "nodes": ", ".join(_NODE.findall(str(entry.get("Metadata", "")))),
     }

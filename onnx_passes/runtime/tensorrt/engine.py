@@ -90,7 +90,7 @@ class TensorRtEngine:
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return the version, the GPU and every option, whether it is installed or not."""
         options = self.options.model_dump(exclude_none=True)
-        told = {
+        settings = {
             key: value if isinstance(value, str | int | bool) else json.dumps(value)
             for key, value in options.items()
             if value not in ("", ())
@@ -107,7 +107,7 @@ class TensorRtEngine:
             }
         )
         engine = {"engine": self.package, "version": version}
-        return {**engine, **gpu, "strongly_typed": True, **told}
+        return {**engine, **gpu, "strongly_typed": True, **settings}
 
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[TensorRtSession | BuiltModel]:

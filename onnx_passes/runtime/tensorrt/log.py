@@ -57,8 +57,8 @@ class BuildLog:
     def text(self) -> str | None:
         """The last lines, errors among them, as the excerpt of an error; None for none."""
         count = _TOLD_LINES[self._verbosity]
-        told = [f"{kind}: {text}" for kind, text in self.lines][-count:] if count else []
-        return "\n".join(f"  | {line}" for line in told) or None
+        kept = [f"{kind}: {text}" for kind, text in self.lines][-count:] if count else []
+        return "\n".join(f"  | {line}" for line in kept) or None
 
     def _keep(self, severity: str, message: str) -> None:
         if message.startswith(MARK):

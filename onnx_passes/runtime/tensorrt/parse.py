@@ -48,10 +48,10 @@ def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
 
 def _refusal(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
     errors = [parser.get_error(i) for i in range(parser.num_errors)]
-    told = list(dict.fromkeys(_describe(error, model) for error in errors))
-    rest = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
+    reasons = list(dict.fromkeys(_describe(error, model) for error in errors))
+    rest = f"; and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
     return UnsupportedModelError(
-        "; ".join(told[:_MOST]) + rest or "the parser gives no reason"
+        "; ".join(reasons[:_MOST]) + rest or "the parser gives no reason"
     )
 
 

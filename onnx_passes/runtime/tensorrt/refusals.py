@@ -93,10 +93,10 @@ def parser_refusals(
 def _ask(child: Child, package: Package, path: Path, seconds: float | None) -> list[Refused]:
     words = package, str(path)
     try:
-        told = call(child, read_refusals, *words, while_="parsing", seconds=seconds)
+        answers = call(child, read_refusals, *words, while_="parsing", seconds=seconds)
     except EngineCrashedError as error:
         return [Refused("", error.message)]
-    return [Refused(**each) for each in told]
+    return [Refused(**each) for each in answers]
 
 
 def read_refusals(package: Package, path: str) -> list[dict[str, str]]:

@@ -192,13 +192,13 @@ class TensorRtSession:
         self._profile = index
 
     def _ranges(self, arrays: dict[str, Array]) -> str:
-        told = []
+        ranges = []
         for port in self._inputs:
             bad = [i for i in range(len(port.profiles)) if not port.fits(arrays[port.name], i)]
             for index in bad[:1]:
                 least, _, most = port.profiles[index]
-                told.append(f"{port.name} may be {list(least)} to {list(most)}")
-        return ", ".join(told)
+                ranges.append(f"{port.name} may be {list(least)} to {list(most)}")
+        return ", ".join(ranges)
 
     def _feed(self, context: TrtContext, port: EnginePort, array: Array) -> None:
         if not context.set_input_shape(port.name, tuple(array.shape)):
@@ -219,7 +219,7 @@ class TensorRtSession:
         try:
             lacking = context.infer_shapes()
         except RuntimeError as error:
-            raise self._failure(f"TensorRT cannot tell the shapes: {error}") from error
+            raise self._failure(f"TensorRT cannot infer the shapes: {error}") from error
         if lacking:
             raise self._failure(f"TensorRT lacks the shapes of {', '.join(lacking)}")
 
@@ -250,7 +250,7 @@ class TensorRtSession:
         grown = self._grown.get(port.name)
         shape = tuple(context.get_tensor_shape(port.name)) if grown is None else grown.shape
         if shape is None or any(size < 0 for size in shape):
-            raise self._failure(f"TensorRT does not tell the shape of {port.name!r}")
+            raise self._failure(f"TensorRT does not report the shape of {port.name!r}")
         dtype = port.dtype.numpy()
         size = math.prod(shape) * dtype.itemsize
         near = self._host if port.on_host else self._device
