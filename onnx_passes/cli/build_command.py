@@ -169,7 +169,7 @@ def command(
     options: dict[str, object] = {k: v for k, v in given.items() if v is not None}
     options |= {"save": str(output.absolute()), "time_limit": time_limit}
     if write_script is not None:
-        from onnx_passes.cli.scripts import write_build_script
+        from onnx_passes.cli.script_files import write_build_script
 
         write_build_script(write_script, model, output, engine, options)
         return
@@ -186,7 +186,7 @@ def command(
     if any(v.shape is None or not v.shape.is_static() for v in loaded.model.graph.inputs):
         made = with_profiles_of(made, loaded.model, generate(loaded.model, samples=1))
     if repeat is not None:
-        from onnx_passes.cli.building_again import build_again
+        from onnx_passes.cli.repeated_builds import build_again
 
         folder = keep_builds or output.with_name(f"{output.name}-builds")
         raise click.exceptions.Exit(

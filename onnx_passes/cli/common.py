@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from onnx_passes.cli.completing import teach
 from onnx_passes.cli.ticker import ticking
+from onnx_passes.cli.word_completion import teach
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 

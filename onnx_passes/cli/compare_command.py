@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.compare_builds import add_builds, add_timings, make_runners
 from onnx_passes.cli.compare_settings import (
     keep_inputs,
     loaders_of,
@@ -17,11 +18,10 @@ from onnx_passes.cli.compare_settings import (
     samples_of,
     settings_of,
 )
-from onnx_passes.cli.comparing_engines import add_builds, add_timings, make_runners
 from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
-from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain
 
@@ -170,7 +170,7 @@ def command(
     """Run models side by side, and compare what they give."""
     del debug  # read by the program itself
     if write_script is not None:
-        from onnx_passes.cli.scripts import write_compare_script
+        from onnx_passes.cli.script_files import write_compare_script
 
         write_compare_script(
             write_script,
@@ -183,7 +183,7 @@ def command(
         )
         return
     if given["data"]:
-        from onnx_passes.cli.comparing_data import compare_on_data
+        from onnx_passes.cli.compare_on_data import compare_on_data
 
         if load_outputs or save_outputs or save_inputs or plots:
             raise UsageError(

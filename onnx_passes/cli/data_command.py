@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from onnx_passes.cli.common import Family
-from onnx_passes.cli.editing import Command
-from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.model_edits import Command
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:

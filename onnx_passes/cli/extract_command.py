@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from onnx_passes.cli.destinations import check_destinations
-from onnx_passes.cli.grammar import (
+from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import (
     ManyWords,
     Several,
     looks_like_shape,
     read_dtype,
     read_shape,
 )
-from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.report.text import plural
 
@@ -171,7 +171,7 @@ _PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:
     from onnx_passes.errors import EngineError, ReferenceDataError
-    from onnx_passes.runtime.lean import engine_for
+    from onnx_passes.runtime.large_models import engine_for
     from onnx_passes.verify.recording import value_names
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.saved import read_samples

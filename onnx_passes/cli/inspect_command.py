@@ -10,8 +10,8 @@ import click
 
 from onnx_passes.cli.common import Family
 from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainDict
 

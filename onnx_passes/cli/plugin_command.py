@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import Family
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.data_options import CLUSTER, SOURCE, add_options
-from onnx_passes.cli.grammar import ManyWords
+from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain
 
@@ -118,7 +118,7 @@ class _Reduce(ManyWords):
 def command(model: Path, output: Path | None, debug: bool, **given: Plain) -> None:
     """Reduce a model."""
     del debug  # read by the program itself
-    from onnx_passes.cli.reducing import reduce_file
+    from onnx_passes.cli.reduce_runs import reduce_file
 
     if output is None:
         raise UsageError(

@@ -37,7 +37,7 @@ def states_of(
     Raises:
         UsageError: A saved state is wanted, and none is kept.
     """
-    from onnx_passes.cli.cache import cache_folder
+    from onnx_passes.cli.cache_folder import cache_folder
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.states import FOLDER
 

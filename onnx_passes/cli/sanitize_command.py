@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import path
-from onnx_passes.cli.grammar import ManyWords, Several, read_shape
+from onnx_passes.cli.model_edits import path
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several, read_shape
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:

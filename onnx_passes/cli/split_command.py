@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.editing import path
-from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.model_edits import path
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural

@@ -20,9 +20,9 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
-from onnx_passes.cli.grammar import ManyWords
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.ticker import advance
+from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainMapping
 

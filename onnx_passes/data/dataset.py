@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.binding import check_column
+from onnx_passes.data.input_binding import check_column
 from onnx_passes.data.plan import ShardPlan
 from onnx_passes.data.shard import Shard
 from onnx_passes.data.shuffled_order import Order

@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from onnx_passes.data import files
-from onnx_passes.data.binding import Binding, bind, check_column
+from onnx_passes.data.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
+from onnx_passes.data.input_binding import Binding, bind, check_column
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
-from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.runs.user_functions import named_function

@@ -22,8 +22,8 @@ from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.region_builds import RegionBuilds
 from onnx_passes.pipeline.region_pairs import Batch, pair_up
 from onnx_passes.report.run_report import EngineReport
+from onnx_passes.runtime.compiler_levels import Finding, Level
 from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.runtime.tensorrt.engine import (
     compiler_of,
     with_profiles_of,

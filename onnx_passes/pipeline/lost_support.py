@@ -28,9 +28,9 @@ from onnx_passes.pipeline.region_parts import (
     side_part,
     told,
 )
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.layers import built_layers
-from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
 from onnx_passes.verify.cut import makers_of
 from onnx_passes.verify.judge import Promise

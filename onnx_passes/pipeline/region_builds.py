@@ -23,8 +23,8 @@ from onnx_passes.pipeline.region_parts import (
     with_prefix,
 )
 from onnx_passes.report.text import plural
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Engine, Outputs
-from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
 from onnx_passes.runtime.tensorrt.engine_store import content_digest
 from onnx_passes.verify.evidence import Evidence, Kind, weakest

@@ -12,8 +12,8 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes
+from onnx_passes.runtime.compiler_levels import Finding
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds
-from onnx_passes.runtime.levels import Finding
 from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.witness import ApplicationPieces, Side

@@ -25,10 +25,10 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     OnnxPassesError,
 )
-from onnx_passes.runtime.heard import VARIABLE, own_stderr
 from onnx_passes.runtime.isolated_weights import Manifest
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message, nameless_file
 from onnx_passes.runtime.processes import kill, start
+from onnx_passes.runtime.user_output import VARIABLE, own_stderr
 
 _MAIN = (
     "import sys; sys.path[:] = sys.argv[4:]; "

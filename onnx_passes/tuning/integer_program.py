@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.data.extras import need
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.runtime.engine_base import Array
 
 _PAIRS = 64
@@ -58,7 +58,7 @@ def solve(
     Raises:
         UsageError: scipy is not installed.
     """
-    optimize, sparse = need("scipy.optimize"), need("scipy.sparse")
+    optimize, sparse = import_optional("scipy.optimize"), import_optional("scipy.sparse")
     sizes = [len(row) for row in costs]
     starts = np.cumsum([0, *sizes])
     total = int(starts[-1])

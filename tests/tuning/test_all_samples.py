@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.evaluation_job import EngineChoice
 from onnx_passes.data.executors.executor import InProcess, WorkersGoneError
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.all_samples import (
     RejectedError,

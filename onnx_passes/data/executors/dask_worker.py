@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from onnx_passes.data import files
-from onnx_passes.data.evaluate import evaluator_of
 from onnx_passes.data.evaluation_job import DataJob, ModelFile
-from onnx_passes.data.extras import need
+from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.data.shard_evaluation import evaluator_of
 from onnx_passes.plain import Foreign, PlainDict
 
 _jobs: dict[str, tuple[str, str | None]] = {}
@@ -34,7 +34,7 @@ def make_plugin(text: str, digest: str) -> Foreign:
         digest: Its digest, by which workers know it.
     """
 
-    class Warm(need("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
+    class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
         """Hands the job to each worker, those that join later included."""
 
         def setup(self, worker: object) -> None:

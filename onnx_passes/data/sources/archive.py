@@ -10,8 +10,8 @@ import tarfile
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
 from onnx_passes.plain import PlainDict
 
@@ -139,7 +139,7 @@ def decode_image(data: bytes) -> Array:
         OSError: It is not an image.
         UsageError: Pillow is not installed.
     """
-    image = need("PIL.Image").open(io.BytesIO(data))
+    image = import_optional("PIL.Image").open(io.BytesIO(data))
     pixels = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
     return pixels[..., None] if pixels.ndim == 2 else pixels
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnx_passes.data import files
+from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources import function, numpy_files, saved_feeds, tables
 from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.interface import did_you_mean
@@ -80,7 +80,7 @@ def _is_function(source: str, base: str) -> bool:
 
 
 def _function(source: str) -> Iterator[PartSpec]:
-    given = function.call(source)
+    given = function.call_once(source)
     if function.is_sequence(given):
         yield PartSpec("function", {"": source}, source)
         return

@@ -30,7 +30,7 @@ class SequencePart:
 
     def __init__(self, spec: PartSpec) -> None:
         self._text = spec.path
-        self._samples = call(self._text)
+        self._samples = call_once(self._text)
         if not is_sequence(self._samples):
             raise broken_file_error(
                 self._text, "gave a sequence before, and gives an iterator now"
@@ -80,7 +80,7 @@ class SequencePart:
 
 
 @cache
-def call(text: str) -> Foreign:
+def call_once(text: str) -> Foreign:
     """Call a function of the user's once in this process.
 
     Raises:

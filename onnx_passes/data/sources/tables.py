@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.data.sources.archive import decode_image
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
 from onnx_passes.plain import Foreign
@@ -42,7 +42,7 @@ class _Blocks:
             order.append(chosen)
             local_rows = rows[chosen] - self._starts[number]
             parts.append(self._block(int(number)).take(local_rows))
-        table = need("pyarrow").concat_tables(parts)
+        table = import_optional("pyarrow").concat_tables(parts)
         back = np.argsort(np.concatenate(order), kind="stable")
         table = table.take(back)
         names = table.column_names
@@ -63,7 +63,7 @@ class ParquetPart(_Blocks):
     """A Parquet file, read by row groups."""
 
     def __init__(self, spec: PartSpec) -> None:
-        parquet = need("pyarrow.parquet")
+        parquet = import_optional("pyarrow.parquet")
         try:
             self._file = parquet.ParquetFile(local(spec.path))
             meta = self._file.metadata
@@ -90,7 +90,7 @@ class ArrowPart(_Blocks):
         super().__init__(spec.name, [batch.num_rows for batch in self._open()])
 
     def _open(self) -> list[Foreign]:
-        pyarrow, ipc = need("pyarrow"), need("pyarrow.ipc")
+        pyarrow, ipc = import_optional("pyarrow"), import_optional("pyarrow.ipc")
         try:
             source = pyarrow.memory_map(self._path)
             try:
@@ -118,12 +118,12 @@ class ArrowPart(_Blocks):
 
     def read(self, number: int) -> Foreign:
         """Return a record batch as a table."""
-        return need("pyarrow").Table.from_batches([self._batches[number]])
+        return import_optional("pyarrow").Table.from_batches([self._batches[number]])
 
 
 def _values(column: Foreign, where: str) -> Foreign:
     """Return a column of pyarrow as numpy has it; lists become axes."""
-    types = need("pyarrow").types
+    types = import_optional("pyarrow").types
     kind = column.type
     if types.is_struct(kind) and {"bytes", "path"} <= {f.name for f in kind}:
         # The form of images in Hugging Face data sets.
@@ -147,12 +147,14 @@ def _values(column: Foreign, where: str) -> Foreign:
 
 def _read_nested(column: Foreign, where: str) -> Array | list[Array]:
     """Return lists as arrays; those of one shape become one array."""
-    pyarrow = need("pyarrow")
+    pyarrow = import_optional("pyarrow")
     values, shape, width = column.combine_chunks(), [len(column)], len(column)
     if isinstance(values, pyarrow.ChunkedArray):
         values = values.chunk(0)
     while _is_list(values.type):
-        lengths = set(need("pyarrow.compute").list_value_length(values).unique().to_pylist())
+        lengths = set(
+            import_optional("pyarrow.compute").list_value_length(values).unique().to_pylist()
+        )
         if len(lengths) != 1 or None in lengths:
             return _read_ragged(column, where)
         shape.append(lengths.pop())
@@ -176,7 +178,7 @@ def _read_ragged(column: Foreign, where: str) -> list[Array]:
 
 
 def _is_list(kind: object) -> bool:
-    types = need("pyarrow").types
+    types = import_optional("pyarrow").types
     return bool(
         types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     )

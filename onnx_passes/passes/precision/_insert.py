@@ -12,7 +12,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import Grid, quantise
-from onnx_passes.passes.precision._half import drop_constant, insert_behind
+from onnx_passes.passes.precision._half_precision import drop_constant, insert_behind
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import Plain, PlainDict

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._crossing import Crossings
+from onnx_passes.passes.precision._body_values import Crossings
 from onnx_passes.passes.precision._grid import quantise, weight_grid
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, find_stored_layers

@@ -13,12 +13,12 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._between import names_of
 from onnx_passes.passes.precision._calibrate import Method, Range, calibrate, extremes
 from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
-from onnx_passes.passes.precision._half import return_instead
+from onnx_passes.passes.precision._half_precision import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._node_span import names_of
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._half import drop_constant
+from onnx_passes.passes.precision._half_precision import drop_constant
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE

@@ -10,7 +10,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import TermRule, Values, call
 from onnx_passes.passes.base import Value
-from onnx_passes.passes.streamline._behind import Found, behind
+from onnx_passes.passes.streamline._move_behind import Found, behind
 from onnx_passes.passes.streamline._products import may_skip
 from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of
 

@@ -11,8 +11,8 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
-from onnx_passes.passes.streamline._behind import Found, behind
 from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
+from onnx_passes.passes.streamline._move_behind import Found, behind
 from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of, scalar
 
 

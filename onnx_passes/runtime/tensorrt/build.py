@@ -13,7 +13,6 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
-from onnx_passes.runtime.heard import heard
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.configure import configure
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
@@ -23,6 +22,7 @@ from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.parse import parse
 from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
 from onnx_passes.runtime.tensorrt.profiles import add_profiles
+from onnx_passes.runtime.user_output import forward_output
 
 _MOST_ERRORS = 3
 
@@ -119,7 +119,7 @@ def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
             help="list the module under 'imports', or put it beside the pipeline file",
         ) from error
     try:
-        with heard():
+        with forward_output():
             found(trt, subject)
     except Exception as error:
         raise EngineError(

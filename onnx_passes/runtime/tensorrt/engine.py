@@ -11,10 +11,10 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated import IsolatedEngine
-from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,

@@ -13,9 +13,9 @@ from onnx_passes.errors import (
     UsageError,
 )
 from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level
 from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.layers import layers_of
-from onnx_passes.runtime.levels import BUILT_ONLY, Level
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.verify.runs.batches import ALL, RunPlan, distinct
 from onnx_passes.verify.runs.earlier_runs import admit, parts

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.runs.batches import (
     ALL,

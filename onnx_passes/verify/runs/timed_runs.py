@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_passes.errors import EngineError
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.gpu_state import gpu_states
 from onnx_passes.runtime.layers import EngineLayer, layers_of, with_profiling
-from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.runs.runner import Runner

@@ -14,8 +14,8 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.bindings import load_bindings
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.runtime.tensorrt.log import BuildLog

@@ -13,9 +13,9 @@ from onnx_passes.errors import (
     EngineTimeoutError,
     EngineUnavailableError,
 )
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.described import (
     describe_engine,
     is_engine,

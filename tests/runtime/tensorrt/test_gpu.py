@@ -20,12 +20,12 @@ from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
 from onnx_passes.model.load import deserialize, load_model
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.gpu_state import gpu_states
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.runtime.layers import layers_of, with_profiling
-from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda_driver import Driver, device

@@ -15,8 +15,8 @@ import click
 from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.reduce_checks import make_check
+from onnx_passes.cli.reduce_on_data import plan_data
 from onnx_passes.cli.reduce_options import check_options
-from onnx_passes.cli.reducing_data import plan_data
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.report.text import plural
@@ -44,7 +44,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     check_options(given)
     _places(path, output, given)
     from onnx_passes.model.load import load_model
-    from onnx_passes.runtime.lean import engine_for
+    from onnx_passes.runtime.large_models import engine_for
     from onnx_passes.verify.reduce import Boundary, Reducer
     from onnx_passes.verify.reduce.artifacts import Artifacts
     from onnx_passes.verify.reduce.command import CommandCheck

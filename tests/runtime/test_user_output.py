@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 
-from onnx_passes.runtime.heard import VARIABLE, heard, own_stderr
+from onnx_passes.runtime.user_output import VARIABLE, forward_output, own_stderr
 
 CHILD = """
 import sys
-from onnx_passes.runtime.heard import heard
+from onnx_passes.runtime.user_output import heard
 print("a compiler says much")
 with heard():
     print("the hook")
@@ -17,7 +17,7 @@ print("and more", file=sys.stderr)
 """
 PARENT = f"""
 import os, subprocess, sys
-from onnx_passes.runtime.heard import VARIABLE, own_stderr
+from onnx_passes.runtime.user_output import VARIABLE, own_stderr
 given = own_stderr()
 subprocess.run(
     [sys.executable, "-c", {CHILD!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -35,7 +35,7 @@ def test_a_child_whose_output_is_a_file_is_heard_where_it_asks_to_be():
 
 def test_in_this_process_nothing_is_redirected(monkeypatch, capsys):
     monkeypatch.delenv(VARIABLE, raising=False)
-    with heard():
+    with forward_output():
         print("here")
     assert capsys.readouterr().out == "here\n"
 

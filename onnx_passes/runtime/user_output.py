@@ -22,7 +22,7 @@ def own_stderr() -> list[int]:
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
+def forward_output() -> Iterator[None]:
     """Let what is printed inside reach the user, in a child process as well."""
     descriptor = os.environ.get(VARIABLE, "")
     if not descriptor:

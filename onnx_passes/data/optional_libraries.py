@@ -16,7 +16,7 @@ EXTRAS = {
 }
 
 
-def need(module: str) -> Foreign:
+def import_optional(module: str) -> Foreign:
     """Import a module of an optional library.
 
     Args:

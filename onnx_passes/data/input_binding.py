@@ -9,9 +9,9 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import dtype_name, shape_text
+from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.part import Columns
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.interface import did_you_mean

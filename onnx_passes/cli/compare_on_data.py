@@ -25,8 +25,8 @@ from onnx_passes.plain import PlainMapping
 if TYPE_CHECKING:
     from onnx_passes.data.evaluation_job import DataJob
     from onnx_passes.data.evaluation_result import DataResult
-    from onnx_passes.data.fleet import Fleet
     from onnx_passes.data.plain_interface import DataInterface
+    from onnx_passes.data.worker_processors import Fleet
 
 _APART = {
     "inputs": "--inputs",
@@ -65,7 +65,7 @@ def compare_on_data(
     Raises:
         OnnxPassesError: The data, a model or an engine cannot be used.
     """
-    from onnx_passes.data.evaluating import evaluate
+    from onnx_passes.data.job_evaluation import evaluate
     from onnx_passes.data.journal import Journal
     from onnx_passes.report.data_set import result_lines
 
@@ -174,7 +174,7 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
 
 
 def _fleet(job: DataJob, given: PlainMapping) -> Fleet:
-    from onnx_passes.data.fleet import Fleet
+    from onnx_passes.data.worker_processors import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])
 

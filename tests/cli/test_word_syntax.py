@@ -3,7 +3,13 @@
 import click
 import pytest
 
-from onnx_passes.cli.grammar import ManyWords, Several, SeveralFiles, read_dtype, read_shape
+from onnx_passes.cli.word_syntax import (
+    ManyWords,
+    Several,
+    SeveralFiles,
+    read_dtype,
+    read_shape,
+)
 from onnx_passes.errors import UsageError
 
 

@@ -12,9 +12,9 @@ from onnx_passes.plain import PlainMapping
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.data.candidates import DataCandidates
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.plan import ShardPlan
+    from onnx_passes.data.reduction_checks import DataCandidates
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.reduce.checks import PassCheck
     from onnx_passes.verify.reduce.outcome import ModelCheck
@@ -65,7 +65,7 @@ def make_engine_check(
         UsageError: An engine cannot be read.
     """
     from onnx_passes.contracts import Tolerance
-    from onnx_passes.data.candidates import EngineDataCheck
+    from onnx_passes.data.reduction_checks import EngineDataCheck
 
     right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
     data = _whole(given, plan, store, boundary, stack, right)
@@ -96,8 +96,8 @@ def make_pass_check(
         stack: Closes what is opened.
         check: The check on one sample, with passes and engine.
     """
-    from onnx_passes.data.candidates import PassDataCheck
     from onnx_passes.data.evaluation_job import EngineChoice
+    from onnx_passes.data.reduction_checks import PassDataCheck
 
     choice = EngineChoice("onnxruntime", {})
     data = _whole(given, plan, store, boundary, stack, choice, check)
@@ -117,8 +117,8 @@ def _whole(
 ) -> DataCandidates:
     from onnx_passes.contracts import Tolerance
     from onnx_passes.data.accumulators.pair import Measures
-    from onnx_passes.data.candidates import DataCandidates
     from onnx_passes.data.executors.executor import KeptExecutor
+    from onnx_passes.data.reduction_checks import DataCandidates
 
     contract = check.contract if check is not None else Tolerance(given["rtol"], given["atol"])
     workers = {**given, "jobs": given["jobs"] if given["jobs"] > 1 else None}

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from onnx_passes.data.accumulators.metric_sums import Metrics
 from onnx_passes.data.accumulators.pair import PairState
+from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.evaluation_result import DataResult, RunTiming, describe
 from onnx_passes.data.executors.executor import Executor
-from onnx_passes.data.extras import need
 from onnx_passes.data.journal import Journal
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.data.progress import Progress
-from onnx_passes.data.rule import Demand
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.plain import PlainDict
 
@@ -68,7 +68,7 @@ def evaluate(
         OnnxPassesError: A model cannot be run, the workers are gone, or the journal cannot be
             written. Shards that were finished are in the journal.
     """
-    need("scipy.special")  # known before hours of work, not after
+    import_optional("scipy.special")  # known before hours of work, not after
     return _Evaluation(job, rule, executor, journal, on_progress, accept).run()
 
 

@@ -95,7 +95,7 @@ def make_runners(
 
 def _is_large(path: Path, loader: Loader) -> bool:
     """Whether a model has many weights in files, which engines map and need not copy."""
-    from onnx_passes.runtime.lean import LARGE, is_large
+    from onnx_passes.runtime.large_models import LARGE, is_large
 
     try:
         return path.is_file() and path.stat().st_size < LARGE and is_large(loader())
