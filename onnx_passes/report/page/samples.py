@@ -13,7 +13,7 @@ from onnx_passes.data.accumulators.classes import MOST_CLASSES
 from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.page.charts import BarRow, scaled
-from onnx_passes.report.plots.png import encode
+from onnx_passes.report.page.png import encode
 
 _CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
 _NAMED = 16
