@@ -125,6 +125,7 @@ def _svg(figure: Figure) -> str:
     return text.replace("<defs>", f"<style>{style}</style>\n <defs>", 1)
 
 
+@rc_context(_SETTINGS)
 def dots(
     title: str, found: Table, columns: Sequence[str], base: str | None, high: float
 ) -> str:
@@ -159,6 +160,7 @@ def dots(
     return _svg(figure)
 
 
+@rc_context(_SETTINGS)
 def means(title: str, found: Table, columns: Sequence[str], base: str) -> str:
     """Return the geometric mean of each column over another, on models that all have."""
     whole = found.column(base)
@@ -179,6 +181,7 @@ def means(title: str, found: Table, columns: Sequence[str], base: str) -> str:
     return _svg(figure)
 
 
+@rc_context(_SETTINGS)
 def pairs(title: str, found: Table, columns: Sequence[str], unit: str) -> str:
     """Return bars of each model and column, in one unit."""
     labels = [m if i == 0 else "" for m in found.models for i in range(len(columns))]
@@ -228,11 +231,6 @@ def named(found: Table, *columns: str) -> Table:
 
 def plots() -> dict[str, str]:
     """Return each plot by the name of its file."""
-    with rc_context(_SETTINGS):
-        return _plots()
-
-
-def _plots() -> dict[str, str]:
     text = PAGE.read_text("utf-8")
     nodes = table(text, "### Nodes\n", "model")
     peers = ["`optimize`", "onnxslim", "onnxsim", "onnxoptimizer", "onnxscript", "polygraphy"]
