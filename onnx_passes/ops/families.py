@@ -6,11 +6,13 @@ Importing this module makes them known.
 from onnx_passes.ops import (
     activations,
     attention,
+    contrib,
     control,
     convolution,
     cumulative,
     elementwise,
     extremes,
+    former,
     image_regions,
     indexing,
     integer_products,
@@ -34,16 +36,19 @@ from onnx_passes.ops import (
     transcendental,
     unary,
     windows,
+    words,
 )
 
 __all__ = [
     "activations",
     "attention",
+    "contrib",
     "control",
     "convolution",
     "cumulative",
     "elementwise",
     "extremes",
+    "former",
     "image_regions",
     "indexing",
     "integer_products",
@@ -67,4 +72,5 @@ __all__ = [
     "transcendental",
     "unary",
     "windows",
+    "words",
 ]

@@ -242,8 +242,7 @@ def _greatest(
     height, n, width, _ = bins
     rows = rows_of(call, image.data, taps, image.dtype)
     numbers = call.semantics.constant(taps.weights.astype(image.dtype.numpy()), image.dtype)
-    weighed = call.semantics.map(a.mul, rows, numbers)
-    weighed = Tensor(weighed, image.dtype)
+    weighed = Tensor(call.semantics.map(a.mul, rows, numbers), image.dtype)
     made = measured_by(call, weighed, rows[..., None], 8.0).data
     made = made.reshape(len(made), height, n, width, -1).swapaxes(2, 3)
     return call.semantics.along(

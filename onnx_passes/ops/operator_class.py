@@ -85,7 +85,7 @@ class Operator:
 
     Attributes:
         domain: Its domain.
-        op_type: Its name; that of the class.
+        op_type: Its name; that of the class, unless the class names another.
         since: The first opset that this class describes.
         algebra: Its laws.
         steers: Operands that decide sizes or places: shapes, axes, indices.
@@ -125,11 +125,19 @@ class Operator:
     exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
 
-    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: object) -> None:
-        """Register the class, unless it is what several operators share."""
+    def __init_subclass__(
+        cls, *, abstract: bool = False, named: str = "", **kwargs: object
+    ) -> None:
+        """Register the class, unless it is what several operators share.
+
+        Args:
+            abstract: Whether it describes no operator by itself.
+            named: The operator's name, if another domain has one of the same name.
+            **kwargs: Of further base classes.
+        """
         super().__init_subclass__(**kwargs)
         if not abstract:
-            cls.op_type = cls.__name__
+            cls.op_type = named or cls.__name__
             versions = _OPERATORS.setdefault((cls.domain, cls.op_type), [])
             versions.append(cls())
             versions.sort(key=lambda operator: operator.since)

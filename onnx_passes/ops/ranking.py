@@ -14,6 +14,7 @@ from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Result
 from onnx_passes.ops.rows import gathered
+from onnx_passes.ops.sampling import boxes
 from onnx_passes.ops.semantics import Misfit, Unsupported, columns
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Use, below
@@ -188,8 +189,6 @@ class BitCast(Composition):
 class NonMaxSuppression(Composition):
     """The boxes of great scores that do not overlap with better ones, and their places."""
 
-    steers = (0, 1, 2, 3, 4)
-
     def computed(self, call: Call) -> Tensor:
         boxes, scores = call.static(0), call.static(1)
         most, overlap, least = (
@@ -215,8 +214,14 @@ class NonMaxSuppression(Composition):
         return constant(places, ir.DataType.INT64, call.semantics)
 
     def admits(self, use: Use) -> ValueHint | None:
-        hints = (None, None, between(0, 3), between(0.0, 1.0), None)
-        return hints[use.index]
+        match use.index:
+            case 0:
+                return boxes(use)
+            case 2:
+                return exactly(3)
+            case 3:
+                return between(0, 1)
+        return None
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         if index > 2:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.composition import Composition
-from onnx_passes.ops.input_hints import ValueHint, between
+from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.interpolation import (
     Taps,
     cubic_taps,
@@ -159,6 +159,9 @@ class Resize(_Resizing):
             case "half_pixel" | "pytorch_half_pixel":
                 return (at + half) / scale - half
             case "align_corners":
+                if abs(float(scale) * size - len(at)) > 1e-3:
+                    # The standard divides by the exact size, engines by the one rounded down.
+                    raise Unsupported("aligned corners of an image whose size is rounded")
                 room = np.float32(size - 1)
                 return at * room / (count - one) if len(at) > 1 else np.zeros(1, np.float32)
             case "half_pixel_symmetric":
@@ -181,7 +184,21 @@ class Resize(_Resizing):
         return np.asarray(start * room + at * step)
 
     def admits(self, use: Use) -> ValueHint | None:
-        return between(0.5, 2.0) if use.index == 2 else None
+        # In version 10, the second input holds the scales.
+        if use.index == 2 or (use.index == 1 and len(use.node.inputs) == 2):
+            return scales_of(use)
+        axes, data = _resized_axes(use), use.input_shape(0)
+        if use.index == 1:
+            return exactly([0.0] * len(axes) + [1.0] * len(axes)) if use.length() else None
+        if use.index != 3 or data is None:
+            return None
+        output = use.output_shape()
+        target = output or tuple(2 * d if axis >= 2 else d for axis, d in enumerate(data))
+        if use.node.attributes.get("keep_aspect_ratio_policy") is None:
+            return exactly([target[axis] for axis in axes])
+        # Any target with the declared ratio gives the declared size.
+        ratio = min(target[axis] / data[axis] for axis in axes)
+        return exactly([math.ceil(data[axis] * ratio) for axis in axes])
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         x = first(known, (1, 2, 3, 4))
@@ -219,7 +236,7 @@ class Upsample(_Resizing):
 
     def sizes(self, call: Call, shape: Sequence[int]) -> tuple[list[float], list[int]]:
         named = call.attribute("scales", None)
-        given = call.static(1).reshape(-1) if named is None else np.float32(named)
+        given = call.static(1).reshape(-1).tolist() if named is None else named
         scales = [float(scale) for scale in given]
         sizes = [int(np.float32(s) * d) for s, d in zip(scales, shape, strict=True)]
         return scales, sizes
@@ -232,7 +249,7 @@ class Upsample(_Resizing):
         return Taps(np.clip(taps.places, 0, size - 1), taps.weights)
 
     def admits(self, use: Use) -> ValueHint | None:
-        return between(1.0, 2.0) if use.index == 1 else None
+        return scales_of(use) if use.index == 1 else None
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         x = first(known, (1, 2, 3, 4))
@@ -242,3 +259,23 @@ class Upsample(_Resizing):
 
     def options(self, name: str, known: Known) -> Sequence[object]:
         return (None, "nearest", "linear") if name == "mode" else ()
+
+
+def _resized_axes(use: Use) -> list[int]:
+    data = use.input_shape(0)
+    return use.integers("axes") or list(range(0 if data is None else len(data)))
+
+
+def scales_of(use: Use) -> ValueHint | None:
+    """Return the scales that make an image of the size that is declared."""
+    data, output, axes = use.input_shape(0), use.output_shape(), _resized_axes(use)
+    if data is None:
+        return None
+    if output is None:
+        return exactly([2.0 if axis >= 2 else 1.0 for axis in axes])
+    # Half a pixel more survives the rounding down of size times scale.
+    return exactly([_scale(data[axis], output[axis]) for axis in axes])
+
+
+def _scale(size: int, target: int) -> float:
+    return target / size if target % size == 0 else (target + 0.5) / size

@@ -117,7 +117,7 @@ class GridSample(Sampling):
 class AffineGrid(Sampling):
     """The grid of an affine map."""
 
-    steers, images = (1,), False
+    steers, images = (0, 1), False
     shapes, numbers = ((2, 2, 3), (4,)), {1: (2, 3, 4, 5)}
 
     def computed(self, call: Call) -> Tensor:
@@ -143,6 +143,8 @@ class AffineGrid(Sampling):
 
     def admits(self, use: Use) -> ValueHint | None:
         theta, output = use.input_shape(0), use.output_shape()
+        if use.index == 0:
+            return between(-1, 1)
         if use.index != 1 or theta is None:
             return None
         spatial = [3] * theta[1] if output is None else list(output[1:-1])
@@ -208,8 +210,9 @@ class MaxUnpool(Sampling):
             for size, step, pad, span in zip(x.shape[2:], strides, pads, kernel, strict=True)
         ]
         shape = [*x.shape[:2], *spatial]
-        if call.given(2) is not None:
-            shape = call.static_ints(2)
+        if call.given(2) is not None and call.static_ints(2) != shape:
+            # The standard reads places in the shape without it, engines in this one.
+            raise Unsupported("MaxUnpool into a shape of its own")
         zeros = np.zeros(math.prod(call.small(shape)), x.dtype.numpy())
         found = call.semantics.constant(zeros, x.dtype).copy()
         if len(set(places)) < len(places):

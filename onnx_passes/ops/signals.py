@@ -14,7 +14,7 @@ from onnx_passes.ops.composition import Composition, measured_by
 from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.semantics import Elements, Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand
-from onnx_passes.ops.use import Use
+from onnx_passes.ops.use import Use, below
 
 
 class DFT(Composition):
@@ -42,11 +42,16 @@ class DFT(Composition):
         return Tensor(np.moveaxis(found, -2, axis), x.dtype)
 
     def admits(self, use: Use) -> ValueHint | None:
-        axis = use.integer("axis", 1)
-        if use.index == 1:
-            size = use.dimension(0, axis)
-            return None if size is None else exactly(size)
-        return exactly(1) if use.index == 2 else None
+        data, output = use.input_shape(0), use.output_shape()
+        if use.index == 2:
+            # The last axis holds the real and imaginary parts.
+            return below(max(1, (1 if data is None else len(data)) - 1))
+        if use.index != 1 or data is None:
+            return None
+        given = use.constant(2)
+        axis = use.integer("axis", 1) if given is None else int(given.reshape(-1)[0])
+        onesided = use.integer("onesided")
+        return exactly(data[axis] if output is None or onesided else output[axis])
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         if index:
