@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operator_class import Operator, Result
@@ -97,6 +98,8 @@ class Loop(Operator):
 
 class Scan(Operator):
     """A body, run along an axis."""
+
+    changes = early_changes.SCAN
 
     free = True
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from onnx_passes.ops import image_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.composition import measured_by
 from onnx_passes.ops.convolution import convolved
@@ -22,6 +23,8 @@ from onnx_passes.ops.window_places import SlidingWindow
 
 class RoiAlign(Sampling):
     """Regions of an image, in one size."""
+
+    changes = image_changes.ROI_ALIGN
 
     steers = (2,)
 

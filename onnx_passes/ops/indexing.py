@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import image_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.movement import Move
@@ -160,6 +161,8 @@ class ScatterND(_Scatter):
 class ScatterElements(_Scatter):
     """A copy with the elements written over that indices name along an axis."""
 
+    changes = image_changes.SCATTER_ELEMENTS
+
     def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         found = _grid(call, x)
         if len(set(zip(*(p.flat for p in found), strict=True))) < found[0].size:
@@ -176,11 +179,16 @@ class ScatterElements(_Scatter):
 class Scatter(ScatterElements):
     """ScatterElements as it was called before opset 11."""
 
+    changes = image_changes.SCATTER
+
 
 class OneHot(Operator):
     """One of two numbers at the places that indices name, the other elsewhere."""
 
     free, steers = True, (0, 1)
+
+    def adds_axes(self, count: int) -> int:
+        return 1
 
     def evaluate(self, call: Call) -> Tensor:
         values, depth = call.required(2), call.static_ints(1)[0]

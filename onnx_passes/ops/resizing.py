@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import early_changes, image_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.composition import Composition
 from onnx_passes.ops.input_hints import ValueHint, exactly
@@ -78,6 +79,8 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 
 class Resize(_Resizing):
     """An image in another size."""
+
+    changes = image_changes.RESIZE
 
     steers = (1, 2, 3)
 
@@ -231,6 +234,8 @@ class Resize(_Resizing):
 
 class Upsample(_Resizing):
     """An image, made larger."""
+
+    changes = early_changes.UPSAMPLE
 
     steers: ClassVar[tuple[int, ...]] = (1,)
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import image_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.composition import Composition, measured_by
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
@@ -52,6 +53,8 @@ class Sampling(Composition, abstract=True):
 
 class GridSample(Sampling):
     """An image at the places that a grid names."""
+
+    changes = image_changes.GRID_SAMPLE
 
     shapes = ((1, 2, 3, 4),)
 

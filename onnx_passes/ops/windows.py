@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import ULPS, UNBOUNDED, Interval, hull, resolution
 from onnx_passes.ops.norms import norm
@@ -95,6 +96,8 @@ class AveragePool(_Pool):
 class LpPool(_Pool):
     """The norm of the elements under the kernel."""
 
+    changes = early_changes.EXPONENT
+
     fill = 0.0
 
     def bounds(self, operands: Operands) -> Interval | None:
@@ -144,6 +147,8 @@ class GlobalAveragePool(_GlobalPool):
 
 class GlobalLpPool(_GlobalPool):
     """The norm of each channel."""
+
+    changes = early_changes.EXPONENT
 
     def bounds(self, operands: Operands) -> Interval | None:
         return 0.0, math.inf
