@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from benchmarks.export.small import BATCH, plain_network
 def shared(*widths: int) -> nn.Sequential:
     """Return perceptrons for each point: convolutions of one pixel with normalisation."""
     made: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         made += [nn.Conv1d(before, after, 1), nn.BatchNorm1d(after), nn.ReLU()]
     return nn.Sequential(*made)
 
