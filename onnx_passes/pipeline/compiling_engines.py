@@ -226,7 +226,7 @@ def begin(
     # Few pipelines have such engines: the others do not wait until these are imported.
     from onnx_passes.pipeline.compilers import Compiler
     from onnx_passes.pipeline.region_builds import RegionBuilds
-    from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 
     found: list[Compiler] = []
     # Such engines take nothing of size 0, which one generated sample has.
