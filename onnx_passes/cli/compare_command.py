@@ -201,7 +201,7 @@ def command(
         )
     refuse_without_data(given)
     loaders = loaders_of(models, now=bool(given["outputs"]))
-    from onnx_passes.data.extras import need
+    from onnx_passes.data.optional_libraries import import_optional
     from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form
@@ -223,7 +223,7 @@ def command(
     read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
     check_destinations(None, {"--save-outputs": save_outputs}, read)
     if plots is not None:
-        need("matplotlib")  # before the models run
+        import_optional("matplotlib")  # before the models run
         check_folder("--plots", plots)
     if save_outputs is not None:
         check_form(save_outputs, len(runners) + len(recorded))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.compilers import Compiler
     from onnx_passes.pipeline.region_pairs import Batch
 
+
 @dataclass
 class CompiledLevels:
     """The engines of a pipeline that compile.
