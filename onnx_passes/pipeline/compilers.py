@@ -11,10 +11,10 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.digest import Key
 from onnx_passes.pipeline.region_builds import RegionBuilds
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.cuda_driver import device
-from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, uncached
+from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, without_cache
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.interface_check import Interface, interface_of
 from onnx_passes.verify.noise import OriginalRuns
@@ -87,7 +87,7 @@ class Compiler:
             ConfigError: An option does not fit the engine or the model.
         """
         if self._again is None:
-            self._again = examine(uncached(self.engine), model, self.samples)
+            self._again = examine(without_cache(self.engine), model, self.samples)
         if self._again.level is not Level.EXECUTED:
             return []
         first, second = list(self.original.outputs), list(self._again.outputs)

@@ -20,8 +20,8 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.report.run_report import EngineReport
+from onnx_passes.runtime.compiler_levels import Finding, Level
 from onnx_passes.runtime.engine_base import Engine, Feeds, only_compiles
-from onnx_passes.runtime.levels import Finding, Level
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.interface_check import interface_of
@@ -227,7 +227,7 @@ def begin(
     # Few pipelines have such engines: the others do not wait until these are imported.
     from onnx_passes.pipeline.compilers import Compiler
     from onnx_passes.pipeline.region_builds import RegionBuilds
-    from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 
     found: list[Compiler] = []
     # Such engines take nothing of size 0, which one generated sample has.
@@ -247,7 +247,7 @@ def begin(
                 where=step.where,
                 help="onnx-passes compare model.onnx --engine 'tensorrt-rtx{load=E.engine}'",
             )
-        engine = fitted(step.engine, model, samples)
+        engine = with_profiles_of(step.engine, model, samples)
         compiler = Compiler(
             engine,
             compiler_of(engine) or inner,

@@ -261,7 +261,7 @@ def _memory(name: str, memory: object) -> int | None:
     )
 
 
-def spelled(name: str, options: Mapping[str, object]) -> str:
+def options_to_json(name: str, options: Mapping[str, object]) -> str:
     """Return options as JSON.
 
     Args:
