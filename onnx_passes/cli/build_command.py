@@ -116,7 +116,6 @@ Examples:
     help="Write a Python script that builds this, to be edited, and stop.",
 )
 @click.option("--time-limit", type=float, default=600.0, show_default=True, metavar="SECONDS")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
@@ -140,10 +139,8 @@ def command(
     keep_builds: Path | None,
     write_script: Path | None,
     time_limit: float,
-    debug: bool,
 ) -> None:
     """Compile; the options are those of the engine in a pipeline."""
-    del debug
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size
     from onnx_passes.runtime.engines import engine_from_config

@@ -117,7 +117,6 @@ class Seconds(click.ParamType[float]):
     show_default=True,
     help="Folder that refutations are written under.",
 )
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     passes: tuple[str, ...],
     rules: tuple[str, ...],
@@ -135,10 +134,8 @@ def command(
     stale: bool,
     folder: Path,
     reproducers: Path,
-    debug: bool,
 ) -> None:
     """Test and prove rewrite rules on their own."""
-    del debug
     from onnx_passes.cli.pass_descriptions import (
         import_from,
         importable_by_children,

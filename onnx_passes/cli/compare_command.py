@@ -150,7 +150,6 @@ _path = click.Path(path_type=Path)
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     models: tuple[Path, ...],
     engines: tuple[str, ...],
@@ -164,11 +163,9 @@ def command(
     write_script: Path | None,
     verbose: bool,
     as_json: bool,
-    debug: bool,
     **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
-    del debug  # read by the program itself
     if write_script is not None:
         from onnx_passes.cli.script_files import write_compare_script
 

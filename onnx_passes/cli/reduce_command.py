@@ -114,10 +114,8 @@ class _Reduce(ManyWords):
 @add_options((*SOURCE, *CLUSTER))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(model: Path, output: Path | None, debug: bool, **given: Plain) -> None:
+def command(model: Path, output: Path | None, **given: Plain) -> None:
     """Reduce a model."""
-    del debug  # read by the program itself
     from onnx_passes.cli.reduce_runs import reduce_file
 
     if output is None:

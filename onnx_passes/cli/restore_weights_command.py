@@ -35,10 +35,8 @@ def command(
     seed: int | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Put weights back."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.weights import restore_weights
 

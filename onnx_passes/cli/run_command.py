@@ -125,7 +125,6 @@ Examples:
 )
 @click.option("-v", "--verbose", count=True, help="Print more: each rewrite, each check.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     model: Path,
     passes: Sequence[str],
@@ -148,10 +147,8 @@ def command(
     resume: bool,
     verbose: int,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
-    del debug  # read by the program itself
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking

@@ -65,7 +65,6 @@ Examples:
 @click.option("--json", "json_path", type=path, metavar="FILE", help="Write the report.")
 @click.option("-v", "--verbose", count=True, help="Print more.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
@@ -79,10 +78,8 @@ def command(
     json_path: Path | None,
     verbose: int,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Tidy a model."""
-    del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.cli.run_command import execute
     from onnx_passes.configs.pipeline_files import default_config
