@@ -146,7 +146,7 @@ _path = click.Path(path_type=Path)
     metavar="FILE",
     help="Write a Python script that does this, to be edited, and stop.",
 )
-@click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG.")
+@click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG (extra: plots).")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -198,6 +198,7 @@ def command(
         )
     refuse_without_data(given)
     loaders = loaders_of(models, now=bool(given["outputs"]))
+    from onnx_passes.data.optional_libraries import import_optional
     from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form
@@ -219,6 +220,7 @@ def command(
     read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
     check_destinations(None, {"--save-outputs": save_outputs}, read)
     if plots is not None:
+        import_optional("matplotlib")  # before the models run
         check_folder("--plots", plots)
     if save_outputs is not None:
         check_form(save_outputs, len(runners) + len(recorded))

@@ -119,6 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
         code = _guarded(words, debug="--debug" in words)
+        if arguments is None:
+            gc.freeze()  # before the collector is as eager as ever again
     raise SystemExit(code)
 
 

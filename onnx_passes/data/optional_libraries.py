@@ -1,4 +1,4 @@
-"""Libraries that only some data sets need. They are imported where they are used."""
+"""Libraries that only some data sets and plots need. They are imported where they are used."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ EXTRAS = {
     "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
     "scipy": ("data", "computes confidence intervals and integer programs"),
     "PIL": ("data", "decodes images"),
+    "matplotlib": ("plots", "draws plots"),
     "distributed": ("distributed", "runs data sets on a Dask cluster"),
 }
 

@@ -8,6 +8,7 @@ from functools import reduce
 
 import onnx_ir as ir
 
+from onnx_passes.ops import early_changes, later_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.elementwise_base import Elementwise as Elementwise
 from onnx_passes.ops.elementwise_base import Primitive, ScalarRule
@@ -176,6 +177,8 @@ def _converted(call: Call, target: ir.DataType) -> Callable[[Scalar], Scalar]:
 class Cast(Elementwise):
     """The operand in another type."""
 
+    changes = early_changes.CAST
+
     def scalar(self, call: Call) -> ScalarRule:
         target = ir.DataType(call.integer("to", 0))
         return _converted(call, target), target
@@ -201,6 +204,8 @@ class CastLike(Operator):
 
 class Clip(Elementwise):
     """The operand, kept between two bounds; where they cross, the upper one wins."""
+
+    changes = later_changes.CLIP
 
     algebra = Algebra(idempotent=True, monotone={0: 1, 1: 1, 2: 1})
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Algebra, Operator
@@ -88,6 +89,8 @@ _MATMUL = MatMul()
 
 class Gemm(Operator):
     """A product of two matrices and a sum, with factors, in one kernel."""
+
+    changes = early_changes.GEMM
 
     algebra, exact = Algebra(affine=(0, 1, 2)), (1, 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import early_changes, later_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operator_class import Algebra, Operator
@@ -69,6 +70,8 @@ def _padded(shape: Shape, rank: int) -> Shape:
 class Tile(Move):
     """The whole tensor repeated."""
 
+    changes = early_changes.TILE
+
     steers = (1,)
 
     def evaluate(self, call: Call) -> Tensor:
@@ -95,6 +98,8 @@ class Tile(Move):
 class Concat(Operator):
     """Tensors joined along an axis."""
 
+    changes = early_changes.CONCAT
+
     moves, joins = range(2**31), True
     algebra = Algebra(associative="bif", monotone={0: 1, 1: 1}, affine=(0, 1))
 
@@ -114,6 +119,8 @@ class Concat(Operator):
 
 class Split(Move):
     """A tensor cut along an axis."""
+
+    changes = later_changes.SPLIT
 
     steers = (1,)
 

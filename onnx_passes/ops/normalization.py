@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
@@ -22,6 +23,8 @@ from onnx_passes.ops.use import Use
 
 class Dropout(Operator):
     """The operand, as long as nothing is trained."""
+
+    changes = later_changes.DROPOUT
 
     moves = (0,)
     algebra = Algebra(idempotent=True, monotone={0: 1}, linear=(0,))
@@ -49,6 +52,8 @@ class Dropout(Operator):
 
 class BatchNormalization(Operator):
     """Each channel less its mean, by its deviation, times a factor, plus a bias."""
+
+    changes = later_changes.BATCH_NORMALIZATION
 
     algebra, exact = Algebra(affine=(0, 1, 2, 3)), (1, 2, 3, 4)
 
@@ -210,6 +215,8 @@ class InstanceNormalization(Operator):
 
 class GroupNormalization(InstanceNormalization):
     """Groups of channels less their mean, by their deviation, times a factor."""
+
+    changes = later_changes.GROUP_NORMALIZATION
 
     computed_in = ir.DataType.FLOAT
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
@@ -29,6 +30,8 @@ class Reduce(Operator, abstract=True):
 
     Where no axes are named that is all of them, or, with ``noop_with_empty_axes``, none.
     """
+
+    changes = later_changes.REDUCTION
 
     steers, exact = (1,), (1,)
     # ONNX Runtime adds integers in double precision, and cuts what is too large.
@@ -114,6 +117,8 @@ def _reduced(data: Shape, output: Shape) -> list[int]:
 
 class ReduceSum(Reduce):
     """The sum."""
+
+    changes = later_changes.REDUCE_SUM
 
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
@@ -24,6 +25,8 @@ def _reshaped(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 class Reshape(Move):
     """The same elements in another shape."""
+
+    changes = early_changes.RESHAPE
 
     view = True
     steers = (1,)
@@ -123,6 +126,9 @@ class Squeeze(Move):
 
 class Unsqueeze(Move):
     """The same elements with more axes of size 1."""
+
+    def adds_axes(self, count: int) -> int:
+        return count
 
     view = True
     steers = (1,)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
 from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
@@ -20,6 +21,8 @@ _INT32_MAX = 2**31 - 1
 
 class Slice(Move):
     """The elements between bounds, by steps of either sign."""
+
+    changes = later_changes.SLICE
 
     steers = (1, 2, 3, 4)
 
@@ -111,6 +114,8 @@ def slices(
 
 class Pad(Operator):
     """A tensor with a border, of one number or of its own elements; or with some cut off."""
+
+    changes = later_changes.PAD
 
     steers = (1, 3)
     moves = (0, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.input_hints import ValueHint, exactly
@@ -25,6 +26,8 @@ _PLAIN = {
 
 class Constant(Operator):
     """A tensor that the node holds."""
+
+    changes = early_changes.CONSTANT
 
     free = one_attribute = True
 
@@ -63,6 +66,8 @@ class ConstantOfShape(Operator):
 
 class Shape(Operator):
     """The sizes of the operand, or a part of them."""
+
+    changes = early_changes.SHAPE
 
     free = reads_sizes = True
 

@@ -66,6 +66,20 @@ class Compiler:
             self._known = [*self._known[1 - KEPT :], (key, known)]
         return known
 
+    def reach(self, model: ir.Model) -> Finding:
+        """Return how far a model gets, or the original where that says it all.
+
+        Args:
+            model: The model.
+        """
+        if self.original.level is Level.ABSENT:
+            return self.original  # nothing will appear in the course of a run
+        try:
+            return self.finding(model)
+        except ConfigError as error:
+            # The options fitted the original: what a pass made of its interface does not.
+            return Finding(Level.PARSED, error.message, error.help)
+
     def noise(self, model: ir.Model) -> list[OriginalRuns]:
         """Return how far two builds of the original are apart: each chooses its kernels.
 
@@ -97,19 +111,3 @@ class Compiler:
             case _:
                 aside = f" ({found.help})" if found.help else ""
                 return f"{found.level}: {found.reason}{aside}"
-
-
-def finding_of(compiler: Compiler, model: ir.Model) -> Finding:
-    """Return how far a model gets, or the original where that says it all.
-
-    Args:
-        compiler: The engine that compiles.
-        model: The model.
-    """
-    if compiler.original.level is Level.ABSENT:
-        return compiler.original  # nothing will appear in the course of a run
-    try:
-        return compiler.finding(model)
-    except ConfigError as error:
-        # The options fitted the original: what a pass made of its interface does not.
-        return Finding(Level.PARSED, error.message, error.help)

@@ -82,3 +82,8 @@ class Engine(Protocol):
             EngineError: The engine refuses the model for another reason.
         """
         ...
+
+
+def only_compiles(engine: Engine) -> bool:
+    """Whether an engine compiles models, and executes them only where it finds a GPU."""
+    return bool(getattr(engine, "only_compiles", False))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -46,6 +47,7 @@ class TensorRtEngine:
 
     package: Package
     options: TensorRtOptions
+    only_compiles: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.passes.replace import Namer
-
-Adapter = Callable[["Edit"], None]
 
 
 class CannotConvertError(Exception):
     """A node has no equivalent in the version wanted; the message says why."""
 
 
-class Registry:
-    """Adapters by operator and by the version at whose border they act."""
+class Names(Protocol):
+    """Gives names that are free."""
 
-    def __init__(self) -> None:
-        self._adapters: dict[tuple[str, int], Adapter] = {}
+    def node(self, stem: str) -> str:
+        """Return the name of a new node."""
 
-    def register(self, version: int, *operators: str) -> Callable[[Adapter], Adapter]:
-        """Declare the adapter of operators between ``version`` and the one before."""
-
-        def inner(adapter: Adapter) -> Adapter:
-            self._adapters.update({(op, version): adapter for op in operators})
-            return adapter
-
-        return inner
-
-    def find(self, operator: str, version: int) -> Adapter | None:
-        """Return the adapter of an operator at a version.
-
-        Args:
-            operator: The operator.
-            version: The version that changes it.
-        """
-        return self._adapters.get((operator, version))
+    def value(self, stem: str) -> str:
+        """Return the name of a new value."""
 
 
 class Edit:
@@ -55,7 +37,7 @@ class Edit:
     def __init__(
         self,
         node: ir.Node,
-        namer: Namer,
+        namer: Names,
         constant_of: Callable[[ir.Value], ir.TensorProtocol | None],
     ) -> None:
         """Change nothing yet.
@@ -132,7 +114,7 @@ class Edit:
 
         Args:
             index: Number of the input.
-            what: What it holds, for the message, in the plural.
+            what: What it holds, for the message.
 
         Raises:
             CannotConvertError: The input is computed.
@@ -142,7 +124,10 @@ class Edit:
             return None
         tensor = self.constant_of(value)
         if tensor is None:
-            raise self.fail(f"its {what} are computed, and must be attributes there")
+            several = what.endswith("s")
+            held = "are computed, and must be attributes"
+            held = held if several else "is computed, and must be an attribute"
+            raise self.fail(f"its {what} {held} there")
         return tensor.numpy()
 
     def set_inputs(self, *values: ir.Value | None) -> None:
