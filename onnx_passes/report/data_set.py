@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 
 _NAMED = 5
 
@@ -177,5 +176,5 @@ def _percent(share: float) -> str:
     return f"{100 * share:.6g} %"
 
 
-def _number(value: Any) -> str:
+def _number(value: Plain) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"

@@ -8,10 +8,10 @@ import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.report_files import write_text
 from onnx_passes.report.run_report import SCHEMA_VERSION, RunReport
 
@@ -96,7 +96,7 @@ def json_schema() -> PlainDict:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
-        def float_schema(self, schema: Any) -> PlainDict:
+        def float_schema(self, schema: Plain) -> PlainDict:
             return {"anyOf": [super().float_schema(schema), {"enum": list(_NOT_FINITE)}]}
 
     schema: PlainDict = _document().model_json_schema(
@@ -119,7 +119,7 @@ def _document() -> type[BaseModel]:
     return create_model("Document", __config__=settings, run=(RunReport, ...))
 
 
-def _spelled(data: Any) -> Any:
+def _spelled(data: Plain) -> Plain:
     if isinstance(data, dict):
         return {key: _spelled(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -174,7 +174,7 @@ def _spells_float(kind: str, value: object) -> bool:
     return kind == "float_type" and value in _NOT_FINITE
 
 
-def _replace(data: Any, path: tuple[int | str, ...], value: float) -> None:
+def _replace(data: Plain, path: tuple[int | str, ...], value: float) -> None:
     for step in path[:-1]:
         data = data[step]
     data[path[-1]] = value
