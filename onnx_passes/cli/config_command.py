@@ -41,7 +41,9 @@ def command() -> None:
 
 @command.command("check", help=_CHECK)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE")
+@click.option(
+    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
+)
 def check(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
     from onnx_passes.configs.engine_configs import resolve_engines

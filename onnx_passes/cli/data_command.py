@@ -82,7 +82,9 @@ def _options(function: Command) -> Command:
             metavar="NAME...",
             help="Keep these values only.",
         ),
-        click.option("--runner", default="onnx-passes", help="The runner of results."),
+        click.option(
+            "--runner", default="onnx-passes", help="Name of the runner in saved results."
+        ),
         click.option(
             "--as",
             "kind",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Array
 
 HELP = """\
-Cut a part out of MODEL: what computes the outputs named from the inputs named.
+Extract the part of MODEL that computes the outputs named from the inputs named.
 
 Types and shapes are those of the model or inferred (auto) unless they are given, as in
 x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions. Values

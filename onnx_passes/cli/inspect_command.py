@@ -53,12 +53,12 @@ Examples:
 _CAPABILITY = """\
 Print which nodes of MODEL an engine rejects, and why.
 
-TensorRT's parser is asked again about what is left, until it takes that. ONNX Runtime is asked
-about each node alone; a provider without the CPU to fall back to. Nothing is executed.
+TensorRT's parser is called again on the remaining nodes, until it accepts them. ONNX Runtime
+loads each node by itself, on a provider without the CPU as fallback. Nothing is executed.
 
 \b
 Exit codes:
-  0 the engine takes the model, 1 it rejects nodes, 3 the engine is not on this machine
+  0 the engine accepts the model, 1 it rejects nodes, 3 the engine is not on this machine
 
 \b
 Examples:
@@ -91,7 +91,7 @@ command.default = "model"
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
     default="tensorrt-rtx",
     show_default=True,
-    help="Whose engine MODEL is, where it is one.",
+    help="Package that built MODEL, if it is an engine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def model(
@@ -145,7 +145,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     "--partition",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Save the parts that the engine takes, and the rest, as models.",
+    help="Save the parts that the engine accepts, and the rest, as models.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def capability(file: str, engine: str, partition: Path | None, as_json: bool) -> None:

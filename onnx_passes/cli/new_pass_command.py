@@ -28,7 +28,7 @@ Examples:
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Where the two files go. Default: here.",
+    help="Folder of the two files. Default: the working folder.",
 )
 def command(name: str, directory: Path) -> None:
     """Write NAME (merge-relus, say) as a pass that runs, and a test that passes."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx_passes.surgery.plugins import Match
 
 _HELP = """\
-Find the operators that TensorRT plugins take over, and put nodes of the plugins in place.
+Find the operators that TensorRT plugins replace, and replace them.
 
 A plugin is a class with a pattern, in a Python file: see the docs on TensorRT.
 
@@ -49,7 +49,7 @@ Examples:
   onnx-passes plugin match model.onnx --plugins my_plugins.py --json
 """
 _REPLACE = """\
-Put nodes of plugins in place of the nodes that they take over.
+Replace nodes of MODEL by nodes of plugins.
 
 Not verified: only TensorRT, with the library of the plugins, runs the result.
 
