@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
 
-Without inputs three samples are made up. A run that is not executed (an engine that is not on
+Without inputs three samples are drawn. A run that is not executed (an engine that is not on
 this machine, or only compiles) is never counted as compared.
 
 \b

@@ -31,7 +31,7 @@ def states_of(
     Args:
         settings: The pipeline.
         loaded: The model.
-        wanted: Whether the run is to go on from a saved state.
+        wanted: Whether the run continues from a saved state.
         began: When it began, on the clock of ``time.time``.
 
     Raises:
@@ -48,7 +48,7 @@ def states_of(
         return Resume(folder / FOLDER, files, wanted, began)
     if wanted:
         raise UsageError(
-            "--resume has nothing to go on from: the cache of states is switched off",
+            "--resume has no saved state: the cache of states is switched off",
             help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
         )
     return None
