@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from onnx_passes.report.margins import all_checks, margin_of
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
-from onnx_passes.report.run_report import EngineReport, RunReport
-from onnx_passes.report.text import bound, number, plural
+from onnx_passes.report.run_report import EngineReport, ModelSummary, RunReport, WaiverReport
+from onnx_passes.report.text import bound, number, plural, size
 from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
@@ -189,6 +189,19 @@ def blamed(done: PassReport) -> list[RewriteSummary]:
     return [r for r in done.rewrites if r.number in done.culprits]
 
 
+def sizes(
+    before: ModelSummary, after: ModelSummary
+) -> Iterator[tuple[str, Callable[[int], str], int, int]]:
+    """Yield each size of a model: its name, how it is written, and the two numbers.
+
+    Args:
+        before: The model before the first pass.
+        after: The model after the last.
+    """
+    yield "Nodes", "{:,}".format, before.nodes, after.nodes
+    yield "Weights", size, before.weight_bytes, after.weight_bytes
+
+
 def rules(passes: Iterable[PassReport]) -> Counter[str]:
     """Return the number of applications by rule."""
     return Counter(r.rule for p in passes for r in p.rewrites)
@@ -263,3 +276,19 @@ def _blame(failed: list[PassReport], broken: list[Check]) -> str:
         return ""
     verb = {"warned": "failed and was kept"}.get(failed[0].action, "failed")
     return f"{_named(failed)} {verb}" if len(failed) == 1 else f"{_named(failed)} failed"
+
+
+def waiver_sentences(report: RunReport) -> list[str]:
+    """Return each waiver of the pipeline file, and what became of it in this run."""
+    return [
+        f"waiver of {w.what}{'' if w.model == '*' else f' on {w.model}'}, {_became(w)}: "
+        f"{w.reason}"
+        for w in report.waivers
+    ]
+
+
+def _became(waiver: WaiverReport) -> str:
+    if waiver.expired:
+        return f"expired {waiver.expires}, and does not count"
+    end = f"until {waiver.expires}" if waiver.expires else "without an end"
+    return f"{'used' if waiver.used else 'not used'}, {end}"

@@ -11,19 +11,18 @@ from onnx_passes.report.console_failure import (
     AFTER,
     BEFORE,
     MISMATCH,
+    FailureRows,
     Row,
     blames,
-    failure_rows,
-    final_rows,
 )
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.page.region_drawing import drawing
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.report.text import bound, change, duration, plural, size
+from onnx_passes.report.text import bound, change, duration, plural
 from onnx_passes.verify.result import Verdict
 
-_GLYPHS = Glyphs.of("utf-8")
+_TOLD = FailureRows(Glyphs.of("utf-8"))
 _STYLES = {BEFORE: "old", AFTER: "new", MISMATCH: "wrong"}
 _MOST_SENTENCES = 50
 _MOST_FAILURES = 5
@@ -41,7 +40,7 @@ def top_of(report: RunReport) -> PlainDict:
         "words": words,
         "lead": _sentence(report, words),
         "error": summary.run_error(report),
-        "rows": _facts(final_rows(report, _GLYPHS)),
+        "rows": _facts(_TOLD.of_result(report)),
         "cards": [_card(done) for done in failed[:_MOST_FAILURES]],
         "more_failed": failed[_MOST_FAILURES:],
         "doubts": _doubts(report),
@@ -78,7 +77,7 @@ def _card(done: PassReport) -> PlainDict:
     drawn = (drawing(blame) for blame in blames(done)[:_MOST_DRAWN])
     return {
         "done": done,
-        "rows": _facts(failure_rows(done, _GLYPHS)),
+        "rows": _facts(_TOLD.of_pass(done)),
         "drawings": [sides for sides in drawn if sides is not None],
     }
 
@@ -103,11 +102,8 @@ class Tile:
 def _tiles(report: RunReport) -> Iterator[Tile]:
     before, after = report.before, report.after
     if before and after:
-        for label, shown, old, new in (
-            ("Nodes", "{:,}".format, before.nodes, after.nodes),
-            ("Weights", size, before.weight_bytes, after.weight_bytes),
-        ):
-            yield Tile(label, shown(old), shown(new), change(old, new))
+        for label, text, old, new in summary.sizes(before, after):
+            yield Tile(label, text(old), text(new), change(old, new))
         first, last = (str(m.opsets.get("", "none")) for m in (before, after))
         others = sorted((before.opsets.keys() | after.opsets.keys()) - {""})
         yield Tile("Opset", first, last, ", ".join(others[:3]))

@@ -10,7 +10,6 @@ from onnx_passes.report import summary
 from onnx_passes.report.page.overview import Fact
 from onnx_passes.report.page.pass_lines import check_row
 from onnx_passes.report.run_report import EngineReport, RunReport
-from onnx_passes.report.shown_waivers import waiver_sentences
 from onnx_passes.report.text import bound, plural, size
 
 _MOST_ROWS = 200
@@ -30,7 +29,7 @@ def foot_of(report: RunReport) -> PlainDict:
             for name, tally in summary.tallies(report).items()
         ],
         "blocks": list(_blocks(report)),
-        "waivers": waiver_sentences(report),
+        "waivers": summary.waiver_sentences(report),
     }
 
 
