@@ -21,7 +21,7 @@ _MOST_CULPRITS, _MOST_NODES, _LONGEST_NODE = 5, 8, 160
 
 
 class FailureRows:
-    """Tells what is known of a failure, in rows of a label and a text.
+    """Describes a failure, in rows of a label and a text.
 
     Args:
         glyphs: The characters that the terminal has.

@@ -31,7 +31,7 @@ _VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
 
 
 class ConsoleText(FailureRows):
-    """Tells what the console says of the parts of a report."""
+    """Writes the parts of a report as text."""
 
     def pass_lines(self, done: PassReport, width: int) -> list[Text]:
         """Return a pass as one line; a verdict that does not fit takes the next ones.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from onnx_passes.plain import PlainMapping
 from onnx_passes.report.text import percent
@@ -174,5 +173,5 @@ def _output(output: PlainMapping) -> str:
     return ", ".join(parts)
 
 
-def _number(value: Any) -> str:
+def _number(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.run_report import SCHEMA_VERSION, RunReport
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _document() -> type[BaseModel]:
     return create_model("Document", __config__=settings, run=(RunReport, ...))
 
 
-def _spelled(data: Any) -> Any:
+def _spelled(data: Plain) -> Plain:
     if isinstance(data, dict):
         return {key: _spelled(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -160,7 +160,7 @@ def _spells_float(kind: str, value: object) -> bool:
     return kind == "float_type" and value in _NOT_FINITE
 
 
-def _replace(data: Any, path: tuple[int | str, ...], value: float) -> None:
+def _replace(data: Plain, path: tuple[int | str, ...], value: float) -> None:
     for step in path[:-1]:
         data = data[step]
     data[path[-1]] = value

@@ -35,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Tip:
-    """What a point tells when it is pointed at: a box with lines, in pixels."""
+    """What a point shows when it is pointed at: a box with lines, in pixels."""
 
     x: float
     y: float

@@ -83,7 +83,7 @@ def _card(done: PassReport) -> PlainDict:
 
 
 @dataclass(frozen=True)
-class Tile:
+class KeyNumber:
     """A key number.
 
     Attributes:
@@ -99,26 +99,30 @@ class Tile:
     aside: str
 
 
-def _tiles(report: RunReport) -> Iterator[Tile]:
+def _tiles(report: RunReport) -> Iterator[KeyNumber]:
     before, after = report.before, report.after
     if before and after:
         for label, text, old, new in summary.sizes(before, after):
-            yield Tile(label, text(old), text(new), change(old, new))
+            yield KeyNumber(label, text(old), text(new), change(old, new))
         first, last = (str(m.opsets.get("", "none")) for m in (before, after))
         others = sorted((before.opsets.keys() | after.opsets.keys()) - {""})
-        yield Tile("Opset", first, last, ", ".join(others[:3]))
+        yield KeyNumber("Opset", first, last, ", ".join(others[:3]))
     changed = sum(p.changed for p in report.passes)
-    yield Tile("Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model")
+    yield KeyNumber(
+        "Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model"
+    )
     applied = summary.rules(report.passes)
-    yield Tile("Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}")
+    yield KeyNumber(
+        "Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}"
+    )
     whole = f"of {duration(report.seconds)} in all"
-    yield Tile("Time in passes", None, duration(report.pass_seconds), whole)
+    yield KeyNumber("Time in passes", None, duration(report.pass_seconds), whole)
     told = duration(report.verify_seconds) if report.verify else "off"
-    yield Tile("Verification", None, told, _checks(report))
+    yield KeyNumber("Verification", None, told, _checks(report))
     worst = margins.margin(margins.all_checks(report))
     if worst is not None:
         told = bound(worst.error) if worst.error else "0"
-        yield Tile("Largest error", None, told, worst.share)
+        yield KeyNumber("Largest error", None, told, worst.share)
 
 
 def _checks(report: RunReport) -> str:

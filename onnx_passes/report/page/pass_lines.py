@@ -26,7 +26,7 @@ def passes_of(all_passes: list[PassReport], above: set[int]) -> PlainDict:
 
     Args:
         all_passes: Every pass of the run.
-        above: Indices of those whose failure the page has told already.
+        above: Indices of those whose failure is on the page already.
     """
     shown = _chosen(all_passes)
     rewrites = _Rewrites()

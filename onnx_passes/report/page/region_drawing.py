@@ -35,7 +35,7 @@ class NodeText:
 
 
 @dataclass
-class Block:
+class GraphBox:
     """A box of a drawn graph: a node, or a value that comes in or goes out.
 
     Attributes:
@@ -79,7 +79,7 @@ class DrawnGraph:
         box_height: Height of each box in pixels.
     """
 
-    boxes: Sequence[Block]
+    boxes: Sequence[GraphBox]
     wires: Sequence[str]
     width: float
     height: float
@@ -151,8 +151,8 @@ def graph(
     """
     boxes, edges = _boxes(nodes, wrong, style)
     if not nodes:
-        boxes = {name: Block(name, "value", 0) for name in loose}
-    levels: dict[int, list[Block]] = {}
+        boxes = {name: GraphBox(name, "value", 0) for name in loose}
+    levels: dict[int, list[GraphBox]] = {}
     for box in boxes.values():
         levels.setdefault(box.level, []).append(box)
     wide = max(sum(b.width + _GAP_X for b in row) - _GAP_X for row in levels.values())
@@ -173,7 +173,7 @@ def graph(
 
 def _boxes(
     nodes: Sequence[NodeText], wrong: str | None, style: str
-) -> tuple[dict[str, Block], list[tuple[str, str]]]:
+) -> tuple[dict[str, GraphBox], list[tuple[str, str]]]:
     """Return boxes by key, and edges: inputs of the part on top, what it gives below."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.outputs}
     read = {name for node in nodes for name in node.inputs}
@@ -181,14 +181,16 @@ def _boxes(
     for index, node in enumerate(nodes):
         above = [levels[makers[n]] for n in node.inputs if makers.get(n, index) < index]
         levels.append(max(above, default=0) + 1)
-    boxes: dict[str, Block] = {}
+    boxes: dict[str, GraphBox] = {}
     edges: list[tuple[str, str]] = []
     for index, node in enumerate(nodes):
         for name in node.inputs:
             if name not in makers:
                 # Right above the first node that reads it.
-                boxes.setdefault(f"in {name}", Block(_short(name), "value", levels[index] - 1))
-        boxes[f"node {index}"] = Block(_short(node.op), "op", levels[index])
+                boxes.setdefault(
+                    f"in {name}", GraphBox(_short(name), "value", levels[index] - 1)
+                )
+        boxes[f"node {index}"] = GraphBox(_short(node.op), "op", levels[index])
         edges += [
             (f"node {makers[n]}" if n in makers else f"in {n}", f"node {index}")
             for n in node.inputs
@@ -197,14 +199,14 @@ def _boxes(
     last = max((box.level for box in boxes.values()), default=0) + 1
     for name, index in makers.items():
         if (name not in read or name == wrong) and not name.startswith(UNNAMED):
-            boxes[f"out {name}"] = Block(
+            boxes[f"out {name}"] = GraphBox(
                 _short(name), style if name == wrong else "value", last
             )
             edges.append((f"node {index}", f"out {name}"))
     return boxes, edges
 
 
-def _wire(start: Block, end: Block) -> str:
+def _wire(start: GraphBox, end: GraphBox) -> str:
     x1, x2, y1, y2 = start.middle, end.middle, start.top + _HEIGHT, end.top
     middle = (y1 + y2) / 2
     # Past the boxes between, which stand in the middle.

@@ -47,7 +47,7 @@ def errors(output: PlainMapping) -> Sequence[BarRow]:
 
 @dataclass(frozen=True)
 class Square:
-    """A cell of a matrix: its place in pixels, its style, and what it tells."""
+    """A cell of a matrix: its place in pixels, its style, and its texts."""
 
     x: int
     y: int
