@@ -123,7 +123,7 @@ class ConsoleReporter(ConsolePrinter):
             self._table(report)
         else:
             self._one_line(report)
-        for told in summary.waiver_sentences(report):
+        for told in map(str, report.waivers):
             self._print(self._glyphs.name(told))
         for note in report.notes:
             if NOISE in note and self._level < _DETAILS:

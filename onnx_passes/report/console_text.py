@@ -155,17 +155,14 @@ class ConsoleText(FailureRows):
         )
         yield "time", spent + checked
         if report.reference:
-            samples = plural(report.reference.samples, "sample")
-            yield "inputs", f"{self._name(report.reference.source)}, {samples}"
+            yield "inputs", self._name(str(report.reference))
         yield from self._engines(report)
         for check in report.final:
             yield "end result", self.check(check)
 
     def _engines(self, report: RunReport) -> Iterator[tuple[str, str]]:
-        engines = {e.name: e for e in report.engines}
         for name, tally in summary.tallies(report).items():
-            engine = engines.get(name)
-            words = tally.words
+            engine, words = tally.engine, tally.words
             told = f"{words.head}, {words.why}" if words.why else words.head
             if tally.max_abs:
                 told += f", largest error {bound(tally.max_abs)}"

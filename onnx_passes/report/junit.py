@@ -133,8 +133,7 @@ def _properties(report: RunReport) -> Iterator[tuple[str, str]]:
         for name, value in engine.details.items():
             yield f"engine.{engine.name}.{name}", str(value)
     if report.reference:
-        samples = plural(report.reference.samples, "sample")
-        yield "inputs", f"{report.reference.source}, {samples}"
+        yield "inputs", str(report.reference)
 
 
 def _log(report: RunReport) -> Iterator[str]:
@@ -144,7 +143,7 @@ def _log(report: RunReport) -> Iterator[str]:
         applied = plural(len(done.rewrites), "rewrite")
         yield f"{done.name}: {words.head}; nodes {nodes}; {applied}"
         yield from done.notes
-    yield from summary.waiver_sentences(report)
+    yield from map(str, report.waivers)
     yield from report.notes
 
 

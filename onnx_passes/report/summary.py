@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from onnx_passes.report.margins import all_checks, margin_of
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
-from onnx_passes.report.run_report import EngineReport, ModelSummary, RunReport, WaiverReport
+from onnx_passes.report.run_report import EngineReport, ModelSummary, RunReport
 from onnx_passes.report.text import bound, number, plural, size
 from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
@@ -35,22 +35,26 @@ class Words:
 
 @dataclass(frozen=True)
 class EngineTally:
-    """What the checks on one engine found."""
+    """What the checks on one engine found; None for an engine that the report lacks."""
 
+    engine: EngineReport | None
     passed: int
     failed: int
     not_verified: int
     max_abs: float | None
-    level: str | None = None
-    level_reason: str | None = None
+
+    @property
+    def level(self) -> str | None:
+        """How far the result got on an engine that compiles."""
+        return self.engine.level if self.engine else None
 
     @property
     def words(self) -> Words:
         """The engine's own verdict."""
         if self.failed:
             return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
-        if self.level not in (None, EXECUTED):
-            return Words(self.level_reason or str(self.level), "warn")
+        if self.engine and self.level not in (None, EXECUTED):
+            return Words(self.engine.level_reason or str(self.level), "warn")
         if self.not_verified:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:
@@ -221,12 +225,11 @@ def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
     count = Counter(c.verdict for c in checks if c.executes or c.verdict is not Verdict.PASSED)
     errors = [c.max_abs for c in checks if c.max_abs is not None]
     return EngineTally(
+        engine,
         count[Verdict.PASSED],
         count[Verdict.FAILED],
         count[Verdict.NOT_VERIFIED],
         max(errors, default=None),
-        engine.level if engine else None,
-        engine.level_reason if engine else None,
     )
 
 
@@ -276,19 +279,3 @@ def _blame(failed: list[PassReport], broken: list[Check]) -> str:
         return ""
     verb = {"warned": "failed and was kept"}.get(failed[0].action, "failed")
     return f"{_named(failed)} {verb}" if len(failed) == 1 else f"{_named(failed)} failed"
-
-
-def waiver_sentences(report: RunReport) -> list[str]:
-    """Return each waiver of the pipeline file, and what became of it in this run."""
-    return [
-        f"waiver of {w.what}{'' if w.model == '*' else f' on {w.model}'}, {_became(w)}: "
-        f"{w.reason}"
-        for w in report.waivers
-    ]
-
-
-def _became(waiver: WaiverReport) -> str:
-    if waiver.expired:
-        return f"expired {waiver.expires}, and does not count"
-    end = f"until {waiver.expires}" if waiver.expires else "without an end"
-    return f"{'used' if waiver.used else 'not used'}, {end}"
