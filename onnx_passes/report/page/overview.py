@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.report import margins, summary
@@ -82,47 +81,30 @@ def _card(done: PassReport) -> PlainDict:
     }
 
 
-@dataclass(frozen=True)
-class KeyNumber:
-    """A key number.
-
-    Attributes:
-        label: What it is.
-        before: What it was; None where nothing was before.
-        after: What it is.
-        aside: A remark.
-    """
-
-    label: str
-    before: str | None
-    after: str
-    aside: str
+KeyNumber = tuple[str, str | None, str, str]
+"""A key number: what it is, what it was if that is known, what it is now, a remark."""
 
 
 def _tiles(report: RunReport) -> Iterator[KeyNumber]:
     before, after = report.before, report.after
     if before and after:
         for label, text, old, new in summary.sizes(before, after):
-            yield KeyNumber(label, text(old), text(new), change(old, new))
+            yield label, text(old), text(new), change(old, new)
         first, last = (str(m.opsets.get("", "none")) for m in (before, after))
         others = sorted((before.opsets.keys() | after.opsets.keys()) - {""})
-        yield KeyNumber("Opset", first, last, ", ".join(others[:3]))
+        yield "Opset", first, last, ", ".join(others[:3])
     changed = sum(p.changed for p in report.passes)
-    yield KeyNumber(
-        "Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model"
-    )
+    yield "Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model"
     applied = summary.rules(report.passes)
-    yield KeyNumber(
-        "Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}"
-    )
+    yield "Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}"
     whole = f"of {duration(report.seconds)} in all"
-    yield KeyNumber("Time in passes", None, duration(report.pass_seconds), whole)
+    yield "Time in passes", None, duration(report.pass_seconds), whole
     told = duration(report.verify_seconds) if report.verify else "off"
-    yield KeyNumber("Verification", None, told, _checks(report))
+    yield "Verification", None, told, _checks(report)
     worst = margins.margin(margins.all_checks(report))
     if worst is not None:
         told = bound(worst.error) if worst.error else "0"
-        yield KeyNumber("Largest error", None, told, worst.share)
+        yield "Largest error", None, told, worst.share
 
 
 def _checks(report: RunReport) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.report import summary
@@ -22,7 +21,7 @@ def foot_of(report: RunReport) -> PlainDict:
     # Here only the verdict of a check is shown; its outputs are those of the failure above.
     final = [check_row(check) for check in report.final[:_MOST_ROWS]]
     return {
-        "final": [replace(row, outputs=(), more="") for row in final],
+        "final": [{**row, "outputs": (), "more": ""} for row in final],
         "engines": [_engine(*found) for found in summary.tallies(report).items()],
         "blocks": list(_blocks(report)),
         "waivers": [str(waiver) for waiver in report.waivers],

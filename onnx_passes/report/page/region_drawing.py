@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.text import plural
 from onnx_passes.verify.result import OutputCheck
@@ -87,23 +88,6 @@ class DrawnGraph:
     box_height: int = _HEIGHT
 
 
-@dataclass(frozen=True)
-class DrawnSide:
-    """The graph before or after a rewrite.
-
-    Attributes:
-        title: "Before" or "After".
-        graph: The nodes; None if there are none.
-        value: The value that differs, as text.
-        style: Style class of that value.
-    """
-
-    title: str
-    graph: DrawnGraph | None
-    value: str | None
-    style: str
-
-
 def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
     """Return nodes from lines such as ``y = Add(a, b)``; None if one is of another form."""
     found = []
@@ -116,7 +100,7 @@ def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
     return found
 
 
-def drawing(blame: Blame) -> Sequence[DrawnSide] | None:
+def drawing(blame: Blame) -> tuple[PlainDict, PlainDict] | None:
     """Return the nodes before and after a rewrite as graphs; None if they cannot be drawn."""
     before, after = read_nodes(blame.nodes), read_nodes(blame.new_nodes)
     if not before or after is None or max(len(before), len(after)) > _MOST_NODES:
@@ -130,12 +114,13 @@ def drawing(blame: Blame) -> Sequence[DrawnSide] | None:
 
 def _side(
     title: str, nodes: list[NodeText], wrong: OutputCheck | None, told: str | None, style: str
-) -> DrawnSide:
+) -> PlainDict:
+    value = None
+    if told is not None and wrong is not None:
+        place = "" if wrong.worst is None else f"[{', '.join(map(str, wrong.worst))}]"
+        value = f"{_short(wrong.output)}{place} = {told[:60]}"
     shown = graph(nodes, wrong.output if wrong else None, style) if nodes else None
-    if told is None or wrong is None:
-        return DrawnSide(title, shown, None, style)
-    place = "" if wrong.worst is None else f"[{', '.join(map(str, wrong.worst))}]"
-    return DrawnSide(title, shown, f"{_short(wrong.output)}{place} = {told[:60]}", style)
+    return {"title": title, "graph": shown, "value": value, "style": style}
 
 
 def graph(
