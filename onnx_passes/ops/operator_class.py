@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.changes import Change
+from onnx_passes.ops.changes import VersionChange
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operands import Operands
@@ -126,7 +126,7 @@ class Operator:
     computed_in: ClassVar[ir.DataType | None] = None
     exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
-    changes: ClassVar[Mapping[int, Change]] = {}
+    changes: ClassVar[Mapping[int, VersionChange]] = {}
 
     def __init_subclass__(
         cls, *, abstract: bool = False, named: str = "", **kwargs: object
