@@ -66,6 +66,8 @@ class Mul(Primitive):
 class Div(Primitive):
     """The quotient; of integers, towards zero."""
 
+    divides = True
+
     primitive = "div"
     algebra = Algebra(neutral={1: Element(1, "if")}, inverse="Mul", linear=(0,))
     domain_of = ((1, NONZERO),)
@@ -73,6 +75,8 @@ class Div(Primitive):
 
 class Mod(Elementwise):
     """The remainder, with the sign of the divisor, or with ``fmod`` of the dividend."""
+
+    divides = True
 
     domain_of = ((1, NONZERO),)
 

@@ -92,6 +92,8 @@ class Operator:
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
         exact: Operands whose constants bound the results element by element.
+        in_range: Results that hold sizes or places, whatever the operands are.
+        divides: Whether a division of integers by zero ends the engine's process.
         reads_sizes: Whether it reads the sizes of its operand alone.
         chooses: Operands among whose elements those of the results are, after comparisons.
         view: Whether the results are the operand under another shape, in the same order.
@@ -122,6 +124,8 @@ class Operator:
     one_attribute: ClassVar[bool] = False
     images: ClassVar[bool] = False
     wants: ClassVar[tuple[str, ...]] = ()
+    in_range: ClassVar[tuple[int, ...]] = ()
+    divides: ClassVar[bool] = False
     reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
     exact_bits: ClassVar[int | None] = None

@@ -70,6 +70,7 @@ class Shape(Operator):
     changes = early_changes.SHAPE
 
     free = reads_sizes = True
+    in_range = (0,)
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
@@ -85,6 +86,7 @@ class Size(Operator):
     """The number of elements."""
 
     free = reads_sizes = True
+    in_range = (0,)
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
