@@ -1,5 +1,6 @@
 """What holds for every test, and the summary of what became of onnx's backend test models."""
 
+import gc
 import json
 import os
 import signal
@@ -46,6 +47,17 @@ def all_passes_are_imported():
 def states_go_to_a_folder_of_their_own(tmp_path_factory):
     """Keep runs that tests let fail out of the user's cache."""
     os.environ["ONNX_PASSES_CACHE"] = str(tmp_path_factory.mktemp("states"))
+
+
+def pytest_sessionstart():
+    gc.disable()  # what is collected as tests stays
+
+
+def pytest_collection_finish():
+    # Or each full collection would go through half a million objects of the test modules.
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
 
 
 def pytest_runtest_setup(item):

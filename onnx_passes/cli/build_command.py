@@ -148,7 +148,7 @@ def command(
     from onnx_passes.report.text import size
     from onnx_passes.runtime.engines import engine_from_config
     from onnx_passes.runtime.inputs import generate
-    from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 
     given = {
         "compute_capabilities": capabilities.split(",") if capabilities else None,
@@ -169,7 +169,7 @@ def command(
     options: dict[str, object] = {k: v for k, v in given.items() if v is not None}
     options |= {"save": str(output.absolute()), "time_limit": time_limit}
     if write_script is not None:
-        from onnx_passes.cli.scripts import write_build_script
+        from onnx_passes.cli.script_files import write_build_script
 
         write_build_script(write_script, model, output, engine, options)
         return
@@ -184,17 +184,17 @@ def command(
     if inner.missing is not None:
         raise inner.missing
     if any(v.shape is None or not v.shape.is_static() for v in loaded.model.graph.inputs):
-        made = fitted(made, loaded.model, generate(loaded.model, samples=1))
+        made = with_profiles_of(made, loaded.model, generate(loaded.model, samples=1))
     if repeat is not None:
-        from onnx_passes.cli.building_again import build_again
+        from onnx_passes.cli.repeated_builds import build_again
 
         folder = keep_builds or output.with_name(f"{output.name}-builds")
         raise click.exceptions.Exit(
             build_again(made, loaded.model, output, repeat, check, folder, time_limit)
         )
     with made.prepare(loaded.model):
-        told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
-        echo_line(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
+        done = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
+        echo_line(f"{done}; not executed: {inner.not_executed or 'build only builds'}")
 
 
 def _profiles(texts: tuple[str, ...]) -> list[dict[str, dict[str, list[int]]]]:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +19,7 @@ from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
-    pass
+    from onnx_passes.verify.rules.job import Job
 
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
@@ -47,7 +47,7 @@ class Seconds(click.ParamType[float]):
     name = "time"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)?", str(value))
         if match is None or float(match[1]) == 0:
@@ -168,7 +168,7 @@ def command(
         for index in target.indices(level)
     ]
     rows = []
-    with closing(_certified(work, jobs)) as results:
+    with closing(_run_jobs(work, jobs)) as results:
         for target in targets:
             found = [next(results) for _ in target.indices(level)]
             rows.append(show_verdicts(target, found))
@@ -185,7 +185,7 @@ def command(
         raise click.exceptions.Exit(4)
 
 
-def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Any:
+def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Job:
     from onnx_passes.verify.rules.job import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
@@ -217,7 +217,7 @@ def _models(target: Target, folder: Path | None) -> int:
     return max(asked, 0 if folder is None else models_of(target.name, folder))
 
 
-def _certified(work: Sequence[Any], jobs: int) -> Generator[PlainDict]:
+def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
     """Yield the verdicts in the order of the work, each as soon as it is there."""
     from rich.console import Console
     from rich.progress import track

@@ -6,22 +6,22 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from onnx_passes.cli.grammar import Several, SeveralFiles
+from onnx_passes.cli.word_syntax import Several, SeveralFiles
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
+    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.executors.executor import Executor
     from onnx_passes.data.progress import Progress
-    from onnx_passes.data.rule import Demand
-    from onnx_passes.data.spec import DataSpec
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 _path = click.Path(path_type=Path)
 
 SOURCE = (
@@ -146,8 +146,8 @@ def read_spec(given: PlainMapping) -> DataSpec:
     Raises:
         UsageError: An option cannot be read.
     """
-    from onnx_passes.data.shares import read_share
-    from onnx_passes.data.spec import DataSpec
+    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.data.percentages import read_share
 
     fraction = given["fraction"]
     sources = tuple(given["data"])
@@ -195,8 +195,8 @@ def read_rule(given: PlainMapping) -> Demand:
     Raises:
         UsageError: One cannot be read.
     """
-    from onnx_passes.data.rule import Accuracy, Demand
-    from onnx_passes.data.shares import read_share
+    from onnx_passes.data.demand import Accuracy, Demand
+    from onnx_passes.data.percentages import read_share
 
     accuracy = None
     if given["accuracy"] is not None:

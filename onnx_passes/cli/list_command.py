@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
+
+from onnx_passes.plain import PlainMapping
 
 HELP = """\
 List the passes: group, contract, what they do. With WORDs, those that hold them all.
@@ -44,7 +45,7 @@ def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bo
         _table([row for row in rows if row["group"] == group])
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+def _table(rows: Sequence[PlainMapping]) -> None:
     name = max(len(row["name"]) for row in rows)
     contract = max(len(row["contract"]) for row in rows)
     for row in rows:

@@ -42,7 +42,7 @@ def importable_by_children(config: str | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
 
 
-def described(scope: Scope) -> list[dict[str, str]]:
+def describe_passes(scope: Scope) -> list[dict[str, str]]:
     """Return name, group, contract and summary of every pass, by group.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import Family
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
@@ -103,11 +103,11 @@ def list_plugins(
         raise UsageError("there is nothing to list", help="give --plugins, or --engine")
     if libraries and package is None:
         raise UsageError("--library needs --engine", help="--engine tensorrt-rtx")
-    told: PlainDict = {"plugins": [], "registered": []}
+    done: PlainDict = {"plugins": [], "registered": []}
     if sources:
         from onnx_passes.surgery.plugins import load_plugins
 
-        told["plugins"] = [
+        done["plugins"] = [
             {
                 "name": cls.creator,
                 "version": cls.version,
@@ -119,16 +119,16 @@ def list_plugins(
     if package is not None:
         from onnx_passes.runtime.tensorrt.creators import list_creators
 
-        told["registered"] = list_creators(package, [str(file) for file in libraries])
+        done["registered"] = list_creators(package, [str(file) for file in libraries])
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(done, indent=2))
         return
-    for one in told["plugins"]:
+    for one in done["plugins"]:
         echo_line(f"{one['name']} version {one['version']}: {one['summary']}")
-    for one in told["registered"]:
+    for one in done["registered"]:
         space = f" in {one['namespace']}" if one["namespace"] else ""
         echo_line(f"{one['name']} version {one['version']}{space}, registered")
-    if package is not None and not told["registered"]:
+    if package is not None and not done["registered"]:
         echo_line(f"{package} has no plugins registered")
 
 
@@ -143,7 +143,7 @@ def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> 
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.plugins import find_matches, load_plugins
 
-    plugins = load_plugins(_given(sources))
+    plugins = load_plugins(_require(sources))
     found = find_matches(load_model(model).model, plugins)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
@@ -170,7 +170,7 @@ def replace(
     del debug  # read by the program itself
     from onnx_passes.surgery import plugins as surgery
 
-    plugins, numbers = surgery.load_plugins(_given(sources)), _numbers(only)
+    plugins, numbers = surgery.load_plugins(_require(sources)), _numbers(only)
 
     def change(model: ir.Model) -> PlainDict:
         found = surgery.replace(model, plugins, numbers)
@@ -181,7 +181,7 @@ def replace(
     edit(model, output, change, _says, as_json=as_json)
 
 
-def _given(sources: tuple[str, ...]) -> tuple[str, ...]:
+def _require(sources: tuple[str, ...]) -> tuple[str, ...]:
     if not sources:
         raise UsageError("there are no plugins", help="give --plugins FILE.py")
     return sources
@@ -201,6 +201,6 @@ def _echo(one: Match) -> None:
     echo_line(f"    + {one.node}")
 
 
-def _says(told: PlainDict) -> str:
-    count = len(told["replaced"])
+def _says(done: PlainDict) -> str:
+    count = len(done["replaced"])
     return f"{count} places replaced; not verified: only TensorRT runs plugins"

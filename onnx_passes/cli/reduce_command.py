@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 
 from onnx_passes.cli.data_options import CLUSTER, SOURCE, add_options
-from onnx_passes.cli.grammar import ManyWords
+from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain
 
 HELP = """\
 Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
@@ -115,10 +115,10 @@ class _Reduce(ManyWords):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 @click.option("--debug", is_flag=True, hidden=True)
-def command(model: Path, output: Path | None, debug: bool, **given: Any) -> None:
+def command(model: Path, output: Path | None, debug: bool, **given: Plain) -> None:
     """Reduce a model."""
     del debug  # read by the program itself
-    from onnx_passes.cli.reducing import reduce_file
+    from onnx_passes.cli.reduce_runs import reduce_file
 
     if output is None:
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.cli.model_edits import edit, edits, pairs, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{len(values)} values and {len(made)} nodes renamed",
+        lambda done: f"{len(values)} values and {len(made)} nodes renamed",
         as_json=as_json,
     )

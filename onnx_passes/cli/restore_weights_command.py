@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{len(told['restored'])} weights put back",
+        lambda done: f"{len(done['restored'])} weights put back",
         as_json=as_json,
         read=[] if source is None else [source],
     )

@@ -18,9 +18,9 @@ from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.run_outputs import (
     check_output,
-    dumped_text,
     engines_text,
     print_model,
+    read_dump_after,
     save_result,
     states_of,
     write_reports,
@@ -177,7 +177,7 @@ def command(
     if rewrite_limit is not None:
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:
-        extra.append(f"dump_after={dumped_text(dump_after)}")
+        extra.append(f"dump_after={read_dump_after(dump_after)}")
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)

@@ -37,7 +37,7 @@ def states_of(
     Raises:
         UsageError: A saved state is wanted, and none is kept.
     """
-    from onnx_passes.cli.cache import cache_folder
+    from onnx_passes.cli.cache_folder import cache_folder
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.states import FOLDER
 
@@ -126,7 +126,7 @@ def engines_text(texts: Sequence[str]) -> str:
     return json.dumps([{name: options} for name, options in map(read_engine, texts)])
 
 
-def dumped_text(text: str) -> str:
+def read_dump_after(text: str) -> str:
     """Return the value of --dump-after as a pipeline file has it."""
     return text if text in ("all", "changed", "none") else f"[{text}]"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import path
-from onnx_passes.cli.grammar import ManyWords, Several, read_shape
+from onnx_passes.cli.model_edits import path
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several, read_shape
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _changes(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
             yield f"{port}: {old} -> {new}, as asked for"
 
 
-def _parted(text: str, option: str, example: str) -> tuple[str, str]:
+def _split(text: str, option: str, example: str) -> tuple[str, str]:
     name, sign, rest = text.rpartition(":")
     if not (sign and name):
         raise UsageError(f"{option} {text!r} has no ':'", help=f"write NAME:{example}")
@@ -138,13 +138,13 @@ def _parted(text: str, option: str, example: str) -> tuple[str, str]:
 
 def _read_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
     option = "--override-input-shapes"
-    name, shape = _parted(text, option, "1x3x224x224")
+    name, shape = _split(text, option, "1x3x224x224")
     return name, read_shape(shape, text, option)
 
 
 def _read_bound(text: str) -> tuple[str, float]:
     option = "--set-upper-bound"
-    name, bound = _parted(text, option, "100")
+    name, bound = _split(text, option, "100")
     return name, _number(bound, text, option)
 
 

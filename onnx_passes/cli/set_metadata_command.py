@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.cli.model_edits import edit, edits, pairs, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def command(
             "doc": model.doc_string,
         }
 
-    def says(told: PlainDict) -> str:
-        rows = [f"{key}={value}" for key, value in told["metadata"].items()]
+    def says(done: PlainDict) -> str:
+        rows = [f"{key}={value}" for key, value in done["metadata"].items()]
         return "\n".join(rows) or "no metadata"
 
     edit(model, output, change, says, as_json=as_json)

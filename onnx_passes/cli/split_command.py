@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.editing import path
-from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.model_edits import path
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
@@ -50,11 +50,11 @@ def command(
 
     check_folder("-o", output)
     loaded = load_model(model)
-    told: list[PlainDict] = []
+    rows: list[PlainDict] = []
     for index, part in enumerate(split(loaded.model, at, most=_bytes(max_size))):
         place = output / f"part_{index}.onnx"
         save_model(part, place, source=loaded)
-        told.append(
+        rows.append(
             {
                 "file": str(place),
                 "nodes": len(part.graph),
@@ -63,9 +63,9 @@ def command(
             }
         )
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return
-    for row in told:
+    for row in rows:
         ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
         echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
 

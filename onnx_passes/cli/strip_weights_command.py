@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def command(model: Path, least: int | None, output: Path, as_json: bool, debug: 
         model,
         output,
         change,
-        lambda told: f"{len(told['stripped'])} weights removed",
+        lambda done: f"{len(done['stripped'])} weights removed",
         as_json=as_json,
     )

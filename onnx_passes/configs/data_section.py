@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from onnx_passes.configs.section import Section, wrong
-from onnx_passes.data.shares import read_share
+from onnx_passes.data.percentages import read_share
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.data.rule import Accuracy
-    from onnx_passes.data.spec import DataSpec
+    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.data.demand import Accuracy
 
 Whole = Annotated[int, Strict()]
 
@@ -103,7 +103,7 @@ class DataSection(Section):
         Raises:
             UsageError: There is no source, or there are two.
         """
-        from onnx_passes.data.spec import DataSpec
+        from onnx_passes.data.data_spec import DataSpec
 
         return DataSpec(
             sources=self.source,
@@ -147,7 +147,7 @@ class AccuracySection(Section):
         Raises:
             UsageError: A number is out of range.
         """
-        from onnx_passes.data.rule import Accuracy
+        from onnx_passes.data.demand import Accuracy
 
         return Accuracy(self.drop, self.confidence, self.early)
 

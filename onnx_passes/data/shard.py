@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.binding import Binding
+from onnx_passes.data.input_binding import Binding
 from onnx_passes.data.sources.part import Column
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds

@@ -31,7 +31,6 @@ from onnx_passes.pipeline.interfaces import (
     with_fixed_defaults,
 )
 from onnx_passes.pipeline.opinion import arbitrated
-from onnx_passes.pipeline.region_pairs import unkept
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.step import Step, with_sight
@@ -274,6 +273,8 @@ class Gate:
 
     def recall(self, remembered: dict[str, Any]) -> None:
         """Go on from a model that another run accepted, and what was spent by then."""
+        from onnx_passes.pipeline.region_pairs import unkept  # slow to import
+
         known = tuple(
             Known(budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget())
             for b in self.baseline.benches

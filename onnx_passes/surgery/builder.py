@@ -14,7 +14,9 @@ from onnx_passes.errors import UsageError
 from onnx_passes.surgery.arguments import dtype_of
 from onnx_passes.surgery.node_writer import NodeWriter, Operand
 
-Layer: TypeAlias = Callable[..., Any]
+Written: TypeAlias = Any
+"""A value or a tuple of values: the operator decides, which no type checker sees."""
+Layer: TypeAlias = Callable[..., Written]
 Dims: TypeAlias = "Sequence[int | str | None] | None"
 
 OPSET = 21
@@ -222,7 +224,7 @@ class Operators:
         """Keep the builder."""
         self._builder, self._domain = builder, domain
 
-    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+    def __getattr__(self, op_type: str) -> Callable[..., Written]:
         """Return a function that writes a node of an operator."""
         if op_type.startswith("_"):
             raise AttributeError(op_type)
@@ -232,7 +234,7 @@ class Operators:
             outputs: int | Sequence[str] | None = None,
             name: str | None = None,
             **attributes: object,
-        ) -> Any:
+        ) -> Written:
             return self._builder.add(
                 op_type, inputs, attributes, domain=self._domain, outputs=outputs, name=name
             )

@@ -50,7 +50,7 @@ def extract(
     return part
 
 
-def without_shape(part: ir.Model) -> list[str]:
+def find_unranked(part: ir.Model) -> list[str]:
     """List the inputs and outputs of a model whose rank nothing says."""
     ports = (*part.graph.inputs, *part.graph.outputs)
     return [

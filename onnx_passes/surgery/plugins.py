@@ -25,13 +25,14 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.plain import PlainMapping
 
@@ -62,7 +63,7 @@ class Plugin(Transformation, RewriteRulePass):
         """
         return {}
 
-    def rewrite(self, op: Op, **values: Any) -> Any:
+    def rewrite(self, op: Op, **values: Value) -> Var:
         """Build the node of the plugin."""
         names = list(inspect.signature(self.pattern).parameters)[1:]
         make = getattr(op, self.creator)
@@ -106,7 +107,7 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
     """
     found: dict[str, type[Plugin]] = {}
     for source in map(str, sources):
-        module = _imported(source)
+        module = _import(source)
         own = [
             value
             for value in vars(module).values()
@@ -191,7 +192,7 @@ def _apply(
     return found
 
 
-def _imported(source: str) -> Any:
+def _import(source: str) -> ModuleType:
     try:
         if not source.endswith(".py"):
             return importlib.import_module(source)

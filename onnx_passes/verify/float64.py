@@ -25,7 +25,7 @@ from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.ops.bodies import attach_to_model, has_body
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.float64_node import DoubleNode
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import widened
@@ -163,7 +163,7 @@ class _Walk:
         self.noise = RandomRoundings(0) if noise is None else noise
         self.rng = np.random.default_rng(self.noise.seed)
         computed = self.noise.low or self.noise.wide
-        self.types = inferred_types(model) if computed else {}
+        self.types = infer_types(model) if computed else {}
         self.imports = dict(model.graph.opset_imports)
         self.found = WideEvaluation()
         self.values: dict[ir.Value, list[Data]] = {}

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.contracts import Tolerance
 from onnx_passes.model.barriers import LOW, Types, types_of
 from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.tensor_difference import default_tolerance
 
 STEPS = 4
@@ -67,7 +67,7 @@ def coarsest_types(model: ir.Model) -> dict[ir.Value, ir.DataType]:
     """Return the coarsest type below float32 that each value depends on, if there is one."""
     if not _may_have_low_types(model):
         return {}  # inference takes as long as a pass
-    walk = _Coarsest(inferred_types(model), model)
+    walk = _Coarsest(infer_types(model), model)
     walk.graph(model.graph)
     return walk.coarsest
 

@@ -14,9 +14,9 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.passes.interface_map import InterfaceMap
-from onnx_passes.passes.precision._half import Lowering, misfit, misfit_of
+from onnx_passes.passes.precision._half_precision import Lowering, misfit, misfit_of
 from onnx_passes.passes.precision._kernels import has_kernel
-from onnx_passes.passes.precision._narrow import narrow_bodies
+from onnx_passes.passes.precision._narrow_bodies import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, Signature, signature_of

@@ -17,9 +17,9 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.passes.precision._between import names_of, nodes_between
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
+from onnx_passes.passes.precision._node_span import names_of, nodes_between
 from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._watch import WatchProbe

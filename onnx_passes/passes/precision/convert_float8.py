@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
-from onnx_passes.passes.precision._layers import Layer, layers_of, stored_layers_of
+from onnx_passes.passes.precision._layers import Layer, find_stored_layers, layers_of
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 
@@ -71,7 +71,7 @@ class ConvertFloat8(OnData):
         self._most = float(self._kind.max)
         opened = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=True))
-        stored = {layer.node for layer in stored_layers_of([layer.node for layer in found])}
+        stored = {layer.node for layer in find_stored_layers([layer.node for layer in found])}
         found = [layer for layer in found if layer.node not in stored]
         if not found:
             return ir.passes.PassResult(model, modified=opened)

@@ -17,7 +17,7 @@ from onnx_passes.passes.precision._scaling import (
     Place,
     can_scale_input,
     channel_axis,
-    limited,
+    limit_factors,
     scale_input,
 )
 from onnx_passes.passes.precision._select import OnSomeNodes
@@ -104,7 +104,7 @@ def _balance(layer: Layer, absorber: Absorber, inserter: Inserter, *, powers: bo
     ours = ours.reshape(-1, stride).max(1)
     theirs = _reach(_constant(first, inserter), first.axis)
     with np.errstate(divide="ignore", invalid="ignore"):
-        factors = limited(np.sqrt(ours / theirs), powers=powers).repeat(stride)
+        factors = limit_factors(np.sqrt(ours / theirs), powers=powers).repeat(stride)
     if np.abs(np.log2(factors)).max(initial=0.0) < _BALANCED:
         return False
     absorber.scale(data, places, factors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
@@ -13,12 +13,12 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._between import names_of
 from onnx_passes.passes.precision._calibrate import Method, Range, calibrate, extremes
 from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
-from onnx_passes.passes.precision._half import return_instead
+from onnx_passes.passes.precision._half_precision import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._node_span import names_of
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 
@@ -100,7 +100,7 @@ class QuantizeStatic(OnSomeNodes):
         opset = max(map(opset_for, kinds))
         demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
         ranges = self._ranges(model, found)
-        found = self._known(model, found, ranges)
+        found = self._drop_unrun(model, found, ranges)
         grids = {name: self._grid(ends) for name, ends in ranges.items()}
         inserter = Inserter(model, self.state_dict)
         ends = {layer.end: None for layer in found} if self.outputs else {}
@@ -110,7 +110,7 @@ class QuantizeStatic(OnSomeNodes):
             self._round_end(value, grids[str(value.name)], inserter)
         return ir.passes.PassResult(model, modified=bool(found or opened))
 
-    def _known(
+    def _drop_unrun(
         self, model: ir.Model, layers: list[Layer], ranges: Mapping[str, Range]
     ) -> list[Layer]:
         """Leave out layers in bodies that do not run on the data."""
@@ -140,7 +140,9 @@ class QuantizeStatic(OnSomeNodes):
         inner = names - names_of(model.graph)
         seen: list[dict[str, Array]] = []
         found = calibrate(
-            _divided(record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen),
+            _take_inner(
+                record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen
+            ),
             self.calibration,
             type_of(self.activations),
             symmetric=self.symmetric,
@@ -176,7 +178,7 @@ class QuantizeStatic(OnSomeNodes):
         if layer.bias is not None and scale is not None:
             self._round_bias(layer, layer.bias, used.scale * scale, inserter)
 
-    def _round_bias(self, layer: Layer, index: int, scale: Any, inserter: Inserter) -> None:
+    def _round_bias(self, layer: Layer, index: int, scale: Array, inserter: Inserter) -> None:
         """Store a bias on the grid of the sums it is added to."""
         bias = layer.node.inputs[index]
         tensor = None if bias is None else bias.const_value
@@ -212,7 +214,7 @@ def _read(layer: Layer) -> list[str]:
     return [str(value.name) for value in values if value is not None]
 
 
-def _divided(
+def _take_inner(
     samples: Iterable[dict[str, Array]], inner: Collection[str], seen: list[dict[str, Array]]
 ) -> Iterator[dict[str, Array]]:
     """Yield the values of the main graph, and note the ranges of those in bodies."""
@@ -221,7 +223,7 @@ def _divided(
         yield sample
 
 
-def _scale_of(weight: ir.Value) -> Any:
+def _scale_of(weight: ir.Value) -> Array | None:
     """Return the scales of integers by channel; None for those of blocks."""
     node = weight.producer()
     scale = constant_of(node.inputs[1]) if node is not None else None

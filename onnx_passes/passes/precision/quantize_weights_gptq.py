@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.precision._by_moments import RoundsByMoments
 from onnx_passes.passes.precision._grid import Grid
+from onnx_passes.passes.precision._round_by_moments import RoundsByMoments
 from onnx_passes.passes.precision._rounding import round_by_compensation
 
 

@@ -19,7 +19,7 @@ from onnx_passes.passes.precision._scaling import (
     Absorber,
     can_scale_input,
     channel_axis,
-    limited,
+    limit_factors,
     scale_input,
 )
 from onnx_passes.passes.precision._select import OnData
@@ -157,7 +157,7 @@ class SmoothActivations(OnData):
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = size**self.strength / np.max(weights, 0) ** (1 - self.strength)
             middle = np.exp(np.mean(np.log(spread[np.isfinite(spread) & (spread > 0)])))
-            factors = limited(spread / middle, powers=self.powers)
+            factors = limit_factors(spread / middle, powers=self.powers)
         if (factors == 1).all():
             return False
         axis, absorber = channel_axis(layers[0]), Absorber(inserter)
