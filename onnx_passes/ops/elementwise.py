@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops import early_changes, later_changes
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.block_values import Node
 from onnx_passes.ops.elementwise_base import Elementwise as Elementwise
 from onnx_passes.ops.elementwise_base import Primitive, ScalarRule
 from onnx_passes.ops.elementwise_base import Variadic as Variadic
@@ -194,6 +195,9 @@ class Cast(Elementwise):
         if value is not None and value.dtype == ir.DataType.STRING:
             return ValueHint(words=("0", "1", "2", "10", "7"))
         return None
+
+    def block_type(self, node: Node) -> ir.DataType:
+        return ir.DataType(node.attribute("to", 0))
 
 
 class CastLike(Operator):

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.changes import VersionChange
+from onnx_passes.ops.domains.block_values import Blocks, Node
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operands import Operands
@@ -105,6 +106,8 @@ class Operator:
         computed_in: The widest type that engines compute in, if it is not the operand's.
         exact_bits: Bits of an integer operand up to which ONNX Runtime's results are those of
             the standard, where they are not for all: it computes in another type.
+        cuts: Whether blocks are cut where the template of a proof is.
+        sums: Whether blocks are added up in the order of an axis.
         changes: What versions changed that schemas do not say, by version.
         elementwise: Whether each element of the result depends on the elements of the
             operands at the same place, after broadcasting, and on nothing else.
@@ -130,6 +133,8 @@ class Operator:
     computed_in: ClassVar[ir.DataType | None] = None
     exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
+    cuts: ClassVar[bool] = False
+    sums: ClassVar[bool] = False
     changes: ClassVar[Mapping[int, VersionChange]] = {}
 
     def __init_subclass__(
@@ -157,6 +162,14 @@ class Operator:
 
         Raises:
             Unsupported: This form of the operator, or this arithmetic, is not described.
+        """
+        raise Unsupported(f"the operator {self.op_type}")
+
+    def blocks(self, node: Node) -> Blocks | tuple[Blocks, ...]:
+        """Return the results on tensors cut into blocks of any size.
+
+        Raises:
+            Unsupported: The operator, or this form of it, is not described there.
         """
         raise Unsupported(f"the operator {self.op_type}")
 
