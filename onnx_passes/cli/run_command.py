@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -182,6 +183,7 @@ def command(
     if settings.logging.verbose:
         verbose = max(verbose, 1)
     loaded = load_model(model, allow_invalid=allow_invalid)
+    gc.freeze()  # the model lives as long as the run: the collector need not look through it
     read = {"the model": [loaded.path], "its data file": loaded.external}
     if config is not None:
         read["the pipeline file"] = [Path(config)]
