@@ -4,6 +4,8 @@ import gc
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -11,7 +13,11 @@ from pathlib import Path
 import onnx_ir as ir
 import pytest
 
+from tests.warm_children import START_ANEW, WarmPopen
+
 LOG = pytest.StashKey[Path]()
+COLD = ("tests/runtime/", "tests/cli/test_interrupts.py", "tests/cli/test_deferred.py")
+"""Tests of how children start and end: these begin as a user's do."""
 
 
 @pytest.fixture
@@ -61,6 +67,8 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_setup(item):
+    warm = sys.platform == "linux" and item.get_closest_marker("cold") is None
+    subprocess.Popen = WarmPopen if warm and not item.nodeid.startswith(COLD) else START_ANEW
     from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
     from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -15,9 +16,6 @@ from tests.corpus.backend_models import ids, shard
 from tests.corpus.settled import backend, made_up, quiet, shuffled, unsettled
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = (*ids()[::60], *ids("real")[:1])
-"""A sample that CI has time for; all models are for the nightly run."""
-
 NIGHTLY = 1000
 SHARDS = 24
 SEEDS = (1, 2)
@@ -33,6 +31,12 @@ def quiet_loggers():
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
 
 
+@cache
+def sample():
+    """Return ids that CI has time for; all models are for the nightly run."""
+    return (*ids()[::60], *ids("real")[:1])
+
+
 def faults(preset, models, seeds=()):
     return [fault for model in models for fault in unsettled(*model, preset, seeds)]
 
@@ -45,14 +49,14 @@ def may_depend_on_order(preset, fault):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing(preset):
-    assert not faults(preset, backend(SAMPLE))
+    assert not faults(preset, backend(sample()))
     assert not faults(preset, made_up(recipes(20, seed=13)))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", REORDERED)
 def test_the_order_of_the_passes_does_not_matter(preset):
-    assert not faults(preset, backend(SAMPLE[::2]), SEEDS)
+    assert not faults(preset, backend(sample()[::2]), SEEDS)
 
 
 @pytest.mark.slow
@@ -74,17 +78,19 @@ from onnx_passes.verify.models import recipes
 from tests.corpus.backend_models import ids
 from tests.corpus.settled import backend, digest_of, made_up, quiet
 logging.getLogger("onnx_ir").setLevel(logging.ERROR)
-every = int(sys.argv[2])
-models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
-print(digest_of(models, quiet(sys.argv[1])))
+every, *presets = sys.argv[1:]
+every = int(every)
+for preset in presets:
+    models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
+    print(preset, digest_of(models, quiet(preset)))
 """
 
 
-def digests(preset, every):
-    """Return what processes of different hash seeds make of the same models, and this one."""
+def assert_same_bytes(presets, every):
+    """Compare what processes of different hash seeds make of the same models."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", DIGEST, preset, str(every)],
+            [sys.executable, "-c", DIGEST, str(every), *presets],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
             stdout=subprocess.PIPE,
@@ -92,24 +98,23 @@ def digests(preset, every):
         )
         for seed in ("1", "4242")
     ]
-    return [process.communicate()[0].strip() for process in processes]
+    first, second = (process.communicate()[0].splitlines() for process in processes)
+    assert first == second
+    assert [(line.split()[0], len(line.split()[1])) for line in first] == [
+        (preset, 64) for preset in presets
+    ]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("preset", WIDEST)
-def test_processes_give_the_same_bytes(preset):
-    first, second = digests(preset, 120)
-    assert first == second
-    assert len(first) == 64
+def test_processes_give_the_same_bytes():
+    assert_same_bytes(WIDEST, 120)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_processes_give_the_same_bytes_for_all_models(preset):
-    first, second = digests(preset, 1)
-    assert first == second
-    assert len(first) == 64
+    assert_same_bytes([preset], 1)
 
 
 def test_an_order_is_really_another_one():
