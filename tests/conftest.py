@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.verify.models.recipe import Recipe
 from tests.warm_children import START_ANEW, WarmPopen
 
 LOG = pytest.StashKey[Path]()
@@ -39,6 +41,15 @@ def reproducers_go_to_a_folder_of_their_own(tmp_path_factory):
     field = PipelineConfig.model_fields["reproducers"]
     field.default = str(tmp_path_factory.mktemp("reproducers"))
     PipelineConfig.model_rebuild(force=True)
+
+
+_built = lru_cache(1000)(Recipe.proto)
+
+
+@pytest.fixture
+def random_models_are_kept(monkeypatch):
+    """Build each random model once for all passes and presets: that is half of the time."""
+    monkeypatch.setattr(Recipe, "proto", _built)
 
 
 @pytest.fixture(autouse=True, scope="session")

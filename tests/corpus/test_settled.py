@@ -46,6 +46,7 @@ def may_depend_on_order(preset, fault):
     return preset == "tensorrt" and fault.startswith("real/test_squeezenet: the order")
 
 
+@pytest.mark.usefixtures("random_models_are_kept")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing(preset):
