@@ -43,9 +43,12 @@ def served(words: object) -> bool:
 
 
 def _fixed(environment: dict[str, str]) -> dict[str, str]:
-    """Return the variables that Python reads once, as it starts."""
-    read = ("PYTHON", "LC_", "LANG")
-    return {k: v for k, v in environment.items() if k.startswith(read) and k not in ANY_VALUE}
+    """Return what Python and libraries read once, as they start."""
+    read = ("PYTHON", "LC_", "LANG", "LD_", "OMP_")
+    fixed = {k: v for k, v in environment.items() if k.startswith(read) and k not in ANY_VALUE}
+    folders = environment.get("PYTHONPATH", "").split(os.pathsep)
+    found = [f for f in folders if os.path.isfile(os.path.join(f, "sitecustomize.py"))]
+    return fixed | {"sitecustomize": os.pathsep.join(found)}
 
 
 class Server:
