@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from onnx_passes.configs.pipeline_files import shipped_configs
 from onnx_passes.verify.models import recipes
 from tests.corpus.backend_models import ids, shard
-from tests.corpus.settled import backend, made_up, quiet, shuffled, unsettled
+from tests.corpus.settled import backend, digest_of, made_up, quiet, shuffled, unsettled
 
 ROOT = Path(__file__).parents[2]
 NIGHTLY = 1000
@@ -72,38 +72,34 @@ def test_every_model_comes_to_rest_whatever_the_order(preset, number):
     assert not faults(preset, made_up(models))
 
 
-DIGEST = """
+def digests(presets, every):
+    """Return what each preset makes of models, bytes and all."""
+    found = []
+    for preset in presets:
+        models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
+        found.append(f"{preset}:{digest_of(models, quiet(preset))}")
+    return found
+
+
+APART = """
 import logging, sys
-from itertools import chain
-from onnx_passes.verify.models import recipes
-from tests.corpus.backend_models import ids
-from tests.corpus.settled import backend, digest_of, made_up, quiet
+from tests.corpus.test_settled import digests
 logging.getLogger("onnx_ir").setLevel(logging.ERROR)
-every, *presets = sys.argv[1:]
-every = int(every)
-for preset in presets:
-    models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
-    print(preset, digest_of(models, quiet(preset)))
+print(*digests(sys.argv[2:], int(sys.argv[1])))
 """
 
 
 def assert_same_bytes(presets, every):
-    """Compare what processes of different hash seeds make of the same models."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DIGEST, str(every), *presets],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in ("1", "4242")
-    ]
-    first, second = (process.communicate()[0].splitlines() for process in processes)
-    assert first == second
-    assert [(line.split()[0], len(line.split()[1])) for line in first] == [
-        (preset, 64) for preset in presets
-    ]
+    """Compare what this process makes of models with one of another hash seed."""
+    done = subprocess.run(
+        [sys.executable, "-c", APART, str(every), *presets],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == digests(presets, every), done.stderr
+    assert len(done.stdout.split()) == len(presets)
 
 
 @pytest.mark.timeout(900)
