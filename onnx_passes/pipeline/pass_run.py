@@ -181,7 +181,7 @@ class PassRun:
         if state.snapshot is self.before or self.composed:
             # What has checked it since it was compared only reads it.
             state.snapshot = after or Snapshot(state.model, after=self.before, untouched=True)
-        state.invalidate(self.pass_)
+        state.invalidate(self.pass_, self.applied)
 
     def _undo_what_does_not_pay(self, paying: Paying) -> None:
         """Leave out the rewrites that cost more than they save, before anything is checked."""
