@@ -23,6 +23,7 @@ class FloatLimits(Protocol):
 
     eps: float
     max: float
+    maxexp: int
     min: float
     nmant: int
     smallest_subnormal: float

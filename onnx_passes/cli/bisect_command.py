@@ -48,17 +48,14 @@ Examples:
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
 )
 @click.option("--check", metavar="CMD", help="Command that judges the model {model}.")
-@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     model: Path,
     passes: Sequence[str],
     config: str | None,
     overrides: Sequence[str],
     check: str | None,
-    debug: bool,
 ) -> None:
     """Find the first bad pass and rewrite of a pipeline over MODEL."""
-    del debug  # read by the program itself
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score

@@ -40,9 +40,7 @@ def adopt(command: click.Command) -> click.Command:
         return command
     own = {text for param in command.params for text in param.opts}
     shared = [each for each in _options() if own.isdisjoint(each.opts)]
-    # Before --debug, which comes last everywhere.
-    place = len(command.params) - ("--debug" in own)
-    command.params[place:place] = shared
+    command.params.extend(shared)
     teach(command)
     invoke = command.invoke
 
@@ -85,6 +83,12 @@ def _options() -> list[click.Option]:
             expose_value=False,
             callback=_no_progress,
             help="Draw no progress.",
+        ),
+        click.Option(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            help="Show Python's traceback of an error.",
         ),
     ]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
 
-Without inputs three samples are made up. A run that is not executed (an engine that is not on
+Without inputs three samples are drawn. A run that is not executed (an engine that is not on
 this machine, or only compiles) is never counted as compared.
 
 \b
@@ -73,7 +73,9 @@ _path = click.Path(path_type=Path)
     metavar="KEY=VALUE,...",
     help="seed=0, samples=3, range=NAME:LOW:HIGH, shape=NAME:1x3x224x224.",
 )
-@click.option("--data-loader", metavar="MODULE:FUNCTION", help="Yields feeds.")
+@click.option(
+    "--data-loader", metavar="MODULE:FUNCTION", help="Function that yields inputs by name."
+)
 @click.option("--save-inputs", type=_path, metavar="FILE", help="Write the inputs.")
 @click.option(
     "--save-outputs", type=_path, metavar="FILE", help="Write the results: .json, .zip, .npz."
@@ -118,7 +120,7 @@ _path = click.Path(path_type=Path)
     metavar="[NAME:]top-k=5...",
     help="Compare the indices of the largest elements.",
 )
-@click.option("--validate", is_flag=True, help="NaN and Inf count as a failure.")
+@click.option("--validate", is_flag=True, help="Count NaN and Inf as a failure.")
 @click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
 @click.option(
     "--iterations",
@@ -126,7 +128,9 @@ _path = click.Path(path_type=Path)
     help="Timed runs a sample. Default: 1, 100 with --time.",
 )
 @click.option(
-    "--warm-up", type=click.IntRange(0), help="Runs before those. Default: 0, 10 with --time."
+    "--warm-up",
+    type=click.IntRange(0),
+    help="Runs before the timed ones. Default: 0, 10 with --time.",
 )
 @click.option(
     "--time",
@@ -150,7 +154,6 @@ _path = click.Path(path_type=Path)
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     models: tuple[Path, ...],
     engines: tuple[str, ...],
@@ -164,11 +167,9 @@ def command(
     write_script: Path | None,
     verbose: bool,
     as_json: bool,
-    debug: bool,
     **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
-    del debug  # read by the program itself
     if write_script is not None:
         from onnx_passes.cli.script_files import write_compare_script
 

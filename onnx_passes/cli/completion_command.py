@@ -18,9 +18,7 @@ Examples:
 
 @click.command("completion", help=HELP, no_args_is_help=True)
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.option("--debug", is_flag=True, hidden=True)
 @click.pass_context
-def command(ctx: click.Context, shell: str, debug: bool) -> None:
+def command(ctx: click.Context, shell: str) -> None:
     """Print a completion script."""
-    del debug
     click.echo(script(ctx.find_root().command, shell))

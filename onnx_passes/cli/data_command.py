@@ -72,7 +72,6 @@ command.aliases = {"to-input": "merge"}
 
 def _options(function: Command) -> Command:
     for option in (
-        click.option("--debug", is_flag=True, hidden=True),
         click.option(
             "--json", "as_json", is_flag=True, help="Print what was written as JSON."
         ),
@@ -83,7 +82,9 @@ def _options(function: Command) -> Command:
             metavar="NAME...",
             help="Keep these values only.",
         ),
-        click.option("--runner", default="onnx-passes", help="The runner of results."),
+        click.option(
+            "--runner", default="onnx-passes", help="Name of the runner in saved results."
+        ),
         click.option(
             "--as",
             "kind",
@@ -132,9 +133,8 @@ def _write(
 @command.command("merge", cls=ManyWords, help=_MERGE)
 @click.argument("files", nargs=-1, required=True)
 @_options
-def merge(files: tuple[str, ...], debug: bool, **rest: Plain) -> None:
+def merge(files: tuple[str, ...], **rest: Plain) -> None:
     """Join the values of FILES, sample by sample."""
-    del debug
     from onnx_passes.verify.saved import merge_samples, read_samples
 
     _check(rest["output"], files)
@@ -144,9 +144,8 @@ def merge(files: tuple[str, ...], debug: bool, **rest: Plain) -> None:
 @command.command("concat", cls=ManyWords, help=_CONCAT)
 @click.argument("files", nargs=-1, required=True)
 @_options
-def concat(files: tuple[str, ...], debug: bool, **rest: Plain) -> None:
+def concat(files: tuple[str, ...], **rest: Plain) -> None:
     """Put the samples of FILES one after the other."""
-    del debug
     from onnx_passes.verify.saved import read_samples
 
     _check(rest["output"], files)
@@ -156,9 +155,8 @@ def concat(files: tuple[str, ...], debug: bool, **rest: Plain) -> None:
 @command.command("convert", cls=ManyWords, help=_CONVERT)
 @click.argument("file")
 @_options
-def convert(file: str, debug: bool, **rest: Plain) -> None:
+def convert(file: str, **rest: Plain) -> None:
     """Write FILE in the form that the output's extension says."""
-    del debug
     from onnx_passes.verify.saved import read_samples
 
     _check(rest["output"], [file])
@@ -169,10 +167,8 @@ def convert(file: str, debug: bool, **rest: Plain) -> None:
 @click.argument("file")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def show(file: str, values: bool, as_json: bool, debug: bool) -> None:
+def show(file: str, values: bool, as_json: bool) -> None:
     """Show every sample of FILE, with statistics."""
-    del debug
     from onnx_passes.cli import inspect_command
 
     inspect_command.show(

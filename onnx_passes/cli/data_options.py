@@ -40,14 +40,14 @@ SOURCE = (
         help="Columns of the data that feed inputs; by default those of the same name.",
     ),
     click.option("--labels", metavar="COLUMN", help="The column of labels."),
-    click.option(
-        "--prepare", metavar="MODULE:FUNCTION", help="Turns each sample into another one."
-    ),
+    click.option("--prepare", metavar="MODULE:FUNCTION", help="Transforms each sample."),
     click.option("--split", metavar="NAME", help="Split of a Hugging Face data set."),
     click.option("--batch", type=click.IntRange(1), help="Samples fed at once; default 1."),
-    click.option("--shuffle", type=click.IntRange(0), metavar="SEED", help="Order by a seed."),
-    click.option("--limit", type=click.IntRange(1), help="Use so many samples at most."),
-    click.option("--fraction", metavar="SHARE", help="Use a share of the samples, as 10%."),
+    click.option(
+        "--shuffle", type=click.IntRange(0), metavar="SEED", help="Seed of a shuffle."
+    ),
+    click.option("--limit", type=click.IntRange(1), help="Use at most this many samples."),
+    click.option("--fraction", metavar="SHARE", help="Use this share of samples: 10%."),
     click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
 )
 RULE = (
@@ -83,7 +83,7 @@ CLUSTER = (
     ),
 )
 JOURNAL = (
-    click.option("--journal", type=_path, metavar="FILE", help="Go on from, and add to."),
+    click.option("--journal", type=_path, metavar="FILE", help="Continue from, and extend."),
 )
 FILES = (
     click.option("--result", type=_path, metavar="FILE", help="Write the result as JSON."),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Array
 
 HELP = """\
-Cut a part out of MODEL: what computes the outputs named from the inputs named.
+Extract the part of MODEL that computes the outputs named from the inputs named.
 
 Types and shapes are those of the model or inferred (auto) unless they are given, as in
 x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions. Values
@@ -72,7 +72,6 @@ _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "
     help="Run MODEL on these inputs, and save what the part is fed and gives beside it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
@@ -80,10 +79,8 @@ def command(
     outputs: tuple[str, ...],
     with_data: str | None,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Cut a part out of a model."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
     from onnx_passes.surgery.cutting import extract, find_unranked

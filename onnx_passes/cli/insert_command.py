@@ -43,10 +43,8 @@ def command(
     name: str | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Insert a node."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.model_parts import insert
 
     domain, _, op_type = op.rpartition("::")

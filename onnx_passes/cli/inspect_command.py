@@ -53,12 +53,12 @@ Examples:
 _CAPABILITY = """\
 Print which nodes of MODEL an engine rejects, and why.
 
-TensorRT's parser is asked again about what is left, until it takes that. ONNX Runtime is asked
-about each node alone; a provider without the CPU to fall back to. Nothing is executed.
+TensorRT's parser is called again on the remaining nodes, until it accepts them. ONNX Runtime
+loads each node by itself, on a provider without the CPU as fallback. Nothing is executed.
 
 \b
 Exit codes:
-  0 the engine takes the model, 1 it rejects nodes, 3 the engine is not on this machine
+  0 the engine accepts the model, 1 it rejects nodes, 3 the engine is not on this machine
 
 \b
 Examples:
@@ -91,20 +91,17 @@ command.default = "model"
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
     default="tensorrt-rtx",
     show_default=True,
-    help="Whose engine MODEL is, where it is one.",
+    help="Package that built MODEL, if it is an engine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def model(
     file: str,
     show: tuple[str, ...],
     list_unbounded: bool,
     package: Package,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Print what a model, or an engine, is made of."""
-    del debug  # read by the program itself
     from onnx_passes.runtime.tensorrt.described import is_engine
 
     if is_engine(file):
@@ -148,15 +145,11 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     "--partition",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Save the parts that the engine takes, and the rest, as models.",
+    help="Save the parts that the engine accepts, and the rest, as models.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def capability(
-    file: str, engine: str, partition: Path | None, as_json: bool, debug: bool
-) -> None:
+def capability(file: str, engine: str, partition: Path | None, as_json: bool) -> None:
     """Print which nodes of a model an engine rejects."""
-    del debug
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.model.load import load_model
     from onnx_passes.verify import capability as capabilities
@@ -205,12 +198,8 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 @click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def data(
-    file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool, debug: bool
-) -> None:
+def data(file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool) -> None:
     """Print what saved data hold."""
-    del debug
     show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
 
 

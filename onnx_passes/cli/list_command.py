@@ -23,10 +23,8 @@ Examples:
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bool) -> None:
+def command(words: tuple[str, ...], config: str | None, as_json: bool) -> None:
     """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
-    del debug
     from onnx_passes.cli.pass_rows import pass_rows
 
     rows = [

@@ -25,9 +25,10 @@ path = click.Path(path_type=Path)
 def edits(command: Command) -> Command:
     """Give a command the argument and the options that all of them have."""
     for option in (
-        click.option("--debug", is_flag=True, hidden=True),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        click.option("-o", "--output", type=path, required=True, help="Where it goes."),
+        click.option(
+            "-o", "--output", type=path, required=True, help="Where to write the model."
+        ),
     ):
         command = option(command)
     return command

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx_passes.surgery.plugins import Match
 
 _HELP = """\
-Find the operators that TensorRT plugins take over, and put nodes of the plugins in place.
+Find the operators that TensorRT plugins replace, and replace them.
 
 A plugin is a class with a pattern, in a Python file: see the docs on TensorRT.
 
@@ -49,7 +49,7 @@ Examples:
   onnx-passes plugin match model.onnx --plugins my_plugins.py --json
 """
 _REPLACE = """\
-Put nodes of plugins in place of the nodes that they take over.
+Replace nodes of MODEL by nodes of plugins.
 
 Not verified: only TensorRT, with the library of the plugins, runs the result.
 
@@ -89,16 +89,13 @@ def command() -> None:
     help="Library of plugins to load first. Repeat for several.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def list_plugins(
     sources: tuple[str, ...],
     package: Package | None,
     libraries: tuple[Path, ...],
     as_json: bool,
-    debug: bool,
 ) -> None:
     """List plugins."""
-    del debug  # read by the program itself
     if not sources and package is None:
         raise UsageError("there is nothing to list", help="give --plugins, or --engine")
     if libraries and package is None:
@@ -136,10 +133,8 @@ def list_plugins(
 @click.argument("model", type=path)
 @_sources
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> None:
+def match(model: Path, sources: tuple[str, ...], as_json: bool) -> None:
     """List where plugins would replace nodes."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.plugins import find_matches, load_plugins
 
@@ -164,10 +159,8 @@ def replace(
     only: str | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Put plugins in place."""
-    del debug  # read by the program itself
     from onnx_passes.surgery import plugins as surgery
 
     plugins, numbers = surgery.load_plugins(_require(sources)), _numbers(only)

@@ -30,9 +30,8 @@ Examples:
 @click.command("prune", help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @edits
-def command(model: Path, output: Path, as_json: bool, debug: bool) -> None:
+def command(model: Path, output: Path, as_json: bool) -> None:
     """Prune the weights."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.prune import prune
 
     def change(model: ir.Model) -> PlainDict:

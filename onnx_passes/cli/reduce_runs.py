@@ -113,7 +113,7 @@ def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
 
 
 def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
-    """See that the result fails in a process of its own, too."""
+    """Check that the result fails in a process of its own too."""
     from onnx_passes.verify.reduce.outcome import SmallerModel
 
     outcome = replace(check, warm=False).judge(

@@ -36,10 +36,8 @@ def command(
     nodes: tuple[str, ...],
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Rename values and nodes."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.model_names import rename
 
     values, made = pairs(names, "OLD=NEW"), pairs(nodes, "OLD=NEW")

@@ -39,7 +39,7 @@ def build_again(
         repeat: Number of builds.
         command: Run on each build, whose path replaces ``{engine}``, or comes last; None for
             no check.
-        folder: Where builds are kept, good and bad ones apart.
+        folder: Where builds are kept: good and bad ones in folders of their own.
         seconds: Time limit of one run of the command.
 
     Returns:

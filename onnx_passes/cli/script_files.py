@@ -1,4 +1,4 @@
-"""Scripts that do what a command would, to be edited."""
+"""Write scripts that do what a command does, for users to edit."""
 
 from __future__ import annotations
 

@@ -38,10 +38,8 @@ def command(
     doc: str | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Set metadata."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.model_names import set_metadata
 
     wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}

@@ -30,20 +30,19 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 @click.command("split", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @click.option("-o", "--output", type=path, required=True, help="Folder for the parts.")
-@click.option("--at", cls=Several, multiple=True, metavar="NAME...", help="End parts here.")
+@click.option(
+    "--at", cls=Several, multiple=True, metavar="NAME...", help="Values at which a part ends."
+)
 @click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
     at: tuple[str, ...],
     max_size: str | None,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Cut a model into parts."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
     from onnx_passes.surgery.model_parts import split

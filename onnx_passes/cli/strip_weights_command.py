@@ -33,9 +33,8 @@ Examples:
     help="Leave smaller weights. Default: 1024.",
 )
 @edits
-def command(model: Path, least: int | None, output: Path, as_json: bool, debug: bool) -> None:
+def command(model: Path, least: int | None, output: Path, as_json: bool) -> None:
     """Take the weights out."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.weights import LEAST, strip_weights
 
     def change(model: ir.Model) -> PlainDict:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from onnx_passes.configs.section import Section, wrong
 from onnx_passes.data.percentages import read_share
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
     from onnx_passes.data.data_spec import DataSpec
@@ -152,7 +153,7 @@ class AccuracySection(Section):
         return Accuracy(self.drop, self.confidence, self.early)
 
 
-def read_accuracy(value: object) -> Any:
+def read_accuracy(value: object) -> Plain:
     """Read a share as the drop that is allowed."""
     plain = isinstance(value, str | int | float) and not isinstance(value, bool)
     return {"drop": value} if plain else value

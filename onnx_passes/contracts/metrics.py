@@ -93,7 +93,7 @@ class RegisteredMetric:
         if len(produced) != len(expected) or not produced:
             raise ReferenceDataError(
                 f"metric {self.name!r} has {len(produced)} samples of outputs, and "
-                f"{len(expected)} to hold them against",
+                f"{len(expected)} to compare them with",
                 help="give one set of expected outputs for each set of inputs",
             )
         pairs = [(list(p), list(e)) for p, e in zip(produced, expected, strict=True)]

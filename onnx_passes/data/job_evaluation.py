@@ -59,7 +59,7 @@ def evaluate(
         job: What is evaluated.
         rule: What is demanded.
         executor: What runs shards; it is started and closed.
-        journal: Finished shards, to go on from and to add to.
+        journal: Finished shards: the run continues from them, and adds to them.
         on_progress: Called after each shard.
         accept: Called with each outcome before it counts; it raises to end the run.
 

@@ -1,4 +1,4 @@
-"""Shares as people write them."""
+"""Shares such as 10% or 0.1."""
 
 from __future__ import annotations
 

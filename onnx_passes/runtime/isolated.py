@@ -37,7 +37,7 @@ class ChildLimits:
 
     Attributes:
         time_limit: Seconds for one prepare or run; None for no limit.
-        memory_limit: Bytes of memory of its own; None for no limit.
+        memory_limit: Bytes of private memory; None for no limit.
     """
 
     time_limit: float | None = TIME_LIMIT

@@ -47,7 +47,7 @@ class Home:
         engine: Registered name of the engine.
         modules: The modules to import first, which register it.
         folders: Where modules are looked for, before the path of this process.
-        memory_limit: Bytes of memory of its own that it may have; None for no limit.
+        memory_limit: Bytes of private memory that it may use; None for no limit.
     """
 
     engine: str
@@ -187,7 +187,7 @@ class Child:
                 return answer
             found = self._error(answer["error"], while_)
             if isinstance(found, EngineMemoryError | EngineCrashedError):
-                raise found  # its allocator, or its GPU, is in no state to go on with
+                raise found  # its allocator, or its GPU, cannot be used any more
         raise found
 
     @contextlib.contextmanager

@@ -33,7 +33,7 @@ _BITS = {
 _Call = tuple[frozenset[str], tuple[tuple[str, int], ...]]
 
 _NUMBER = re.compile(r"_\d+(?=_|$)")
-"""What OpenVINO counts the names with that it makes up."""
+"""Numbers in the names that OpenVINO generates."""
 
 _INT32 = np.iinfo(np.int32)
 

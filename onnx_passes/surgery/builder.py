@@ -35,7 +35,7 @@ class Builder(NodeWriter):
     An operator takes values, numpy arrays and numbers, and returns its output, or a tuple of
     them. Numbers get the type of the values beside them. Each node is checked against the
     operator's schema in the model's opset when it is written, and its outputs get types and
-    shapes. Names are made up where none are given.
+    shapes. Names are generated where none are given.
 
     Attributes:
         model: The model, at any time.
@@ -53,7 +53,7 @@ class Builder(NodeWriter):
         name: str = "graph",
         opsets: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin a model, or go on with one.
+        """Begin a model, or continue one.
 
         Args:
             model: The model to write into; it is changed in place.

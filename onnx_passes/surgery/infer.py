@@ -1,4 +1,4 @@
-"""Types and shapes of what one node computes, asked of its schema."""
+"""Types and shapes of what one node computes, by its schema."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def split(
     Each part takes inputs of the model and outputs of the parts before it, by name.
 
     Args:
-        model: The model; left as it is, types and shapes apart. Weights are shared.
+        model: The model; only missing types and shapes are added. Weights are shared.
         at: Names of values; a part ends with the node that computes one.
         most: Bytes of weights that a part may hold. A node with more is a part by itself.
 

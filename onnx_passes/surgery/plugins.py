@@ -1,4 +1,4 @@
-"""TensorRT plugins: the patterns of operators that they take over, and nodes in their place.
+"""TensorRT plugins: the patterns of operators that they replace, and their nodes.
 
 A plugin is a class with a pattern, in a file of the user's:
 
@@ -41,7 +41,7 @@ DOMAIN = "trt.plugins"
 
 
 class Plugin(Transformation, RewriteRulePass):
-    """A plugin, and the operators that it takes over.
+    """A plugin, and the operators that it replaces.
 
     Attributes:
         creator: Name of the plugin, as its library registers it.
@@ -79,12 +79,12 @@ class Plugin(Transformation, RewriteRulePass):
 
 @dataclass(frozen=True)
 class Match:
-    """A place where a plugin takes over.
+    """A place where a plugin matches.
 
     Attributes:
         number: From 1, in the order in which :func:`replace` goes.
         plugin: Name of the plugin.
-        nodes: The nodes that it takes over, as text.
+        nodes: The nodes that it replaces, as text.
         node: The node in their place, as text.
         values: The values that it computes.
     """
@@ -127,7 +127,7 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
 
 
 def find_matches(model: ir.Model, plugins: Sequence[type[Plugin]]) -> list[Match]:
-    """Return the places where plugins take over; the model stays as it is.
+    """Return the places where plugins match; the model is not changed.
 
     Args:
         model: The model.
@@ -139,7 +139,7 @@ def find_matches(model: ir.Model, plugins: Sequence[type[Plugin]]) -> list[Match
 def replace(
     model: ir.Model, plugins: Sequence[type[Plugin]], only: Collection[int] = ()
 ) -> list[Match]:
-    """Put nodes of plugins in place of the operators that they take over.
+    """Replace operators by nodes of plugins.
 
     Args:
         model: Changed in place.

@@ -1,4 +1,4 @@
-"""What choices cost and lose if groups just add up."""
+"""Costs and losses of choices as sums over groups."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.choice_runs import Choice
 
 _MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
-"""Errors of groups may make up for each other, but not so many times; and not so many times
-more than in some choices that are looked at."""
+"""Errors of groups may cancel each other up to this factor; the second bounds how much more
+they cancel than in the choices of a sample, whose size is the third."""
 
 
 def sort_choices(

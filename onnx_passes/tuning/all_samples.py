@@ -1,4 +1,4 @@
-"""What models use of a budget on all samples: held in memory, or read as a stream."""
+"""All samples of a task, in memory or as a stream, and what models use of a budget on them."""
 
 from __future__ import annotations
 

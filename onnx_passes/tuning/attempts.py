@@ -31,7 +31,7 @@ class TuningAttempts:
     """Runs choices, and corrects what is expected of others.
 
     Args:
-        task: What is asked.
+        task: The task.
         table: What is expected.
         record: Where decisions are written.
         whole: All samples.

@@ -28,7 +28,7 @@ from onnx_passes.tuning.tried_models import record_tried
 _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""
 _SMALL = 1 << 28
-"""Of models with so many bytes of weights, all groups are converted at once."""
+"""Bytes of weights from which on all groups of a model are converted at once."""
 _CAREFUL = (0.85, 0.7, 0.5, 0.25)
 """Shares of the budget that choices may be expected to use, in turn, once half of the runs
 are spent and none was accepted."""
@@ -39,7 +39,7 @@ class TuningSearch:
     """Looks for the cheapest model that keeps the budget.
 
     Args:
-        task: What is asked.
+        task: The task.
         record: Where decisions are written.
         report: Called with a sentence on each step.
         progress: Called with the groups that are scored and all there are.

@@ -28,7 +28,7 @@ class CheapestChoice:
     """The cheapest choice by the costs of groups.
 
     Args:
-        task: What is asked.
+        task: The task.
         scores: The costs of groups in formats, or why they are refused.
         original: Outputs of the original on the samples of the scores.
     """

@@ -18,7 +18,7 @@ from onnx_passes.tuning.loss_budget import LossBudget, Spent
 from onnx_passes.tuning.part_formats import FLOAT32
 
 ALL = 1 << 13
-"""Up to so many choices are all looked at; beyond, an integer program proposes some."""
+"""Number of choices up to which all are evaluated; an integer program proposes beyond."""
 _CUTS = 24
 
 

@@ -14,7 +14,7 @@ Choice: TypeAlias = tuple[int, ...]
 """Number of the option of each group."""
 
 _MOST = 12
-"""Outputs of so many choices are kept."""
+"""Number of choices whose outputs are kept."""
 
 
 class ChoiceRuns:

@@ -27,7 +27,7 @@ class FewSamples:
     """Runs of choices on few samples.
 
     Args:
-        task: What is asked.
+        task: The task.
         table: What is expected; corrected by what is measured.
         record: Where outputs are kept; a search that is continued finds them there.
     """

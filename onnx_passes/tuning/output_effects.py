@@ -1,4 +1,4 @@
-"""What is behind a part of a model: how far the part moves the outputs."""
+"""How far a part of a model moves the outputs, by a run of what follows it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onnx_passes.verify.region import Region
 
 
 class OutputEffects:
-    """What is behind a part, in one session for all formats of the part.
+    """The nodes that follow a part, in one session for all formats of the part.
 
     Args:
         engine: Runs it.
         regions: Regions of the model.
-        region: What is behind the part; None if nothing is.
+        region: The nodes that follow the part; None if there are none.
         recorded: A run of the original.
     """
 
@@ -55,7 +55,7 @@ class OutputEffects:
             new: What it computes in a format.
 
         Raises:
-            EngineError: The engine does not run what is behind it.
+            EngineError: The engine does not run the nodes that follow it.
         """
         recorded = self._recorded
         moved = [

@@ -44,7 +44,7 @@ def save(result: SearchResult, path: Path, source: LoadedModel) -> None:
 
 
 def inspector(result: SearchResult) -> Inspect:
-    """Return what holds a written file against a result, as ``save_model`` takes it."""
+    """Return a check of a written file against a result, for ``save_model``."""
     same = ReadBack()
 
     def inspect(model: ir.Model, load: Callable[[], ir.Model]) -> None:

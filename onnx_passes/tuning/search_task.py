@@ -1,4 +1,4 @@
-"""What is asked of a search, and what it answers."""
+"""The task of a search, and its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onnx_passes.tuning.sketch import Sketch
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked.
+    """A model, its groups and formats, and what may be lost.
 
     Attributes:
         model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
@@ -170,7 +170,7 @@ class SearchResult:
     """How a search ended.
 
     Attributes:
-        task: What was asked.
+        task: The task.
         model: The best model that keeps the budget; never missing.
         best: What is known of it.
         bound: No choice that may be expected to keep the budget costs less, unless it was run

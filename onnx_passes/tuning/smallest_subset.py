@@ -1,4 +1,4 @@
-"""The fewest of some things that have an effect together."""
+"""The smallest subset of items that has an effect together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a pipeline file to what is asked of the search."""
+"""Make the task of a search from a pipeline file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onnx_passes.tuning.search_task import Task
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
 
 _LARGE = 1 << 28
-"""Sessions of models with so many bytes of weights share no memory."""
+"""Bytes of weights from which on sessions of a model share no memory."""
 _CHANGES = ("convert-", "quantize-")
 """How the names of passes begin that give a part its format."""
 

@@ -12,12 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import float_limits
 from onnx_passes.errors import EngineError
 from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
@@ -223,8 +223,7 @@ class _Walk:
         return np.where(short, data, self._scattered(data, most, dtype))
 
     def _scattered(self, data: Array, most: float, dtype: ir.DataType) -> Array:
-        finfo: Any = ml_dtypes.finfo
-        far = most * float(finfo(dtype.numpy()).eps)
+        far = most * float(float_limits(dtype.numpy()).eps)
         return np.asarray(data * (1 + far * self.rng.uniform(-1, 1, data.shape)))
 
     def _compute(self, node: ir.Node) -> None:

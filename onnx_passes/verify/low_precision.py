@@ -7,11 +7,9 @@ than a tolerance of float32 allows.
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import onnx_ir as ir
 
+from onnx_passes.arrays import float_limits
 from onnx_passes.contracts import Tolerance
 from onnx_passes.model.barriers import LOW, Types, types_of
 from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
@@ -58,8 +56,7 @@ def low_tolerance(dtype: ir.DataType) -> Tolerance:
     """Return how far roundings to a type may move an output, by its largest element."""
     rtol, atol = default_tolerance(dtype.numpy())
     if dtype in _SIXTEEN_BITS:
-        finfo: Any = ml_dtypes.finfo
-        rtol = max(rtol, STEPS * float(finfo(dtype.numpy()).eps))
+        rtol = max(rtol, STEPS * float(float_limits(dtype.numpy()).eps))
     return Tolerance(rtol, atol)
 
 

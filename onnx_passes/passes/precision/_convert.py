@@ -26,7 +26,16 @@ _WHERE = ("nodes", "operators", "after", "before")
 
 
 class ConvertsToHalf(OnSomeNodes):
-    """A pass that moves float32 nodes to a type of 16 bits."""
+    """A pass that moves float32 nodes to a type of 16 bits.
+
+    Attributes:
+        io: Whether inputs and outputs keep their type or are converted.
+        missing: Treatment of nodes that ONNX Runtime has no kernel for. They stay in float32,
+            have inputs and outputs rounded to the type in float32, or are converted for
+            another engine.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+    """
 
     needs = ("shape-inference",)
     interface_changes = frozenset({"types"})

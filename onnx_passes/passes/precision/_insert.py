@@ -75,7 +75,7 @@ class Inserter:
             inputs: What it reads.
             kinds: Types of its results.
             name: The results are named after it.
-            behind: The node that it stands behind; by default that of its first input.
+            behind: The node that it is inserted after; by default that of its first input.
             domain: Domain of the operator.
             shape: Shape of the first result.
             **attributes: Its attributes.

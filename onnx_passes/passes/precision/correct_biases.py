@@ -38,16 +38,6 @@ class CorrectBiases(OnData):
     Leaves alone: layers whose weights no pass of this run has rounded; groups of a Conv;
     stacks of matrices; products in integers and MatMulNBits; layers in bodies that do not run
     on the data. Means in bodies are those over all iterations.
-
-    Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
-        data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
     repeats_itself = False

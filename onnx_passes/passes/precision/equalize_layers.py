@@ -49,11 +49,6 @@ class EqualizeLayers(OnSomeNodes):
 
     Attributes:
         nodes: Names of the later layers, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         sweeps: How often all pairs are balanced, at most; a chain needs several.
         powers: Whether scales are powers of two, which change no rounding.
     """

@@ -48,11 +48,6 @@ class PlaceQdq(OnSomeNodes):
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``, whose quantisers right
             before and behind them are meant as well; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
     needs = ("shape-inference",)

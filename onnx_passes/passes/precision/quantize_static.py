@@ -47,12 +47,6 @@ class QuantizeStatic(OnSomeNodes):
     that are the first operand; what reads a DequantizeLinear already.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which ranges are
             recorded; by default the inputs under ``reference`` of the pipeline.
         calibration: How ranges follow from recorded values: all of them (minmax); all but the

@@ -49,12 +49,6 @@ class QuantizeWeights(OnSomeNodes):
     matrix in the main graph.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
             opset 25.
         block: Elements that share a scale, along the axis that is summed over; 0 for one

@@ -35,11 +35,6 @@ class RemoveQdq(OnSomeNodes):
 
     Attributes:
         nodes: Names of DequantizeLinear nodes, or patterns; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Whether constants are stored as float32 again.
     """
 

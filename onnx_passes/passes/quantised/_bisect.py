@@ -51,7 +51,7 @@ def find_table(steps: Steps, level: Level, most: int) -> Table | None:
 
     Every operator of a chain is weakly monotone as computed, so that each level is reached at
     one float32 and kept from there on. It is found exactly, in 32 runs of the chain. Where the
-    chain turns, which is found alike, it is searched piece by piece.
+    chain turns, which is found in the same way, it is searched piece by piece.
 
     Args:
         steps: The chain.

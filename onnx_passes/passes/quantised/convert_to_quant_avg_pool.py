@@ -123,7 +123,7 @@ def _bits(kernel: int, dropped: float, after: float) -> int | None:
 
 
 def _fits(source: Quantiser, bits: int) -> bool:
-    """Whether integers of so many bits hold the levels of a quantiser."""
+    """Whether integers with this number of bits hold the levels of a quantiser."""
     low, high = (
         (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if source.low < 0 else (0, 2**bits - 1)
     )

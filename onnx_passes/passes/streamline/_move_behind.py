@@ -14,7 +14,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.streamline._terms import constant
 
 Found: TypeAlias = "Sequence[Array | Value] | None"
-"""Constants that stand behind an operator; None if none do."""
+"""Constants that can be moved behind an operator; None if there are none."""
 
 
 def behind(

@@ -1,4 +1,4 @@
-"""Constants of several numbers, as they stand behind an operator that moves elements."""
+"""Constants of several numbers, as they are combined with moved elements."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _places(table: Table) -> tuple[bool, list[Array]] | None:
 
 
 def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
-    """Whether NaN and infinities are compared alike."""
+    """Whether NaN and infinities are compared in the same way."""
     shape = (len(_BEYOND), *steps.chain.channels)
     x = np.broadcast_to(_BEYOND.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
     expected = x < places[0] if starts_true else x >= places[0]

@@ -38,7 +38,7 @@ class Grown:
         self.shape = self.error = None
 
     def reserve(self, size: int) -> int:
-        """Return an address for so many bytes; 0 where there is not that much memory."""
+        """Return an address for a number of bytes; 0 if there is not enough memory."""
         try:
             return self.memory.reserve(size)
         except EngineError as error:

@@ -1,4 +1,4 @@
-"""The plugins that TensorRT has registered, asked in a process of its own."""
+"""The plugins that TensorRT has registered, listed in a child process."""
 
 from __future__ import annotations
 

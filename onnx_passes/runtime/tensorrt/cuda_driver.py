@@ -42,7 +42,7 @@ class Device:
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs, asked of the driver; 0 without a driver.
+    """Return the number of GPUs that the driver reports; 0 without a driver.
 
     TensorRT itself must not be asked: without a driver it may end the process.
     """

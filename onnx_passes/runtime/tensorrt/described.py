@@ -56,7 +56,7 @@ def is_engine(path: str | Path) -> bool:
 def describe_engine(
     path: str | Path, package: Package, *, seconds: float | None = 600.0
 ) -> PlainDict:
-    """Describe what an engine holds, in a process of its own.
+    """Describe what an engine holds, in a child process.
 
     Args:
         path: The file.

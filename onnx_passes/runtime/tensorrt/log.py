@@ -66,7 +66,7 @@ class BuildLog:
         if severity not in self._kept:
             return
         if severity in _ERRORS and _in_child():
-            # Where the process dies next, this is all that its parent gets to know.
+            # If the process dies next, its parent has this text only.
             os.write(_STDERR, f"{severity}: {message}\n".encode())
         if len(self.lines) >= _MOST_LINES:
             spare = (i for i, (kind, _) in enumerate(self.lines) if kind not in _ERRORS)

@@ -1,4 +1,4 @@
-"""Which nodes the parser of TensorRT refuses, asked in a process of its own."""
+"""Which nodes the parser of TensorRT rejects, found in a child process."""
 
 from __future__ import annotations
 
