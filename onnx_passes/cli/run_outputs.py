@@ -31,13 +31,13 @@ def states_of(
     Args:
         settings: The pipeline.
         loaded: The model.
-        wanted: Whether the run is to go on from a saved state.
+        wanted: Whether the run continues from a saved state.
         began: When it began, on the clock of ``time.time``.
 
     Raises:
         UsageError: A saved state is wanted, and none is kept.
     """
-    from onnx_passes.cli.cache import cache_folder
+    from onnx_passes.cli.cache_folder import cache_folder
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.states import FOLDER
 
@@ -48,7 +48,7 @@ def states_of(
         return Resume(folder / FOLDER, files, wanted, began)
     if wanted:
         raise UsageError(
-            "--resume has nothing to go on from: the cache of states is switched off",
+            "--resume has no saved state: the cache of states is switched off",
             help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
         )
     return None
@@ -128,7 +128,7 @@ def engines_text(texts: Sequence[str]) -> str:
     return json.dumps([{name: options} for name, options in map(read_engine, texts)])
 
 
-def dumped_text(text: str) -> str:
+def read_dump_after(text: str) -> str:
     """Return the value of --dump-after as a pipeline file has it."""
     return text if text in ("all", "changed", "none") else f"[{text}]"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 from onnx_passes.report.console_failure import AFTER, BEFORE, MISMATCH, Row
@@ -10,6 +11,7 @@ from onnx_passes.report.console_text import STYLES, ConsoleText
 from onnx_passes.report.text import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
 _ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
@@ -28,17 +30,28 @@ class ConsolePrinter:
 
     def __init__(self, stream: TextIO, width: int | None) -> None:
         """Look at the stream; print nothing yet."""
-        from rich.console import Console, ConsoleDimensions
-
+        self._stream, self._asked_width = stream, width
         self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
         self._told = ConsoleText(self._glyphs)
         # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
         self._terminal = stream.isatty()
-        self._console = Console(
-            file=stream, width=width, highlight=False, markup=False, emoji=False
+
+    @cached_property
+    def _console(self) -> Console:
+        """Made when something is printed: to import rich takes as long as to fold a model."""
+        from rich.console import Console, ConsoleDimensions
+
+        width = self._asked_width
+        console = Console(
+            file=self._stream, width=width, highlight=False, markup=False, emoji=False
         )
-        self._width = min(max(width or self._console.width, _NARROWEST), _WIDEST)
-        self._console.size = ConsoleDimensions(self._width, self._console.height)
+        columns = min(max(width or console.width, _NARROWEST), _WIDEST)
+        console.size = ConsoleDimensions(columns, console.height)
+        return console
+
+    @property
+    def _width(self) -> int:
+        return self._console.width
 
     def _panel(self, title: str, rows: list[Row]) -> None:
         """Show a failure: nodes as a diff, the mismatch where it is."""

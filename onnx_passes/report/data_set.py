@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.text import percent
 
 _NAMED = 5
@@ -173,5 +173,5 @@ def _output(output: PlainMapping) -> str:
     return ", ".join(parts)
 
 
-def _number(value: str | float) -> str:
+def _number(value: Plain) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"

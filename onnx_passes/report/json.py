@@ -8,7 +8,7 @@ import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import Plain, PlainDict
@@ -82,7 +82,7 @@ def json_schema() -> PlainDict:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
-        def float_schema(self, schema: Any) -> PlainDict:
+        def float_schema(self, schema: Plain) -> PlainDict:
             return {"anyOf": [super().float_schema(schema), {"enum": list(_NOT_FINITE)}]}
 
     schema: PlainDict = _document().model_json_schema(

@@ -191,7 +191,7 @@ def _run_dict(run: Run) -> PlainDict:
     return {key: value for key, value in run.as_dict().items() if key != "makers"}
 
 
-def _plain(value: Plain) -> Plain:
+def _plain(value: object) -> Plain:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -10,9 +10,9 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.data.extras import Foreign
 from onnx_passes.errors import UsageError
 from onnx_passes.model.atomic import pending
+from onnx_passes.plain import Foreign
 from onnx_passes.report.plots.pictures import ValueLayer, heat_map, histogram, layers, png
 from onnx_passes.verify.runs.found import Found, Pair, Run
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import blocks, shape_text, widen
-from onnx_passes.data.extras import Foreign, need
+from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.plain import Foreign
 
 _BLUE, _RED, _NONE = "#2e62a8", "#c81e28", "#f0f0ec"
 # From small to large; dark to light, so that it reads in grey too.
@@ -40,9 +41,9 @@ def heat_map(expected: Array, actual: Array, title: str) -> Foreign:
     cells, special = _pooled(expected, actual)
     most = float(cells.max(initial=0.0))
     figure, axes = _figure(title, f"{shape_text(expected.shape)} largest error {most:.3g}")
-    colours = need("matplotlib.colors")
+    colours = import_optional("matplotlib.colors")
     norm = colours.LogNorm(10**-_DECADES, 1.0, clip=True)  # of the largest, which may be tiny
-    mapped = need("matplotlib.cm").ScalarMappable(norm, _COLOURS)
+    mapped = import_optional("matplotlib.cm").ScalarMappable(norm, _COLOURS)
     shown = mapped.to_rgba(cells / most if most else cells)
     shown[cells == 0] = colours.to_rgba(_NONE)
     shown[special] = colours.to_rgba(_RED)
@@ -139,7 +140,7 @@ def png(figure: Foreign) -> bytes:
 
 def _figure(title: str, below: str) -> tuple[Foreign, Foreign]:
     """Return a figure and its axes, without what opens windows."""
-    figure = need("matplotlib.figure").Figure((_WIDTH, _HEIGHT))
+    figure = import_optional("matplotlib.figure").Figure((_WIDTH, _HEIGHT))
     # The end of a name says more than its beginning. No part of it is a formula.
     shown = title if len(title) <= _LONGEST else f"…{title[1 - _LONGEST :]}"
     figure.suptitle(shown, parse_math=False, fontsize="medium", fontweight="bold")
