@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes.cli.pass_descriptions import option_docs, option_rows
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.base import Analysis, Annotation, is_shipped
 from onnx_passes.passes.naming import pipeline_name
@@ -56,6 +57,11 @@ def test_docstring_has_the_headings(cls):
 def test_summary_begins_with_a_standard_verb(cls):
     verb = (inspect.getdoc(cls) or "").split(maxsplit=1)[0]
     assert verb in VERBS
+
+
+def test_every_option_is_described(cls):
+    described = option_docs(cls)
+    assert [name for name, _, _ in option_rows(cls) if name not in described] == []
 
 
 def test_has_a_test_beside_its_mirror(cls):
