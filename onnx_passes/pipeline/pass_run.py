@@ -179,7 +179,6 @@ class PassRun:
             applied, skip = tuple(self.applied), state.rewrites.skip
             state.kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
         if state.snapshot is self.before or self.composed:
-            # What has checked it since it was compared only reads it.
             state.snapshot = after or Snapshot(state.model, after=self.before, untouched=True)
         state.invalidate(self.pass_, self.applied)
 
