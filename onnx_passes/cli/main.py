@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
         code = _guarded(words, debug="--debug" in words)
-        gc.freeze()  # with the collector's own patience back, it would look at all of it at once
+        gc.freeze()  # or the collector would look at all of it once more
     raise SystemExit(code)
 
 

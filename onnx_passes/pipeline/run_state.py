@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _OF_WHAT_STAYS = {"shape-inference", "topological-sort"}
-"""Passes whose results hold of all nodes that are left if nodes that did nothing are removed."""
+"""Passes whose results hold of the nodes left where others, which did nothing, are removed."""
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
