@@ -53,6 +53,7 @@ def export(name: str, exporter: str, out: Path, *, fixed: bool = False) -> None:
         network = replace(network, dynamic={})
     network.module.eval()
     scatter(network.module)
+    torch.backends.mha.set_fastpath_enabled(False)  # one operator, which ONNX does not have
     settings = {
         "input_names": list(network.inputs),
         "output_names": list(network.outputs),

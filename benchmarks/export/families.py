@@ -22,9 +22,12 @@ from torchvision.models.detection import _utils as _utils  # the operators of a 
 
 from benchmarks.export import (
     child,
+    families_generative,
     families_images,
     families_language,
+    families_recurrence,
     families_sequences,
+    families_structures,
     families_vision,
 )
 from benchmarks.export.network import Network, Outputs, ids
@@ -181,6 +184,8 @@ FAMILIES: dict[str, Callable[[], Network]] = {
 
 FAMILIES |= families_language.FAMILIES | families_vision.FAMILIES
 FAMILIES |= families_images.FAMILIES | families_sequences.FAMILIES
+FAMILIES |= families_generative.FAMILIES | families_recurrence.FAMILIES
+FAMILIES |= families_structures.FAMILIES
 
 
 def main() -> None:

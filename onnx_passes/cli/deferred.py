@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -39,7 +39,7 @@ _PUBLIC = ("__all__", "__version__")
 class _Late(ModuleType):
     """A module before its first use."""
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> object:
         """Load the module, once, unless it is the import system that asks.
 
         The modules inside a package that waits are imported without it.

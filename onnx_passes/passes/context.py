@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.passes.node_index import NodeIndex
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
     from onnx_passes.passes.patterns import PatternInfo
@@ -124,7 +125,7 @@ class PassContext:
     analyses: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     file_bytes: int | None = None
-    samples: Sequence[Mapping[str, Any]] = ()
+    samples: Sequence[Mapping[str, Plain]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     values: Sequence[Mapping[str, Array]] = ()
     scaled: dict[str, tuple[str, Array]] = field(default_factory=dict)

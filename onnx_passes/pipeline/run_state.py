@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -17,6 +17,7 @@ from onnx_passes.passes.rewriting import only_rewrites
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.result import Check, Verdict
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _OF_WHAT_STAYS = {"shape-inference", "topological-sort"}
-"""Passes whose results hold of the nodes left where others, which did nothing, are removed."""
+"""Passes whose results hold for the other nodes if nodes that do nothing are removed."""
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
@@ -72,7 +73,7 @@ class RunState:
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
         self.file_bytes = ungrown_bytes(self.model)
-        self.state: dict[str, Any] = {"counter": 0, "history": []}
+        self.state: PlainDict = {"counter": 0, "history": []}
         given = self.gate is not None and self.gate.baseline.given
         self.context = PassContext(
             rewrites=self.rewrites,
