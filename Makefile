@@ -4,8 +4,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 BIN := .venv/bin
 STAMP := .venv/.installed
 JOBS ?= 2
+# Neighbours stay in one process, which keeps what they share, until the other has run out.
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: pages demo test lint types rooms certificates release-check certify unit slow nightly tensorrt versions bench docs site wheel clean help
+.PHONY: pages demo test lint types rooms certificates release-check certify checks unit slow nightly tensorrt versions bench docs site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -19,7 +21,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## optimise a real model, verified, and print the report
 	cd examples/digits && ../../$(BIN)/onnx-passes -c pipeline.yaml -o ../../out/digits.onnx model.onnx
 
-test: lint types rooms certificates unit  ## everything that CI runs
+test: lint checks unit  ## everything that CI runs
+
+checks: $(STAMP)
+	$(MAKE) -j2 types certificates rooms
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -31,8 +36,10 @@ types: $(STAMP)
 rooms: $(STAMP)
 	$(BIN)/lint-imports
 
+# Children import the package anew, and where PYTHONDONTWRITEBYTECODE is set would compile it.
 unit: $(STAMP)
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/python -m compileall -q onnx_passes
+	$(PYTEST)
 
 certificates: $(STAMP)  ## has each pass a certificate that holds? warns of stale ones
 	$(BIN)/onnx-passes certify --check
@@ -44,10 +51,10 @@ certify: $(STAMP)  ## certify every pass anew (about an hour)
 	$(BIN)/onnx-passes certify --write -j $(JOBS)
 
 slow: $(STAMP)  ## the tests that take minutes
-	$(BIN)/pytest -n $(JOBS) -m slow
+	$(PYTEST) -m slow
 
 nightly: $(STAMP)  ## all 2,033 backend test models and 2,000 random ones through every preset (hours)
-	$(BIN)/pytest -n $(JOBS) -m slow tests/corpus
+	$(PYTEST) -m slow tests/corpus
 
 # In an environment of its own: `make test` has to pass without NVIDIA's compiler. The bindings
 # of tensorrt itself are there to be read, not called: its libraries are on no public index.
@@ -83,7 +90,7 @@ PAGES := out/pages
 SITE_PAGES ?= [ms]*.html
 pages: $(STAMP) site  ## check report, view, tune, data and site by axe in headless Chromium
 	mkdir -p $(PAGES) && cd $(PAGES) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz package/axe.min.js
-	AXE=$(PAGES)/package/axe.min.js $(BIN)/pytest -n $(JOBS) -m browser tests/docs/test_in_browser.py
+	AXE=$(PAGES)/package/axe.min.js $(PYTEST) -m browser tests/docs/test_in_browser.py
 	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js out/site/*.html out/site/passes/$(SITE_PAGES) out/site/decisions/*.html
 
 bench: $(STAMP)  ## measure; prints the tables of docs/benchmarks.md

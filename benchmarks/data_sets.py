@@ -21,14 +21,14 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_passes.data.accumulators.accumulator import Block
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.confidence import DecisionFlips
-from onnx_passes.data.evaluating import evaluate
+from onnx_passes.data.data_spec import DataSpec
+from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors.choose import choose_executor
 from onnx_passes.data.executors.executor import Executor, InProcess
+from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Accuracy, Demand, RunOutcome
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.model.load import load_model
 
 RULE = Demand(Accuracy(0.01))
@@ -273,7 +273,7 @@ import json, sys
 from pathlib import Path
 from benchmarks.data_sets import RULE, job_of
 from onnx_passes.data.executors.executor import InProcess
-from onnx_passes.data.evaluating import evaluate
+from onnx_passes.data.job_evaluation import evaluate
 a, b, data = map(Path, sys.argv[1:])
 job = job_of(a, b, data, batch=64, shuffle=0)
 result = evaluate(job, RULE, InProcess())

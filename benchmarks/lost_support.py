@@ -35,10 +35,10 @@ from onnx_passes.model.load import deserialize
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.pipeline import failing, judgement
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.runtime.levels import Level, examine
-from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.verify.result import LEVEL, Verdict
 
 CAPABILITY = "8.9"
@@ -293,7 +293,7 @@ def _run(name: str, detour: str, at: str) -> Any:
 def _build_seconds(name: str) -> float:
     model = deserialize(_model(name))
     engine = engine_from_config("tensorrt-rtx", {"compute_capabilities": [CAPABILITY]})
-    ready = fitted(engine, model, generate(model, samples=1))
+    ready = with_profiles_of(engine, model, generate(model, samples=1))
     start = time.perf_counter()
     level = examine(ready, model).level
     if level is not Level.BUILT:

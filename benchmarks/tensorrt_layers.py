@@ -22,7 +22,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.layers import built_layers
-from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 
 CAPABILITY = "8.9"
 PRESETS = ("", "tensorrt", "optimize")
@@ -32,7 +32,7 @@ PRESETS = ("", "tensorrt", "optimize")
 def layers(model: ir.Model) -> int | None:
     """Return the number of layers of an engine; None if the model is not built."""
     engine = engine_from_config("tensorrt-rtx", {"compute_capabilities": [CAPABILITY]})
-    found = built_layers(fitted(engine, model, generate(model, samples=1)), model)
+    found = built_layers(with_profiles_of(engine, model, generate(model, samples=1)), model)
     return len(found) or None
 
 

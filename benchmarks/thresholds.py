@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes import testing
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
-from onnx_passes.passes.quantised._bisect import _float, _ordered
+from onnx_passes.passes.quantised._bisect import _float, _place_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -64,7 +64,7 @@ def _layer(rng: np.random.Generator, chain: str, mode: str, number: int) -> tupl
     wide = table.numpy().reshape(-1, table.shape.numpy()[-1])
     wide = np.broadcast_to(wide, (CHANNELS, wide.shape[-1]))
     there = np.isfinite(wide)
-    places = np.vectorize(_ordered, otypes=[np.int64])(np.where(there, wide, 0))
+    places = np.vectorize(_place_of, otypes=[np.int64])(np.where(there, wide, 0))
     asked = np.concatenate([_float(places + beside).T for beside in BESIDE])
     results = []
     for one in (original, model):

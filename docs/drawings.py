@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree as ET
 
 from onnx_passes.report.page.region_drawing import UNNAMED, NodeText, graph
+from onnx_passes.report.page.rendering import environment
 
 _SPAN = re.compile(r"``(.+?)``", re.S)
 _TOKEN = re.compile(r"\s*(\w[\w.:']*|<[^<>]*>|\[[^\[\]]*\]|[-+]?[\d.]+(?:e-?\d+)?|[(),])")
-_STYLE = """
+_SVG = """\
+{% import "charts.html" as charts %}
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {{ width }} {{ height }}" \
+width="{{ width }}" height="{{ height }}"><style>
 .ink, text { fill: #17202b; font: 12px ui-monospace, Menlo, Consolas, monospace; }
 text { text-anchor: middle; } .ink { text-anchor: start; font-weight: bold; }
 rect { fill: #f1f3f6; stroke: #8a94a2; } .op rect { fill: #fff; stroke: #3b5bdb; }
@@ -18,6 +21,12 @@ rect { fill: #f1f3f6; stroke: #8a94a2; } .op rect { fill: #fff; stroke: #3b5bdb;
   .ink, text { fill: #e6ebf1; } rect { fill: #1f2833; stroke: #6b7a8c; }
   .op rect { fill: #171e27; stroke: #7c93f5; } .wire { stroke: #98a5b5; }
 }
+</style>
+{%- for title, g, left in parts %}
+<text class="ink" x="{{ left + 8 }}" y="14">{{ title }}</text>
+{%- set wide, high = "%.0f" % g.width, "%.0f" % g.height %}
+<svg viewBox="0 0 {{ wide }} {{ high }}" width="{{ wide }}" x="{{ left }}" y="{{ top }}" \
+height="{{ high }}">{{ charts.graph(g) }}</svg>{% endfor %}</svg>
 """
 _MOST_NODES = 8
 _GAP, _TITLE = 40, 24
@@ -34,28 +43,18 @@ def drawing(docstring: str) -> str | None:
         return None
     if max(len(side[0]) for side in sides if side) > _MOST_NODES:
         return None
-    parts = [graph(side[0], None, "value", loose=[side[1]]) for side in sides if side]
-    sizes = [[float(n) for n in part.get("viewBox", "").split()[2:]] for part in parts]
-    width = sum(wide for wide, _ in sizes) + _GAP
-    height = max(high for _, high in sizes) + _TITLE
-    root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg")
-    root.set("viewBox", f"0 0 {width:.0f} {height:.0f}")
-    root.set("width", f"{width:.0f}")
-    root.set("height", f"{height:.0f}")
-    ET.SubElement(root, "style").text = _STYLE
-    left = 0.0
-    for title, part, (wide, high) in zip(("Before", "After"), parts, sizes, strict=True):
-        ET.SubElement(
-            root, "text", {"class": "ink", "x": f"{left + 8:.0f}", "y": "14"}
-        ).text = title
-        part.attrib.pop("role", None)
-        part.attrib.pop("aria-label", None)
-        part.set("x", f"{left:.0f}")
-        part.set("y", str(_TITLE))
-        part.set("height", f"{high:.0f}")
-        root.append(part)
-        left += wide + _GAP
-    return ET.tostring(root, encoding="unicode") + "\n"
+    graphs = [graph(side[0], None, "value", loose=[side[1]]) for side in sides if side]
+    lefts = (0, round(graphs[0].width) + _GAP)
+    return (
+        environment()
+        .from_string(_SVG)
+        .render(
+            parts=list(zip(("Before", "After"), graphs, lefts, strict=True)),
+            width=sum(round(one.width) for one in graphs) + _GAP,
+            height=max(round(one.height) for one in graphs) + _TITLE,
+            top=_TITLE,
+        )
+    )
 
 
 def _nodes(docstring: str, heading: str) -> tuple[list[NodeText], str] | None:

@@ -13,7 +13,7 @@ from drawings import drawing
 from plots import plots
 from references import command_line, pipeline_files, python_api
 
-from onnx_passes.cli.pass_descriptions import groups_of, home, option_rows
+from onnx_passes.cli.pass_descriptions import groups_of, home, option_docs, option_rows
 from onnx_passes.library_index import FILE, index_text
 from onnx_passes.library_index import summary_of as summary
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
@@ -52,7 +52,7 @@ def page(cls: type[Pass]) -> str:
     lines += [f"Contract: **{cls.promise()}**", ""]
     rows = option_rows(cls)
     if rows:
-        described = _described(cls)
+        described = option_docs(cls)
         lines += ["| option | type | default | |", "|---|---|---|---|"]
         lines += [
             f"| `{n}` | `{kind}` | `{default}` | {described.get(n, '')} |"
@@ -143,21 +143,6 @@ def table() -> str:
     for name, told in sorted(rows.items()):
         lines.append(f"| {name} | {' | '.join('x' if told[c] else '' for c in columns)} |")
     return "\n".join([*lines, ""])
-
-
-def _described(cls: type[Pass]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    name = ""
-    text = (inspect.getdoc(cls) or "").partition("Attributes:\n")[2]
-    for line in text.splitlines():
-        if line.startswith("    ") and not line.startswith("     "):
-            name, _, rest = line.strip().partition(": ")
-            found[name] = rest
-        elif line.startswith("     ") and name:
-            found[name] += " " + line.strip()
-        elif line.strip():
-            break
-    return found
 
 
 def main() -> int:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree as ET
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 PAGE = Path(__file__).parent / "benchmarks.md"
-_STYLE = """
-text { fill: #17202b; font: 12px system-ui, sans-serif; } .title { font-weight: bold; font-size: 14px; }
-.soft { fill: #55606f; } .end { text-anchor: end; } .middle { text-anchor: middle; }
-.grid { stroke: #d5dae1; } .one { stroke: #55606f; stroke-dasharray: 4 3; }
-.c0 { fill: #3b5bdb; } .c1 { fill: #e8590c; } .c2 { fill: #2b8a3e; } .c3 { fill: #862e9c; }
-.c4 { fill: #a37600; } .c5 { fill: #0b7285; } .bar { fill: #a5b4f3; } .ours { fill: #3b5bdb; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6ebf1; } .soft { fill: #a3afbd; } .grid { stroke: #364250; } .one { stroke: #a3afbd; }
-  .c0 { fill: #8ea2ff; } .c1 { fill: #ff922b; } .c2 { fill: #69db7c; } .c3 { fill: #da77f2; }
-  .c4 { fill: #ffd43b; } .c5 { fill: #66d9e8; } .bar { fill: #46549c; } .ours { fill: #8ea2ff; }
+# A browser uses these, or the dark ones below if its reader set a dark scheme.
+_INK, _SOFT, _GRID, _BAR = "#17202b", "#55606f", "#d5dae1", "#a5b4f3"
+_COLOURS = ("#3b5bdb", "#e8590c", "#2b8a3e", "#862e9c", "#a37600", "#0b7285")
+_DARK = {_INK: "#e6ebf1", _SOFT: "#a3afbd", _GRID: "#364250", _BAR: "#46549c"} | dict(
+    zip(
+        _COLOURS,
+        ("#8ea2ff", "#ff922b", "#69db7c", "#da77f2", "#ffd43b", "#66d9e8"),
+        strict=True,
+    )
+)
+# The same bytes each time; text stays text.
+_SETTINGS = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "onnx-passes",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": _INK,
+    "text.parse_math": False,
+    "xtick.labelcolor": _SOFT,
+    "ytick.labelcolor": _INK,
 }
-"""  # noqa: E501
-_WIDTH, _LEFT, _RIGHT, _ROW = 840, 300, 110, 20
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _BOTTOM = 630, 225, 82, 15, 39, 25  # points
 _LONGEST = 44  # letters that fit in front of the axis
 
 
@@ -71,98 +84,83 @@ def table(text: str, heading: str, first: str) -> Table:
     return Table(lines[0], [row for row in lines[2:] if len(row) > 2])
 
 
-class Plot:
-    """An SVG with a title, rows of labels, and one axis."""
-
-    def __init__(
-        self, title: str, rows: Sequence[str], low: float, high: float, unit: str
-    ) -> None:
-        """Draw the axis and the labels."""
-        self.low, self.high = low, high
-        self.top = 52
-        self.height = self.top + len(rows) * _ROW + 34
-        self.root = ET.Element("svg", xmlns="http://www.w3.org/2000/svg")
-        self.root.set("viewBox", f"0 0 {_WIDTH} {self.height}")
-        self.root.set("width", str(_WIDTH))
-        ET.SubElement(self.root, "title").text = title
-        ET.SubElement(self.root, "style").text = _STYLE
-        self.text(8, 18, title, "title")
-        for step in range(6):
-            value = low + (high - low) * step / 5
-            x = self.x(value)
-            self.line(x, self.top - 8, x, self.height - 30, "grid")
-            self.text(x, self.height - 14, f"{value:,g}{unit}", "soft middle")
-        for index, name in enumerate(rows):
-            label = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-            self.text(_LEFT - 8, self.y(index) + 4, label, "end")
-
-    def x(self, value: float) -> float:
-        """Return where a value lies."""
-        share = (min(value, self.high) - self.low) / (self.high - self.low)
-        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(self, row: int) -> float:
-        """Return the middle of a row."""
-        return self.top + row * _ROW + _ROW / 2
-
-    def text(self, x: float, y: float, told: str, style: str = "") -> None:
-        """Draw text."""
-        self._add("text", x=x, y=y, style=style).text = told
-
-    def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
-        """Draw a line."""
-        self._add("line", x1=x1, y1=y1, x2=x2, y2=y2, style=style)
-
-    def bar(self, row: int, value: float, told: str, style: str) -> None:
-        """Draw a bar from the low end of the axis, and its number."""
-        left, right = self.x(self.low), self.x(value)
-        at = {"x": left, "y": self.y(row) - 7, "width": max(right - left, 1), "height": 14}
-        self._add("rect", style=style, **at)
-        self.text(right + 6, self.y(row) + 4, told)
-
-    def dot(self, row: int, value: float, style: str) -> None:
-        """Draw a dot."""
-        self._add("circle", cx=self.x(value), cy=self.y(row), r=4.5, style=style)
-
-    def legend(self, names: Sequence[str]) -> None:
-        """Draw which colour means what."""
-        x = float(_LEFT)
-        for index, name in enumerate(names):
-            self._add("circle", cx=x, cy=34, r=4.5, style=f"c{index}")
-            self.text(x + 9, 38, name)
-            x += 26 + 6.6 * len(name)
-
-    def svg(self) -> str:
-        """Return the file."""
-        return ET.tostring(self.root, encoding="unicode") + "\n"
-
-    def _add(self, name: str, *, style: str, **at: float) -> ET.Element:
-        found = ET.SubElement(self.root, name)
-        for key, value in at.items():
-            found.set(key, f"{value:.1f}".rstrip("0").rstrip("."))
-        if style:
-            found.set("class", style)
-        return found
+def _plot(
+    title: str, rows: Sequence[str], low: float, high: float, unit: str = ""
+) -> tuple[Figure, Axes]:
+    """Return a plot with a title, rows of labels, and one axis."""
+    tall = _TOP + len(rows) * _ROW + _BOTTOM
+    figure = Figure((_WIDTH / 72, tall / 72))
+    figure.text(0.01, 1 - 13 / tall, title, fontsize=10.5, fontweight="bold")
+    wide = _WIDTH - _LEFT - _RIGHT
+    place = (_LEFT / _WIDTH, _BOTTOM / tall, wide / _WIDTH, len(rows) * _ROW / tall)
+    axes = figure.add_axes(place, frameon=False, xlim=(low, high), axisbelow=True)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    ticks = [low + (high - low) * step / 5 for step in range(6)]
+    axes.set_xticks(ticks, labels=[f"{tick:,g}{unit}" for tick in ticks])
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in rows]
+    axes.set_yticks(range(len(rows)), labels=shown)
+    axes.tick_params(length=0)
+    axes.grid(axis="x", color=_GRID)
+    return figure, axes
 
 
+def _bar(axes: Axes, row: int, value: float, told: str, colour: str) -> None:
+    """Draw a bar from the low end of the axis, and its number."""
+    axes.barh(row, value, height=0.7, color=colour)
+    axes.annotate(told, (value, row), (4, 0), textcoords="offset points", va="center")
+
+
+def _svg(figure: Figure) -> str:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    text = file.getvalue()
+    names = {light: f"--c{place}" for place, light in enumerate(_DARK)}
+    light, dark = (
+        "".join(f"{names[key]}: {value}; " for key, value in colours)
+        for colours in (((key, key) for key in _DARK), _DARK.items())
+    )
+    style = f":root {{ {light}}} @media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}"
+    for colour, name in names.items():
+        text = text.replace(colour, f"var({name})")
+    return text.replace("<defs>", f"<style>{style}</style>\n <defs>", 1)
+
+
+@rc_context(_SETTINGS)
 def dots(
     title: str, found: Table, columns: Sequence[str], base: str | None, high: float
 ) -> str:
     """Return a dot for each model and column, over the column that is 1."""
     whole = found.column(base) if base else [1.0] * len(found.rows)
     keep = [i for i, name in enumerate(found.models) if not name.startswith("geometric")]
-    plot = Plot(title, [found.models[i] for i in keep], 0.0 if base else 0.7, high, "")
-    plot.line(plot.x(1.0), plot.top - 8, plot.x(1.0), plot.height - 30, "one")
+    figure, axes = _plot(title, [found.models[i] for i in keep], 0 if base else 0.7, high)
+    axes.axvline(1.0, color=_SOFT, linestyle="--", linewidth=0.8)
     for place in reversed(range(len(columns))):  # ours, the first, lies on top
         values = found.column(columns[place])
-        for row, index in enumerate(keep):
-            value, over = values[index], whole[index]
-            if value is not None and over:
-                plot.dot(row, value / over, f"c{place}")
-    plot.legend([name.strip("`") for name in columns])
-    return plot.svg()
+        shares = [
+            (min(value / over, high), row)
+            for row, index in enumerate(keep)
+            if (value := values[index]) is not None and (over := whole[index])
+        ]
+        name = columns[place].strip("`")
+        axes.scatter(
+            *zip(*shares, strict=True), s=36, c=_COLOURS[place], label=name, clip_on=False
+        )
+    keys, names = axes.get_legend_handles_labels()
+    tall = _TOP + len(keep) * _ROW + _BOTTOM
+    figure.legend(
+        keys[::-1],
+        names[::-1],
+        bbox_to_anchor=(1, 1 - 20 / tall),
+        ncols=len(names),
+        frameon=False,
+        handlelength=0.6,
+        columnspacing=1,
+        borderpad=0,
+    )
+    return _svg(figure)
 
 
+@rc_context(_SETTINGS)
 def means(title: str, found: Table, columns: Sequence[str], base: str) -> str:
     """Return the geometric mean of each column over another, on models that all have."""
     whole = found.column(base)
@@ -174,29 +172,31 @@ def means(title: str, found: Table, columns: Sequence[str], base: str) -> str:
         for name, v in values.items()
     }
     order = sorted(columns, key=lambda name: shares[name])
-    plot = Plot(f"{title}, {len(rows)} models", [n.strip("`") for n in order], 0.0, 1.0, "")
+    figure, axes = _plot(
+        f"{title}, {len(rows)} models", [n.strip("`") for n in order], 0.0, 1.0
+    )
     for row, name in enumerate(order):
-        style = "ours" if name == columns[0] else "bar"
-        plot.bar(row, shares[name], f"{shares[name]:.3f}", style)
-    return plot.svg()
+        colour = _COLOURS[0] if name == columns[0] else _BAR
+        _bar(axes, row, shares[name], f"{shares[name]:.3f}", colour)
+    return _svg(figure)
 
 
+@rc_context(_SETTINGS)
 def pairs(title: str, found: Table, columns: Sequence[str], unit: str) -> str:
     """Return bars of each model and column, in one unit."""
     labels = [m if i == 0 else "" for m in found.models for i in range(len(columns))]
     values = [found.column(name) for name in columns]
     high = max(v for column in values for v in column if v is not None)
     step = 10 ** math.floor(math.log10(high))
-    plot = Plot(title, labels, 0.0, math.ceil(high / step) * step, unit)
+    figure, axes = _plot(title, labels, 0.0, math.ceil(high / step) * step, unit)
     for model in range(len(found.rows)):
         for place, column in enumerate(values):
             value = column[model]
             if value is not None:
                 row = model * len(columns) + place
                 name = columns[place].partition(" (")[0] if len(columns) > 1 else ""
-                told = f"{value:,g}{unit} {name}".rstrip()
-                plot.bar(row, value, told, f"c{place}")
-    return plot.svg()
+                _bar(axes, row, value, f"{value:,g}{unit} {name}".rstrip(), _COLOURS[place])
+    return _svg(figure)
 
 
 def caught(found: Table) -> Table:

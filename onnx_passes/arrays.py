@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -15,3 +16,22 @@ DType: TypeAlias = np.dtype[Any]
 
 Numbers: TypeAlias = Array | float
 """An array of any shape, or one number."""
+
+
+class FloatLimits(Protocol):
+    """The limits of a float type, as ``numpy.finfo`` names them."""
+
+    eps: float
+    max: float
+    maxexp: int
+    min: float
+    nmant: int
+    smallest_subnormal: float
+    tiny: float
+
+
+def float_limits(dtype: DType) -> FloatLimits:
+    """Return the limits of a float type of numpy or ml_dtypes, whose own has no types."""
+    limits: Any = ml_dtypes.finfo
+    found: FloatLimits = limits(dtype)
+    return found

@@ -1,4 +1,4 @@
-"""Plain data: what JSON, YAML and the options of a command consist of."""
+"""Data without types of its own: plain data, and objects of libraries without types."""
 
 from __future__ import annotations
 
@@ -13,3 +13,6 @@ PlainDict: TypeAlias = dict[str, Any]
 
 PlainMapping: TypeAlias = Mapping[str, Any]
 """The same, to read only."""
+
+Foreign: TypeAlias = Any
+"""A module or an object of a library without types, or of an optional one."""

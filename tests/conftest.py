@@ -1,16 +1,25 @@
 """What holds for every test, and the summary of what became of onnx's backend test models."""
 
+import gc
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.verify.models.recipe import Recipe
+from tests.warm_children import START_ANEW, WarmPopen
+
 LOG = pytest.StashKey[Path]()
+COLD = ("tests/runtime/", "tests/cli/test_interrupts.py", "tests/cli/test_deferred.py")
+"""Tests of how children start and end: these begin as a user's do."""
 
 
 @pytest.fixture
@@ -34,6 +43,15 @@ def reproducers_go_to_a_folder_of_their_own(tmp_path_factory):
     PipelineConfig.model_rebuild(force=True)
 
 
+_built = lru_cache(1000)(Recipe.proto)
+
+
+@pytest.fixture
+def random_models_are_kept(monkeypatch):
+    """Build each random model once for all passes and presets: that is half of the time."""
+    monkeypatch.setattr(Recipe, "proto", _built)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def all_passes_are_imported():
     """Import the library before a test replaces the registry's tables for a while."""
@@ -48,7 +66,20 @@ def states_go_to_a_folder_of_their_own(tmp_path_factory):
     os.environ["ONNX_PASSES_CACHE"] = str(tmp_path_factory.mktemp("states"))
 
 
+def pytest_sessionstart():
+    gc.disable()  # what is collected as tests stays
+
+
+def pytest_collection_finish():
+    # Or each full collection would go through half a million objects of the test modules.
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
+
 def pytest_runtest_setup(item):
+    warm = sys.platform == "linux" and item.get_closest_marker("cold") is None
+    subprocess.Popen = WarmPopen if warm and not item.nodeid.startswith(COLD) else START_ANEW
     from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
     from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -16,16 +15,16 @@ import onnx_ir as ir
 from onnx_passes.api.models import AnyModel, take_model, take_samples
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.model.save import save_model
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.tuning.asked import Result
 from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.data_source import source_of
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import inspector, lines, to_json
-from onnx_passes.tuning.streams import source_of
-from onnx_passes.tuning.task import task_of
+from onnx_passes.tuning.search_task import SearchResult
+from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.reference_data import ReferenceData
 
@@ -39,7 +38,7 @@ class TuneResult:
         name: Name of the model.
     """
 
-    found: Result
+    found: SearchResult
     name: str = "model"
 
     @property
@@ -98,7 +97,7 @@ class TuneResult:
 
 def tune(
     model: AnyModel,
-    pipeline: Any,
+    pipeline: Plain,
     *,
     inputs: Feeds | Sequence[Feeds] | None = None,
     labels: Sequence[Feeds] | None = None,

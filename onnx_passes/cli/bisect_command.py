@@ -48,17 +48,14 @@ Examples:
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
 )
 @click.option("--check", metavar="CMD", help="Command that judges the model {model}.")
-@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     model: Path,
     passes: Sequence[str],
     config: str | None,
     overrides: Sequence[str],
     check: str | None,
-    debug: bool,
 ) -> None:
     """Find the first bad pass and rewrite of a pipeline over MODEL."""
-    del debug  # read by the program itself
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.pipeline.bisect import ByCheck, Judge, bisect, judge_by_score
@@ -83,7 +80,7 @@ def command(
             )
         judge = ByCheck(holds)
     finding = bisect(loaded.model, settings, judge)
-    for line in _told(finding, by_score=check is None):
+    for line in _describe(finding, by_score=check is None):
         click.echo(line)
     raise click.exceptions.Exit({"sound": 0, "found": 1, "undecided": 4}[finding.outcome])
 
@@ -116,7 +113,7 @@ def _checker(check: str, source: LoadedModel) -> Callable[[ir.Model], bool]:
     return holds
 
 
-def _told(finding: BisectionResult, *, by_score: bool) -> list[str]:
+def _describe(finding: BisectionResult, *, by_score: bool) -> list[str]:
     from onnx_passes.report.text import plural
 
     work = f"{plural(finding.passes, 'pass')} changed the model"
@@ -124,8 +121,8 @@ def _told(finding: BisectionResult, *, by_score: bool) -> list[str]:
     noise = f"the noise is {finding.noise:.3g}"
     done, rewrite = finding.done, finding.rewrite
     if finding.outcome == "sound":
-        told = f": error {finding.final:.3g}, {noise}" if by_score else ""
-        return [*lines, f"nothing to find: the result is good{told}"]
+        note = f": error {finding.final:.3g}, {noise}" if by_score else ""
+        return [*lines, f"nothing to find: the result is good{note}"]
     if finding.outcome == "undecided" and done is None:
         return [
             *lines,
@@ -150,8 +147,8 @@ def _told(finding: BisectionResult, *, by_score: bool) -> list[str]:
     for other in finding.also:
         assert other.done is not None
         named = other.rewrite
-        told = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
-        lines.append(f"without it, bad    {told} of pass {other.done.index} {other.done.name}")
+        note = f"{named.number} {named.rule}" if named else f"all of {other.done.name}"
+        lines.append(f"without it, bad    {note} of pass {other.done.index} {other.done.name}")
         if named is not None:
             lines += [f"  before           {node}" for node in named.nodes]
             lines += [f"  after            {node}" for node in named.new_nodes]

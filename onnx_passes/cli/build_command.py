@@ -35,20 +35,20 @@ Examples:
 @click.command("build", help=HELP)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The engine."
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file."
 )
 @click.option(
     "--engine",
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
     default="tensorrt-rtx",
     show_default=True,
-    help="Whose compiler.",
+    help="Compiler to use.",
 )
 @click.option(
     "--compute-capabilities",
     "capabilities",
     metavar="X.Y,...",
-    help="GPUs to build for. Default: that of this machine, or 8.9 where there is none.",
+    help="GPUs to build for. Default: that of this machine, or 8.9 without a GPU.",
 )
 @click.option(
     "--profile",
@@ -74,7 +74,7 @@ Examples:
     type=click.Choice(["ampere_plus", "same_compute_capability"]),
     help="GPUs beside this one that an engine of TensorRT is to run on.",
 )
-@click.option("--version-compatible", is_flag=True, help="For later versions of TensorRT.")
+@click.option("--version-compatible", is_flag=True, help="Let later versions run it.")
 @click.option(
     "--plugin",
     "plugins",
@@ -89,8 +89,8 @@ Examples:
 )
 @click.option("--cache", metavar="DIR", help="Engines built before, read and written.")
 @click.option("--timing-cache", metavar="FILE", help="Measured kernels, read and written.")
-@click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called on the network.")
-@click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called on the config.")
+@click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called with the network.")
+@click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called with the config.")
 @click.option(
     "--repeat",
     type=click.IntRange(1),
@@ -115,8 +115,14 @@ Examples:
     metavar="FILE",
     help="Write a Python script that builds this, to be edited, and stop.",
 )
-@click.option("--time-limit", type=float, default=600.0, show_default=True, metavar="SECONDS")
-@click.option("--debug", is_flag=True, hidden=True)
+@click.option(
+    "--time-limit",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds for a build.",
+)
 def command(
     model: Path,
     output: Path,
@@ -140,15 +146,13 @@ def command(
     keep_builds: Path | None,
     write_script: Path | None,
     time_limit: float,
-    debug: bool,
 ) -> None:
     """Compile; the options are those of the engine in a pipeline."""
-    del debug
     from onnx_passes.model.load import load_model
     from onnx_passes.report.text import size
     from onnx_passes.runtime.engines import engine_from_config
     from onnx_passes.runtime.inputs import generate
-    from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 
     given = {
         "compute_capabilities": capabilities.split(",") if capabilities else None,
@@ -169,7 +173,7 @@ def command(
     options: dict[str, object] = {k: v for k, v in given.items() if v is not None}
     options |= {"save": str(output.absolute()), "time_limit": time_limit}
     if write_script is not None:
-        from onnx_passes.cli.scripts import write_build_script
+        from onnx_passes.cli.script_files import write_build_script
 
         write_build_script(write_script, model, output, engine, options)
         return
@@ -184,17 +188,17 @@ def command(
     if inner.missing is not None:
         raise inner.missing
     if any(v.shape is None or not v.shape.is_static() for v in loaded.model.graph.inputs):
-        made = fitted(made, loaded.model, generate(loaded.model, samples=1))
+        made = with_profiles_of(made, loaded.model, generate(loaded.model, samples=1))
     if repeat is not None:
-        from onnx_passes.cli.building_again import build_again
+        from onnx_passes.cli.repeated_builds import build_again
 
         folder = keep_builds or output.with_name(f"{output.name}-builds")
         raise click.exceptions.Exit(
             build_again(made, loaded.model, output, repeat, check, folder, time_limit)
         )
     with made.prepare(loaded.model):
-        told = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
-        echo_line(f"{told}; not executed: {inner.not_executed or 'build only builds'}")
+        done = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
+        echo_line(f"{done}; not executed: {inner.not_executed or 'build only builds'}")
 
 
 def _profiles(texts: tuple[str, ...]) -> list[dict[str, dict[str, list[int]]]]:

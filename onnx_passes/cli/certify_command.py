@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +19,7 @@ from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
-    pass
+    from onnx_passes.verify.rules.job import Job
 
 CERTIFICATES = "certificates"
 _MOST_FAULTS = 50
@@ -47,7 +47,7 @@ class Seconds(click.ParamType[float]):
     name = "time"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)?", str(value))
         if match is None or float(match[1]) == 0:
@@ -58,13 +58,16 @@ class Seconds(click.ParamType[float]):
 @click.command("certify", help=HELP)
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option(
-    "--rules", multiple=True, metavar="MODULE:OBJECT", help="Rules or passes from anywhere."
+    "--rules",
+    multiple=True,
+    metavar="MODULE:OBJECT",
+    help="Rules or passes of another module.",
 )
 @click.option(
     "-c",
     "--config",
     metavar="FILE",
-    help="Pipeline whose passes are meant; its imports count.",
+    help="Certify the passes of this pipeline, with its imports.",
 )
 @click.option(
     "--level",
@@ -78,7 +81,7 @@ class Seconds(click.ParamType[float]):
     type=Seconds(),
     default="10m",
     show_default=True,
-    help="Stops the property test of a rule, which is then undecided: out of time.",
+    help="Limit of the property test of a rule, which is undecided after it.",
 )
 @click.option(
     "--models",
@@ -91,11 +94,11 @@ class Seconds(click.ParamType[float]):
 @click.option(
     "--all-faults",
     is_flag=True,
-    help="Go on after the first fault, and list each distinct cause.",
+    help="Continue after the first fault, and list each distinct cause.",
 )
-@click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules at a time.")
+@click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules certified at once.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write verdicts.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Of all choices.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all random choices.")
 @click.option("--write", is_flag=True, help="Write the certificates of passes.")
 @click.option("--check", is_flag=True, help="Only check certificates; warn of stale ones.")
 @click.option("--strict", is_flag=True, help="With --check, refuse stale certificates.")
@@ -117,7 +120,6 @@ class Seconds(click.ParamType[float]):
     show_default=True,
     help="Folder that refutations are written under.",
 )
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     passes: tuple[str, ...],
     rules: tuple[str, ...],
@@ -135,10 +137,8 @@ def command(
     stale: bool,
     folder: Path,
     reproducers: Path,
-    debug: bool,
 ) -> None:
     """Test and prove rewrite rules on their own."""
-    del debug
     from onnx_passes.cli.pass_descriptions import (
         import_from,
         importable_by_children,
@@ -168,7 +168,7 @@ def command(
         for index in target.indices(level)
     ]
     rows = []
-    with closing(_certified(work, jobs)) as results:
+    with closing(_run_jobs(work, jobs)) as results:
         for target in targets:
             found = [next(results) for _ in target.indices(level)]
             rows.append(show_verdicts(target, found))
@@ -185,7 +185,7 @@ def command(
         raise click.exceptions.Exit(4)
 
 
-def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Any:
+def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Job:
     from onnx_passes.verify.rules.job import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
@@ -217,7 +217,7 @@ def _models(target: Target, folder: Path | None) -> int:
     return max(asked, 0 if folder is None else models_of(target.name, folder))
 
 
-def _certified(work: Sequence[Any], jobs: int) -> Generator[PlainDict]:
+def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
     """Yield the verdicts in the order of the work, each as soon as it is there."""
     from rich.console import Console
     from rich.progress import track

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnx_passes.errors import OnnxPassesError
 
@@ -66,7 +66,7 @@ def targets_of(
     from onnx_passes.verify.rules.applying import rules_of
 
     targets = []
-    chosen: list[type[Any]] = [*(all_passes() if everything else collect(names, scope))]
+    chosen = all_passes() if everything else collect(names, scope)
     for cls in dict.fromkeys(chosen):
         subject = f"{cls.__module__}:{cls.__qualname__}"
         if not issubclass(cls, RewriteRulePass | RewriteRuleSetPass):

@@ -6,17 +6,22 @@ import difflib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from onnx_passes.cli.completing import teach
 from onnx_passes.cli.ticker import ticking
+from onnx_passes.cli.word_completion import teach
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import PlainDict
 
+if TYPE_CHECKING:
+    from click.parser import _OptionParser as _Parser
+
+_Parsed: TypeAlias = "tuple[PlainDict, list[str], list[click.Parameter]]"
 _QUIET = "onnx_passes.quiet"
 _COLORS = {"always": True, "never": False, "auto": None}
 
@@ -35,13 +40,11 @@ def adopt(command: click.Command) -> click.Command:
         return command
     own = {text for param in command.params for text in param.opts}
     shared = [each for each in _options() if own.isdisjoint(each.opts)]
-    # Before --debug, which comes last everywhere.
-    place = len(command.params) - ("--debug" in own)
-    command.params[place:place] = shared
+    command.params.extend(shared)
     teach(command)
     invoke = command.invoke
 
-    def invoke_ticking(ctx: click.Context) -> Any:
+    def invoke_ticking(ctx: click.Context) -> object:
         with ticking(ctx.command_path):
             return invoke(ctx)
 
@@ -81,6 +84,12 @@ def _options() -> list[click.Option]:
             callback=_no_progress,
             help="Draw no progress.",
         ),
+        click.Option(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            help="Show Python's traceback of an error.",
+        ),
     ]
 
 
@@ -89,11 +98,11 @@ def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[_QUIET] = True
         # What ends the command is printed after its context, and so after this.
-        ctx.with_resource(_without_stderr())
+        ctx.with_resource(_hide_stderr())
 
 
 @contextmanager
-def _without_stderr() -> Iterator[None]:
+def _hide_stderr() -> Iterator[None]:
     with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
         yield
 
@@ -102,10 +111,10 @@ def _verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
     del param
     if value:
         begin = time.perf_counter()
-        ctx.call_on_close(lambda: _tell_versions(ctx, time.perf_counter() - begin))
+        ctx.call_on_close(lambda: _print_versions(ctx, time.perf_counter() - begin))
 
 
-def _tell_versions(ctx: click.Context, seconds: float) -> None:
+def _print_versions(ctx: click.Context, seconds: float) -> None:
     if _QUIET in ctx.meta:
         return
     from importlib.metadata import version
@@ -113,8 +122,8 @@ def _tell_versions(ctx: click.Context, seconds: float) -> None:
     from onnx_passes import __version__
 
     used = [name for name in ("onnx", "onnxruntime", "onnxscript") if name in sys.modules]
-    told = [f"onnx-passes {__version__}", *(f"{name} {version(name)}" for name in used)]
-    click.echo(f"{seconds:.2f} s, {', '.join(told)}", err=True)
+    versions = [f"onnx-passes {__version__}", *(f"{name} {version(name)}" for name in used)]
+    click.echo(f"{seconds:.2f} s, {', '.join(versions)}", err=True)
 
 
 def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -151,11 +160,11 @@ def _for_now(ctx: click.Context, name: str, value: str | None) -> None:
     ctx.call_on_close(lambda: put(before))
 
 
-def _refusing(parser: Any) -> Any:
+def _refusing(parser: _Parser) -> _Parser:
     """Make a parser refuse a single option that is given twice: the last would win unseen."""
-    parse: Callable[..., Any] = parser.parse_args
+    parse = parser.parse_args
 
-    def parse_args(args: list[str]) -> Any:
+    def parse_args(args: list[str]) -> _Parsed:
         found = parse(args=args)
         seen: set[click.Parameter] = set()
         for param in found[2]:
@@ -167,7 +176,7 @@ def _refusing(parser: Any) -> Any:
             seen.add(param)
         return found
 
-    parser.parse_args = parse_args
+    parser.parse_args = parse_args  # type: ignore[method-assign]
     return parser
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.compare_builds import add_builds, add_timings, make_runners
 from onnx_passes.cli.compare_settings import (
     keep_inputs,
     loaders_of,
     other_inputs,
-    recorded_runs,
+    read_runs,
     samples_of,
     settings_of,
 )
-from onnx_passes.cli.comparing_engines import add_builds, add_timings, make_runners
 from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
-from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Feeds
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
 
-Without inputs three samples are made up. A run that is not executed (an engine that is not on
+Without inputs three samples are drawn. A run that is not executed (an engine that is not on
 this machine, or only compiles) is never counted as compared.
 
 \b
@@ -72,7 +73,9 @@ _path = click.Path(path_type=Path)
     metavar="KEY=VALUE,...",
     help="seed=0, samples=3, range=NAME:LOW:HIGH, shape=NAME:1x3x224x224.",
 )
-@click.option("--data-loader", metavar="MODULE:FUNCTION", help="Yields feeds.")
+@click.option(
+    "--data-loader", metavar="MODULE:FUNCTION", help="Function that yields inputs by name."
+)
 @click.option("--save-inputs", type=_path, metavar="FILE", help="Write the inputs.")
 @click.option(
     "--save-outputs", type=_path, metavar="FILE", help="Write the results: .json, .zip, .npz."
@@ -117,7 +120,7 @@ _path = click.Path(path_type=Path)
     metavar="[NAME:]top-k=5...",
     help="Compare the indices of the largest elements.",
 )
-@click.option("--validate", is_flag=True, help="NaN and Inf count as a failure.")
+@click.option("--validate", is_flag=True, help="Count NaN and Inf as a failure.")
 @click.option("--fail-fast", is_flag=True, help="Stop a run at its first difference.")
 @click.option(
     "--iterations",
@@ -125,7 +128,9 @@ _path = click.Path(path_type=Path)
     help="Timed runs a sample. Default: 1, 100 with --time.",
 )
 @click.option(
-    "--warm-up", type=click.IntRange(0), help="Runs before those. Default: 0, 10 with --time."
+    "--warm-up",
+    type=click.IntRange(0),
+    help="Runs before the timed ones. Default: 0, 10 with --time.",
 )
 @click.option(
     "--time",
@@ -145,11 +150,10 @@ _path = click.Path(path_type=Path)
     metavar="FILE",
     help="Write a Python script that does this, to be edited, and stop.",
 )
-@click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG.")
+@click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG (extra: plots).")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     models: tuple[Path, ...],
     engines: tuple[str, ...],
@@ -163,13 +167,11 @@ def command(
     write_script: Path | None,
     verbose: bool,
     as_json: bool,
-    debug: bool,
-    **given: Any,
+    **given: Plain,
 ) -> None:
     """Run models side by side, and compare what they give."""
-    del debug  # read by the program itself
     if write_script is not None:
-        from onnx_passes.cli.scripts import write_compare_script
+        from onnx_passes.cli.script_files import write_compare_script
 
         write_compare_script(
             write_script,
@@ -182,7 +184,7 @@ def command(
         )
         return
     if given["data"]:
-        from onnx_passes.cli.comparing_data import compare_on_data
+        from onnx_passes.cli.compare_on_data import compare_on_data
 
         if load_outputs or save_outputs or save_inputs or plots:
             raise UsageError(
@@ -200,6 +202,7 @@ def command(
         )
     refuse_without_data(given)
     loaders = loaders_of(models, now=bool(given["outputs"]))
+    from onnx_passes.data.optional_libraries import import_optional
     from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form
@@ -207,7 +210,7 @@ def command(
     runners, repeated = make_runners(
         models, loaders, engines, isolate=isolate, keep=keep_builds, timed=timed
     )
-    recorded = recorded_runs(load_outputs)
+    recorded = read_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = settings_of(
         given,
@@ -221,6 +224,7 @@ def command(
     read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
     check_destinations(None, {"--save-outputs": save_outputs}, read)
     if plots is not None:
+        import_optional("matplotlib")  # before the models run
         check_folder("--plots", plots)
     if save_outputs is not None:
         check_form(save_outputs, len(runners) + len(recorded))

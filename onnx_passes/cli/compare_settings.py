@@ -83,7 +83,7 @@ def loaders_of(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
     return loaders
 
 
-def recorded_runs(paths: Iterable[Path]) -> list[Run]:
+def read_runs(paths: Iterable[Path]) -> list[Run]:
     """Return the runs that were saved in files."""
     from onnx_passes.verify.runs import open_results
 

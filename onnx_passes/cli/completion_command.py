@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onnx_passes.cli.completing import SHELLS, script
+from onnx_passes.cli.word_completion import SHELLS, script
 
 HELP = """\
 Print the script by which SHELL completes commands, options, pipelines, passes and files.
@@ -18,9 +18,7 @@ Examples:
 
 @click.command("completion", help=HELP, no_args_is_help=True)
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.option("--debug", is_flag=True, hidden=True)
 @click.pass_context
-def command(ctx: click.Context, shell: str, debug: bool) -> None:
+def command(ctx: click.Context, shell: str) -> None:
     """Print a completion script."""
-    del debug
     click.echo(script(ctx.find_root().command, shell))

@@ -41,11 +41,11 @@ def command() -> None:
 
 @command.command("check", help=_CHECK)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE")
-@click.option("--debug", is_flag=True, hidden=True)
-def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> None:
+@click.option(
+    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
+)
+def check(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
-    del debug
     from onnx_passes.configs.engine_configs import resolve_engines
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.configs.resolve import resolve
@@ -60,10 +60,8 @@ def check(files: tuple[str, ...], overrides: tuple[str, ...], debug: bool) -> No
 
 @command.command("schema", help=_SCHEMA)
 @click.option("-c", "--config", help="Pipeline file whose passes are offered as well.")
-@click.option("--debug", is_flag=True, hidden=True)
-def schema(config: str | None, debug: bool) -> None:
+def schema(config: str | None) -> None:
     """Print the JSON Schema of pipeline files, so that editors complete them."""
-    del debug
     from onnx_passes.cli.pass_descriptions import import_from
     from onnx_passes.configs.json_schema import json_schema
 

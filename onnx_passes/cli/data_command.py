@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from onnx_passes.cli.common import Family
-from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.model_edits import Command
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
+from onnx_passes.plain import Plain
+
+if TYPE_CHECKING:
+    from onnx_passes.arrays import Array
 
 HELP = """\
 Join, convert and show saved inputs and outputs.
@@ -65,9 +70,8 @@ def command() -> None:
 command.aliases = {"to-input": "merge"}
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _options(function: Command) -> Command:
     for option in (
-        click.option("--debug", is_flag=True, hidden=True),
         click.option(
             "--json", "as_json", is_flag=True, help="Print what was written as JSON."
         ),
@@ -78,7 +82,9 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME...",
             help="Keep these values only.",
         ),
-        click.option("--runner", default="onnx-passes", help="The runner of results."),
+        click.option(
+            "--runner", default="onnx-passes", help="Name of the runner in saved results."
+        ),
         click.option(
             "--as",
             "kind",
@@ -103,7 +109,7 @@ def _check(output: str, files: Sequence[str]) -> None:
 
 
 def _write(
-    samples: list[Any],
+    samples: list[dict[str, Array]],
     output: str,
     kind: Literal["feeds", "results"],
     runner: str,
@@ -116,20 +122,19 @@ def _write(
 
     kept = select(samples, names) if names else samples
     write_samples(output, kept, kind=kind, runner=runner)
-    told = {name: describe(array) for name, array in kept[0].items()} if kept else {}
+    shown = {name: describe(array) for name, array in kept[0].items()} if kept else {}
     if as_json:
-        click.echo(json.dumps({"output": output, "samples": len(kept), "values": told}))
+        click.echo(json.dumps({"output": output, "samples": len(kept), "values": shown}))
     else:
         count = f"{len(kept)} sample{'' if len(kept) == 1 else 's'}"
-        echo_line(f"{output}: {count} of {', '.join(told) or 'nothing'}")
+        echo_line(f"{output}: {count} of {', '.join(shown) or 'nothing'}")
 
 
 @command.command("merge", cls=ManyWords, help=_MERGE)
 @click.argument("files", nargs=-1, required=True)
 @_options
-def merge(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
+def merge(files: tuple[str, ...], **rest: Plain) -> None:
     """Join the values of FILES, sample by sample."""
-    del debug
     from onnx_passes.verify.saved import merge_samples, read_samples
 
     _check(rest["output"], files)
@@ -139,9 +144,8 @@ def merge(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
 @command.command("concat", cls=ManyWords, help=_CONCAT)
 @click.argument("files", nargs=-1, required=True)
 @_options
-def concat(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
+def concat(files: tuple[str, ...], **rest: Plain) -> None:
     """Put the samples of FILES one after the other."""
-    del debug
     from onnx_passes.verify.saved import read_samples
 
     _check(rest["output"], files)
@@ -151,9 +155,8 @@ def concat(files: tuple[str, ...], debug: bool, **rest: Any) -> None:
 @command.command("convert", cls=ManyWords, help=_CONVERT)
 @click.argument("file")
 @_options
-def convert(file: str, debug: bool, **rest: Any) -> None:
+def convert(file: str, **rest: Plain) -> None:
     """Write FILE in the form that the output's extension says."""
-    del debug
     from onnx_passes.verify.saved import read_samples
 
     _check(rest["output"], [file])
@@ -164,10 +167,8 @@ def convert(file: str, debug: bool, **rest: Any) -> None:
 @click.argument("file")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def show(file: str, values: bool, as_json: bool, debug: bool) -> None:
+def show(file: str, values: bool, as_json: bool) -> None:
     """Show every sample of FILE, with statistics."""
-    del debug
     from onnx_passes.cli import inspect_command
 
     inspect_command.show(

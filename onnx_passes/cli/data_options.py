@@ -6,22 +6,22 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from onnx_passes.cli.grammar import Several, SeveralFiles
+from onnx_passes.cli.word_syntax import Several, SeveralFiles
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
+    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.executors.executor import Executor
     from onnx_passes.data.progress import Progress
-    from onnx_passes.data.rule import Demand
-    from onnx_passes.data.spec import DataSpec
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 _path = click.Path(path_type=Path)
 
 SOURCE = (
@@ -40,14 +40,14 @@ SOURCE = (
         help="Columns of the data that feed inputs; by default those of the same name.",
     ),
     click.option("--labels", metavar="COLUMN", help="The column of labels."),
-    click.option(
-        "--prepare", metavar="MODULE:FUNCTION", help="Turns each sample into another one."
-    ),
+    click.option("--prepare", metavar="MODULE:FUNCTION", help="Transforms each sample."),
     click.option("--split", metavar="NAME", help="Split of a Hugging Face data set."),
     click.option("--batch", type=click.IntRange(1), help="Samples fed at once; default 1."),
-    click.option("--shuffle", type=click.IntRange(0), metavar="SEED", help="Order by a seed."),
-    click.option("--limit", type=click.IntRange(1), help="Use so many samples at most."),
-    click.option("--fraction", metavar="SHARE", help="Use a share of the samples, as 10%."),
+    click.option(
+        "--shuffle", type=click.IntRange(0), metavar="SEED", help="Seed of a shuffle."
+    ),
+    click.option("--limit", type=click.IntRange(1), help="Use at most this many samples."),
+    click.option("--fraction", metavar="SHARE", help="Use this share of samples: 10%."),
     click.option("--shard", type=click.IntRange(1), help="Samples evaluated at once [8192]."),
 )
 RULE = (
@@ -83,7 +83,7 @@ CLUSTER = (
     ),
 )
 JOURNAL = (
-    click.option("--journal", type=_path, metavar="FILE", help="Go on from, and add to."),
+    click.option("--journal", type=_path, metavar="FILE", help="Continue from, and extend."),
 )
 FILES = (
     click.option("--result", type=_path, metavar="FILE", help="Write the result as JSON."),
@@ -146,8 +146,8 @@ def read_spec(given: PlainMapping) -> DataSpec:
     Raises:
         UsageError: An option cannot be read.
     """
-    from onnx_passes.data.shares import read_share
-    from onnx_passes.data.spec import DataSpec
+    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.data.percentages import read_share
 
     fraction = given["fraction"]
     sources = tuple(given["data"])
@@ -195,8 +195,8 @@ def read_rule(given: PlainMapping) -> Demand:
     Raises:
         UsageError: One cannot be read.
     """
-    from onnx_passes.data.rule import Accuracy, Demand
-    from onnx_passes.data.shares import read_share
+    from onnx_passes.data.demand import Accuracy, Demand
+    from onnx_passes.data.percentages import read_share
 
     accuracy = None
     if given["accuracy"] is not None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -21,6 +21,13 @@ REFERENCE = ("onnx.reference", "onnx.reference.ops")
 SCRIPTED = ("onnxscript", "onnxscript.optimizer", "onnxscript.rewriter")
 """Packages that import onnxscript's compiler, its operators and its own rules: ninety modules.
 Passes need ten modules inside of them, which are imported without what is around them."""
+TEXTUAL = (
+    *("google.protobuf.json_format", "google.protobuf.text_format"),
+    "google.protobuf.internal.python_message",
+)
+"""Protobuf's text and JSON forms, and its messages without C, which onnx imports."""
+TOOLS = ("onnx.compose", "onnx.gen_proto", "onnx.utils")
+"""What onnx offers beside models, with archives and command lines."""
 
 _loading = RLock()
 
@@ -32,7 +39,7 @@ _PUBLIC = ("__all__", "__version__")
 class _Late(ModuleType):
     """A module before its first use."""
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> object:
         """Load the module, once, unless it is the import system that asks.
 
         The modules inside a package that waits are imported without it.
@@ -89,7 +96,9 @@ class _Finder:
         return spec
 
 
-def defer(names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED) -> None:
+def defer(
+    names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED + TEXTUAL + TOOLS,
+) -> None:
     """Put off importing modules, those excepted that are there already.
 
     A command that never needs them is spared their start-up; whoever uses an attribute of

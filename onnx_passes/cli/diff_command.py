@@ -30,10 +30,8 @@ _COLOURS = {"added": "green", "removed": "red"}
 @click.argument("a")
 @click.argument("b")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(a: str, b: str, as_json: bool, debug: bool) -> None:
+def command(a: str, b: str, as_json: bool) -> None:
     """List how two models differ."""
-    del debug  # read by the program itself
     from onnx_passes.model.diff import diff
     from onnx_passes.model.load import load_model
 

@@ -16,11 +16,9 @@ Examples:
 
 @click.command("explain", help=HELP)
 @click.argument("name", metavar="PASS")
-@click.option("-c", "--config", help="Pipeline file whose imports are known as well.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(name: str, config: str | None, debug: bool) -> None:
+@click.option("-c", "--config", help="Pipeline file whose imports are searched as well.")
+def command(name: str, config: str | None) -> None:
     """Explain a PASS, or each pass of a group: docstring, options, contract."""
-    del debug
     from onnx_passes.cli.pass_descriptions import explanation, import_from
     from onnx_passes.passes.registry import lookup
 

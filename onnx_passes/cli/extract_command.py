@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from onnx_passes.cli.destinations import check_destinations
-from onnx_passes.cli.grammar import (
+from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import (
     ManyWords,
     Several,
     looks_like_shape,
     read_dtype,
     read_shape,
 )
-from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.report.text import plural
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Array
 
 HELP = """\
-Cut a part out of MODEL: what computes the outputs named from the inputs named.
+Extract the part of MODEL that computes the outputs named from the inputs named.
 
 Types and shapes are those of the model or inferred (auto) unless they are given, as in
 x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dimensions. Values
@@ -72,7 +72,6 @@ _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "
     help="Run MODEL on these inputs, and save what the part is fed and gives beside it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
@@ -80,13 +79,11 @@ def command(
     outputs: tuple[str, ...],
     with_data: str | None,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Cut a part out of a model."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
-    from onnx_passes.surgery.cutting import extract, without_shape
+    from onnx_passes.surgery.cutting import extract, find_unranked
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")
@@ -114,14 +111,14 @@ def command(
     count = len(part.graph)
     taken = [str(v.name) for v in part.graph.inputs]
     given = [str(v.name) for v in part.graph.outputs]
-    for name in without_shape(part):
+    for name in find_unranked(part):
         click.echo(
             f"note: the shape of {name!r} is not known; to say it write {name}:[batch,4]:auto",
             err=True,
         )
     if as_json:
-        told = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
-        click.echo(json.dumps(told, indent=2))
+        summary = {"nodes": count, "inputs": taken, "outputs": given, "written": written}
+        click.echo(json.dumps(summary, indent=2))
         return
     whence = ", ".join(taken) or "no inputs"
     echo_line(f"{plural(count, 'node')} from {whence} to {', '.join(given)}")
@@ -171,7 +168,7 @@ _PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:
     from onnx_passes.errors import EngineError, ReferenceDataError
-    from onnx_passes.runtime.lean import engine_for
+    from onnx_passes.runtime.large_models import engine_for
     from onnx_passes.verify.recording import value_names
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.saved import read_samples

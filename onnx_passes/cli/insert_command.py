@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, pairs, path
-from onnx_passes.plain import PlainDict
+from onnx_passes.cli.model_edits import edit, edits, pairs, path
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -43,10 +43,8 @@ def command(
     name: str | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Insert a node."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.model_parts import insert
 
     domain, _, op_type = op.rpartition("::")
@@ -62,12 +60,12 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{op} replaces {plural(told['removed'], 'node')}",
+        lambda done: f"{op} replaces {plural(done['removed'], 'node')}",
         as_json=as_json,
     )
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> Plain:
     """Read numbers and lists as JSON has them; the rest is text."""
     try:
         return json.loads(text)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from onnx_passes.cli.common import Family
 from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.grammar import ManyWords, Several
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
@@ -53,12 +53,12 @@ Examples:
 _CAPABILITY = """\
 Print which nodes of MODEL an engine rejects, and why.
 
-TensorRT's parser is asked again about what is left, until it takes that. ONNX Runtime is asked
-about each node alone; a provider without the CPU to fall back to. Nothing is executed.
+TensorRT's parser is called again on the remaining nodes, until it accepts them. ONNX Runtime
+loads each node by itself, on a provider without the CPU as fallback. Nothing is executed.
 
 \b
 Exit codes:
-  0 the engine takes the model, 1 it rejects nodes, 3 the engine is not on this machine
+  0 the engine accepts the model, 1 it rejects nodes, 3 the engine is not on this machine
 
 \b
 Examples:
@@ -91,20 +91,17 @@ command.default = "model"
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
     default="tensorrt-rtx",
     show_default=True,
-    help="Whose engine MODEL is, where it is one.",
+    help="Package that built MODEL, if it is an engine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def model(
     file: str,
     show: tuple[str, ...],
     list_unbounded: bool,
     package: Package,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Print what a model, or an engine, is made of."""
-    del debug  # read by the program itself
     from onnx_passes.runtime.tensorrt.described import is_engine
 
     if is_engine(file):
@@ -113,15 +110,15 @@ def model(
     from onnx_passes.verify.inspect import inspect_lines, inspect_model, unbounded
 
     loaded = load_model(file)
-    told = inspect_model(loaded.model, show)
+    report = inspect_model(loaded.model, show)
     if list_unbounded:
-        told["unbounded"] = unbounded(loaded.model)
+        report["unbounded"] = unbounded(loaded.model)
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(report, indent=2))
         return
-    for line in inspect_lines(told):
+    for line in inspect_lines(report):
         echo_line(line)
-    for line in told.get("unbounded", ()):
+    for line in report.get("unbounded", ()):
         echo_line(f"unbounded {line}")
     for note in loaded.notes:
         echo_line(f"note: {note}", err=True)
@@ -130,13 +127,13 @@ def model(
 def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     from onnx_passes.runtime.tensorrt.described import describe_engine, lines
 
-    told = describe_engine(file, package)
+    report = describe_engine(file, package)
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(report, indent=2))
     else:
-        for line in lines(told):
+        for line in lines(report):
             echo_line(line)
-    raise click.exceptions.Exit(3 if "not_read" in told else 0)
+    raise click.exceptions.Exit(3 if "not_read" in report else 0)
 
 
 @command.command("capability", help=_CAPABILITY)
@@ -148,15 +145,11 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     "--partition",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Save the parts that the engine takes, and the rest, as models.",
+    help="Save the parts that the engine accepts, and the rest, as models.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def capability(
-    file: str, engine: str, partition: Path | None, as_json: bool, debug: bool
-) -> None:
+def capability(file: str, engine: str, partition: Path | None, as_json: bool) -> None:
     """Print which nodes of a model an engine rejects."""
-    del debug
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.model.load import load_model
     from onnx_passes.verify import capability as capabilities
@@ -165,13 +158,13 @@ def capability(
         check_folder("--partition", partition)
     asked, loaded = parse_engine(engine), load_model(file)
     found = capabilities.capability(loaded.model, asked)
-    told = found.as_dict()
+    report = found.as_dict()
     if partition is not None:
-        told["parts"] = _save(found.parts(), partition, loaded)
+        report["parts"] = _save(found.parts(), partition, loaded)
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(report, indent=2))
     else:
-        for line in capabilities.lines(told):
+        for line in capabilities.lines(report):
             echo_line(line)
     raise click.exceptions.Exit(0 if found.supported else 1)
 
@@ -179,12 +172,12 @@ def capability(
 def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[PlainDict]:
     from onnx_passes.model.save import save_model
 
-    told = []
+    report = []
     for index, part in enumerate(parts):
         kind = "supported" if part.supported else "rest"
         place = folder / f"part_{index}_{kind}.onnx"
         save_model(part.model, place, source=source)
-        told.append(
+        report.append(
             {
                 "file": str(place),
                 "supported": part.supported,
@@ -193,7 +186,7 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
                 "outputs": [str(value.name) for value in part.model.graph.outputs],
             }
         )
-    return told
+    return report
 
 
 @command.command("data", help=_DATA)
@@ -205,12 +198,8 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 @click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def data(
-    file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool, debug: bool
-) -> None:
+def data(file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool) -> None:
     """Print what saved data hold."""
-    del debug
     show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
 
 
@@ -233,7 +222,7 @@ def show(
     from onnx_passes.verify.saved import describe, read_samples, runners_of
 
     samples, runners = read_samples(file), runners_of(file)
-    told: list[PlainDict] = []
+    report: list[PlainDict] = []
     for index, sample in enumerate(samples if every else samples[:1]):
         for name, array in sample.items():
             row: PlainDict = {"sample": index, "name": name, "type": describe(array)}
@@ -249,21 +238,21 @@ def show(
             if values:
                 row["values"] = _plain(array.tolist())
                 lines += np.array2string(array, threshold=2**31 - 1).splitlines()
-            told.append(row)
+            report.append(row)
             if not as_json:
                 given_by = f" of {runners[index]}" if runners else ""
                 echo_line(f"[{index}] {name}{given_by}: {row['type']}")
                 for line in lines:
                     echo_line(f"    {line}")
     if as_json:
-        click.echo(json.dumps({"samples": len(samples), "values": told}, indent=2))
+        click.echo(json.dumps({"samples": len(samples), "values": report}, indent=2))
     elif len(samples) > 1 and not every:
         click.echo(f"{len(samples)} samples; --all prints each")
-    if not told:
+    if not report:
         raise UsageError(f"{file} holds no values", help="save values by name: np.savez")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Plain:
     """Replace what JSON cannot hold: NaN and the infinities become text."""
     if isinstance(value, list):
         return [_plain(item) for item in value]

@@ -41,7 +41,7 @@ class Signals:
     Attributes:
         number: The last signal; None while there was none.
         watch: The files that the program may write.
-        hint: How to go on; None where there is nothing to go on from.
+        hint: How to continue; None if there is no saved state.
         ending: Whether the program reports the signal and ends; more signals change nothing.
     """
 
@@ -69,7 +69,7 @@ class Signals:
         self._timer.start()
 
     def stop_timer(self) -> None:
-        """Let the process go on."""
+        """Let the process continue."""
         if self._timer is not None:
             self._timer.cancel()
 

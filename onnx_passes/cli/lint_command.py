@@ -29,10 +29,8 @@ Examples:
 @click.option("--no-engine", is_flag=True, help="Do not load nodes with ONNX Runtime.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool, debug: bool) -> None:
+def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool) -> None:
     """List all that is wrong about a model."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
     from onnx_passes.verify.lint import lint, sarif

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import click
+
+from onnx_passes.plain import PlainMapping
 
 HELP = """\
 List the passes: group, contract, what they do. With WORDs, those that hold them all.
@@ -22,10 +23,8 @@ Examples:
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bool) -> None:
+def command(words: tuple[str, ...], config: str | None, as_json: bool) -> None:
     """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
-    del debug
     from onnx_passes.cli.pass_rows import pass_rows
 
     rows = [
@@ -44,7 +43,7 @@ def command(words: tuple[str, ...], config: str | None, as_json: bool, debug: bo
         _table([row for row in rows if row["group"] == group])
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+def _table(rows: Sequence[PlainMapping]) -> None:
     name = max(len(row["name"]) for row in rows)
     contract = max(len(row["contract"]) for row in rows)
     for row in rows:

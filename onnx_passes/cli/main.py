@@ -119,12 +119,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
         code = _guarded(words, debug="--debug" in words)
+        if arguments is None:
+            gc.freeze()  # before the collector is as eager as ever again
     raise SystemExit(code)
 
 
 def _completed(instruction: str) -> int:
     """Answer a shell that asks how a word may go on; return the exit code."""
-    from onnx_passes.cli.completing import complete
+    from onnx_passes.cli.word_completion import complete
 
     try:
         return 0 if complete(program, instruction) else 2
@@ -203,7 +205,7 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
         at = f": {error.filename}" if error.filename else ""
         _tell(f"error[system]: {error.strerror}{at}\n  = help: --debug shows the traceback")
         return 2
-    from onnx_passes.cli.faults import write_fault
+    from onnx_passes.cli.fault_report import write_fault
 
     file = write_fault(error, words)
     _tell(

@@ -28,12 +28,10 @@ Examples:
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Where the two files go. Default: here.",
+    help="Folder of the two files. Default: the working folder.",
 )
-@click.option("--debug", is_flag=True, hidden=True)
-def command(name: str, directory: Path, debug: bool) -> None:
+def command(name: str, directory: Path) -> None:
     """Write NAME (merge-relus, say) as a pass that runs, and a test that passes."""
-    del debug
     from onnx_passes.errors import UsageError
     from onnx_passes.passes.registry import all_passes
 

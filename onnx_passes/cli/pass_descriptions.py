@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import textwrap
 
 from onnx_passes.library_index import group_of, summary_of
 from onnx_passes.passes.base import Pass
@@ -42,7 +43,7 @@ def importable_by_children(config: str | None) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
 
 
-def described(scope: Scope) -> list[dict[str, str]]:
+def describe_passes(scope: Scope) -> list[dict[str, str]]:
     """Return name, group, contract and summary of every pass, by group.
 
     Args:
@@ -95,13 +96,31 @@ def option_rows(cls: type[Pass]) -> list[tuple[str, str, str]]:
     return rows
 
 
+def option_docs(cls: type[Pass]) -> dict[str, str]:
+    """Return what docstrings say of options: the class's own, or that of its nearest base."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        text = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
+        section = re.match(r"(?:(?: .*)?(?:\n|$))*", text)
+        assert section is not None, "the pattern matches nothing as well"
+        for name, said in re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[0], re.M):
+            found[name] = " ".join(said.split())
+    return found
+
+
 def explanation(cls: type[Pass]) -> str:
     """Return all there is to know of a pass, as text."""
     lines = [f"{cls.name}  ({cls.promise()})", ""]
-    lines += [inspect.getdoc(cls) or "It has no docstring.", ""]
-    rows = option_rows(cls)
-    if rows:
-        lines += ["Options:", *(f"  {n}: {kind} = {default}" for n, kind, default in rows), ""]
+    text = inspect.getdoc(cls) or "It has no docstring."
+    lines += [text.partition("Attributes:\n")[0].rstrip(), ""]
+    if rows := option_rows(cls):
+        lines.append("Options:")
+        said = option_docs(cls)
+        for name, kind, default in rows:
+            lines.append(f"  {name}: {kind} = {default}")
+            if name in said:
+                lines.append(textwrap.indent(textwrap.fill(said[name], 89), " " * 6))
+        lines.append("")
     relations = {
         "Requires": ", ".join(cls.required_passes),
         "Preserves": cls.preserves

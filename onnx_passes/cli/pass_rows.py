@@ -22,9 +22,9 @@ def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
     index = library_alone() if config is None else None
     if index is not None:
         return index.rows
-    from onnx_passes.cli.pass_descriptions import described, import_from
+    from onnx_passes.cli.pass_descriptions import describe_passes, import_from
 
-    return described(import_from(config))
+    return describe_passes(import_from(config))
 
 
 def group_names() -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import Family
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx_passes.surgery.plugins import Match
 
 _HELP = """\
-Find the operators that TensorRT plugins take over, and put nodes of the plugins in place.
+Find the operators that TensorRT plugins replace, and replace them.
 
 A plugin is a class with a pattern, in a Python file: see the docs on TensorRT.
 
@@ -49,7 +49,7 @@ Examples:
   onnx-passes plugin match model.onnx --plugins my_plugins.py --json
 """
 _REPLACE = """\
-Put nodes of plugins in place of the nodes that they take over.
+Replace nodes of MODEL by nodes of plugins.
 
 Not verified: only TensorRT, with the library of the plugins, runs the result.
 
@@ -89,25 +89,22 @@ def command() -> None:
     help="Library of plugins to load first. Repeat for several.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def list_plugins(
     sources: tuple[str, ...],
     package: Package | None,
     libraries: tuple[Path, ...],
     as_json: bool,
-    debug: bool,
 ) -> None:
     """List plugins."""
-    del debug  # read by the program itself
     if not sources and package is None:
         raise UsageError("there is nothing to list", help="give --plugins, or --engine")
     if libraries and package is None:
         raise UsageError("--library needs --engine", help="--engine tensorrt-rtx")
-    told: PlainDict = {"plugins": [], "registered": []}
+    done: PlainDict = {"plugins": [], "registered": []}
     if sources:
         from onnx_passes.surgery.plugins import load_plugins
 
-        told["plugins"] = [
+        done["plugins"] = [
             {
                 "name": cls.creator,
                 "version": cls.version,
@@ -119,16 +116,16 @@ def list_plugins(
     if package is not None:
         from onnx_passes.runtime.tensorrt.creators import list_creators
 
-        told["registered"] = list_creators(package, [str(file) for file in libraries])
+        done["registered"] = list_creators(package, [str(file) for file in libraries])
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(done, indent=2))
         return
-    for one in told["plugins"]:
+    for one in done["plugins"]:
         echo_line(f"{one['name']} version {one['version']}: {one['summary']}")
-    for one in told["registered"]:
+    for one in done["registered"]:
         space = f" in {one['namespace']}" if one["namespace"] else ""
         echo_line(f"{one['name']} version {one['version']}{space}, registered")
-    if package is not None and not told["registered"]:
+    if package is not None and not done["registered"]:
         echo_line(f"{package} has no plugins registered")
 
 
@@ -136,14 +133,12 @@ def list_plugins(
 @click.argument("model", type=path)
 @_sources
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
-def match(model: Path, sources: tuple[str, ...], as_json: bool, debug: bool) -> None:
+def match(model: Path, sources: tuple[str, ...], as_json: bool) -> None:
     """List where plugins would replace nodes."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.plugins import find_matches, load_plugins
 
-    plugins = load_plugins(_given(sources))
+    plugins = load_plugins(_require(sources))
     found = find_matches(load_model(model).model, plugins)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
@@ -164,13 +159,11 @@ def replace(
     only: str | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Put plugins in place."""
-    del debug  # read by the program itself
     from onnx_passes.surgery import plugins as surgery
 
-    plugins, numbers = surgery.load_plugins(_given(sources)), _numbers(only)
+    plugins, numbers = surgery.load_plugins(_require(sources)), _numbers(only)
 
     def change(model: ir.Model) -> PlainDict:
         found = surgery.replace(model, plugins, numbers)
@@ -181,7 +174,7 @@ def replace(
     edit(model, output, change, _says, as_json=as_json)
 
 
-def _given(sources: tuple[str, ...]) -> tuple[str, ...]:
+def _require(sources: tuple[str, ...]) -> tuple[str, ...]:
     if not sources:
         raise UsageError("there are no plugins", help="give --plugins FILE.py")
     return sources
@@ -201,6 +194,6 @@ def _echo(one: Match) -> None:
     echo_line(f"    + {one.node}")
 
 
-def _says(told: PlainDict) -> str:
-    count = len(told["replaced"])
+def _says(done: PlainDict) -> str:
+    count = len(done["replaced"])
     return f"{count} places replaced; not verified: only TensorRT runs plugins"

@@ -1,4 +1,4 @@
-"""Print lines in which a model's names stand."""
+"""Print lines that hold names of a model."""
 
 from __future__ import annotations
 

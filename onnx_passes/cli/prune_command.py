@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ Examples:
 @click.command("prune", help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @edits
-def command(model: Path, output: Path, as_json: bool, debug: bool) -> None:
+def command(model: Path, output: Path, as_json: bool) -> None:
     """Prune the weights."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.prune import prune
 
     def change(model: ir.Model) -> PlainDict:
@@ -42,9 +41,9 @@ def command(model: Path, output: Path, as_json: bool, debug: bool) -> None:
     edit(model, output, change, _says, as_json=as_json)
 
 
-def _says(told: PlainDict) -> str:
-    lines = [f"left {name!r}: {reason}" for name, reason in told["left"].items()]
-    zeros = sum(told["pruned"].values())
-    lines.append(f"{len(told['pruned'])} weights pruned, {zeros} elements set to zero")
+def _says(done: PlainDict) -> str:
+    lines = [f"left {name!r}: {reason}" for name, reason in done["left"].items()]
+    zeros = sum(done["pruned"].values())
+    lines.append(f"{len(done['pruned'])} weights pruned, {zeros} elements set to zero")
     lines.append("not verified: the result computes other numbers")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.reducing_data import make_engine_check, make_pass_check
+from onnx_passes.cli.reduce_on_data import make_engine_check, make_pass_check
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 

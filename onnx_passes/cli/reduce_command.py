@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 
 from onnx_passes.cli.data_options import CLUSTER, SOURCE, add_options
-from onnx_passes.cli.grammar import ManyWords
+from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain
 
 HELP = """\
 Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
-simpler values. What "fails" means is asked of one of
+simpler values. One of these decides what "fails" means:
 
 \b
   --check CMD              a command that ends with another exit code than 0 on a bad model
@@ -67,12 +67,14 @@ class _Reduce(ManyWords):
 @click.argument("model", type=_path)
 @click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the result.")
 @click.option("--check", metavar="CMD", help="Command that judges candidates.")
-@click.option("--check-function", metavar="MODULE:FUNCTION", help="Judges, in this process.")
-@click.option("--engine", metavar="ENGINE", help="Engine in doubt, as compare has them.")
+@click.option("--check-function", metavar="MODULE:FUNCTION", help="Function that judges.")
+@click.option("--engine", metavar="ENGINE", help="Engine under test, in the form of compare.")
 @click.option(
-    "--against", metavar="ENGINE|golden", help="What is right: golden: --load-inputs."
+    "--against",
+    metavar="ENGINE|golden",
+    help="Reference: an engine, or golden (--load-inputs).",
 )
-@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Repeat for several.")
+@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Passes under test.")
 @click.option("-c", "--config", metavar="FILE", help="Pipeline whose passes are the check.")
 @click.option("--interactive", is_flag=True, help="Ask whether each candidate passes.")
 @click.option("--rtol", type=float, help="Relative tolerance of --engine and --pass.")
@@ -89,36 +91,54 @@ class _Reduce(ManyWords):
 @click.option("--no-reduce-outputs", is_flag=True, help="Take nodes from the start only.")
 @click.option("--no-shrink", is_flag=True, help="Leave dimensions and values as they are.")
 @click.option("--load-inputs", metavar="FILE", help="Inputs, and golden values of all layers.")
-@click.option("--model-input-shapes", multiple=True, metavar="NAME:1x3x224x224")
 @click.option(
-    "--fallback-shape-inference", is_flag=True, help="Give cuts the shapes of a recorded run."
+    "--model-input-shapes",
+    multiple=True,
+    metavar="NAME:1x3x224x224",
+    help="Fix the shape of an input.",
 )
-@click.option("--iter-artifact", type=_path, default="onnx_passes_debug.onnx", metavar="FILE")
-@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--fallback-shape-inference", is_flag=True, help="Take shapes at cuts from a recorded run."
+)
+@click.option(
+    "--iter-artifact",
+    type=_path,
+    default="onnx_passes_debug.onnx",
+    metavar="FILE",
+    help="Candidate, if CMD has no {model}.",
+)
+@click.option(
+    "--timeout",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds for a check.",
+)
 @click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1),
     default=1,
-    help="Checks at a time; with --data, worker processes.",
+    help="Checks run at once; with --data, worker processes.",
 )
 @click.option(
     "--warm", is_flag=True, help="Start --check's Python script from a warm process."
 )
 @click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
-@click.option("--ignore-fail-code", type=int, multiple=True, help="These do not fail.")
-@click.option("--fail-regex", multiple=True, metavar="RE", help="What failures print.")
+@click.option("--ignore-fail-code", type=int, multiple=True, help="These exit codes pass.")
+@click.option("--fail-regex", multiple=True, metavar="RE", help="Text of a failure.")
 @click.option("--min-good", type=_path, metavar="FILE", help="Write the nearest good model.")
-@click.option("--artifacts", type=_path, metavar="DIR", help="Keep candidates: good/, bad/.")
-@click.option("--replay", type=_path, metavar="FILE", help="Read and write the answers.")
+@click.option("--artifacts", type=_path, metavar="DIR", help="Save candidates: good/, bad/.")
+@click.option(
+    "--replay", type=_path, metavar="FILE", help="Read answers from FILE, and add new ones."
+)
 @add_options((*SOURCE, *CLUSTER))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
-@click.option("--debug", is_flag=True, hidden=True)
-def command(model: Path, output: Path | None, debug: bool, **given: Any) -> None:
+def command(model: Path, output: Path | None, **given: Plain) -> None:
     """Reduce a model."""
-    del debug  # read by the program itself
-    from onnx_passes.cli.reducing import reduce_file
+    from onnx_passes.cli.reduce_runs import reduce_file
 
     if output is None:
         raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from onnx_passes.cli.data_options import refuse_without_data
-from onnx_passes.cli.reducing_data import refuse_data
+from onnx_passes.cli.reduce_on_data import refuse_data
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 

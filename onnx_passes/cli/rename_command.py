@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.cli.model_edits import edit, edits, pairs, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def command(
     nodes: tuple[str, ...],
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Rename values and nodes."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.model_names import rename
 
     values, made = pairs(names, "OLD=NEW"), pairs(nodes, "OLD=NEW")
@@ -54,6 +52,6 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{len(values)} values and {len(made)} nodes renamed",
+        lambda done: f"{len(values)} values and {len(made)} nodes renamed",
         as_json=as_json,
     )

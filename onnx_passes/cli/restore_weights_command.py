@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Examples:
 @click.command("restore-weights", help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @click.option("--from", "source", type=path, help="The model that was stripped.")
-@click.option("--random", "seed", type=int, metavar="SEED", help="Make weights up instead.")
+@click.option("--random", "seed", type=int, metavar="SEED", help="Draw random weights.")
 @edits
 def command(
     model: Path,
@@ -35,10 +35,8 @@ def command(
     seed: int | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Put weights back."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.surgery.weights import restore_weights
 
@@ -53,7 +51,7 @@ def command(
         model,
         output,
         change,
-        lambda told: f"{len(told['restored'])} weights put back",
+        lambda done: f"{len(done['restored'])} weights put back",
         as_json=as_json,
         read=[] if source is None else [source],
     )

@@ -18,9 +18,9 @@ from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.run_outputs import (
     check_output,
-    dumped_text,
     engines_text,
     print_model,
+    read_dump_after,
     save_result,
     states_of,
     write_reports,
@@ -61,7 +61,9 @@ Examples:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where the result goes.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Where to write the result."
+)
 @click.option(
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
 )
@@ -113,19 +115,21 @@ Examples:
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report.")
 @click.option(
-    "--html", "html_path", type=click.Path(path_type=Path), help="Write it as a page."
+    "--html", "html_path", type=click.Path(path_type=Path), help="Write the report as a page."
 )
 @click.option(
-    "--junit", "junit_path", type=click.Path(path_type=Path), help="Write it for a CI system."
+    "--junit",
+    "junit_path",
+    type=click.Path(path_type=Path),
+    help="Write the report for a CI system, as JUnit XML.",
 )
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on after the last step that a run which ended early has verified.",
+    help="Continue after the last verified step of a run that was interrupted.",
 )
 @click.option("-v", "--verbose", count=True, help="Print more: each rewrite, each check.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     model: Path,
     passes: Sequence[str],
@@ -148,10 +152,8 @@ def command(
     resume: bool,
     verbose: int,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
-    del debug  # read by the program itself
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking
@@ -177,7 +179,7 @@ def command(
     if rewrite_limit is not None:
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:
-        extra.append(f"dump_after={dumped_text(dump_after)}")
+        extra.append(f"dump_after={read_dump_after(dump_after)}")
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)

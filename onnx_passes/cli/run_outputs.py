@@ -31,13 +31,13 @@ def states_of(
     Args:
         settings: The pipeline.
         loaded: The model.
-        wanted: Whether the run is to go on from a saved state.
+        wanted: Whether the run continues from a saved state.
         began: When it began, on the clock of ``time.time``.
 
     Raises:
         UsageError: A saved state is wanted, and none is kept.
     """
-    from onnx_passes.cli.cache import cache_folder
+    from onnx_passes.cli.cache_folder import cache_folder
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.states import FOLDER
 
@@ -48,7 +48,7 @@ def states_of(
         return Resume(folder / FOLDER, files, wanted, began)
     if wanted:
         raise UsageError(
-            "--resume has nothing to go on from: the cache of states is switched off",
+            "--resume has no saved state: the cache of states is switched off",
             help="give 'cache' in the pipeline file, or ONNX_PASSES_CACHE, a folder",
         )
     return None
@@ -99,18 +99,20 @@ def write_reports(
         html_path: File for HTML; None for none.
         junit_path: File for JUnit XML; None for none.
     """
+    from onnx_passes.report.report_files import write_text
+
     if json_path is not None:
-        from onnx_passes.report.json import write_json
+        from onnx_passes.report.json import to_json
 
-        write_json(report, json_path)
+        write_text(to_json(report), json_path)
     if html_path is not None:
-        from onnx_passes.report.html import write_html
+        from onnx_passes.report.html import to_html
 
-        write_html(report, html_path)
+        write_text(to_html(report), html_path)
     if junit_path is not None:
-        from onnx_passes.report.junit import write_junit
+        from onnx_passes.report.junit import to_junit
 
-        write_junit(report, junit_path)
+        write_text(to_junit(report), junit_path)
 
 
 def engines_text(texts: Sequence[str]) -> str:
@@ -126,7 +128,7 @@ def engines_text(texts: Sequence[str]) -> str:
     return json.dumps([{name: options} for name, options in map(read_engine, texts)])
 
 
-def dumped_text(text: str) -> str:
+def read_dump_after(text: str) -> str:
     """Return the value of --dump-after as a pipeline file has it."""
     return text if text in ("all", "changed", "none") else f"[{text}]"
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import path
-from onnx_passes.cli.grammar import ManyWords, Several, read_shape
+from onnx_passes.cli.model_edits import path
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several, read_shape
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 HELP = """\
-Tidy MODEL: shorthand for passes, each verified. What is asked of the interface comes first,
-and the passes are held against the model with that interface. Shapes are written as extract
+Tidy MODEL: shorthand for passes, each verified. Changes of the interface are made first, and
+the passes are verified against the model with that interface. Shapes are written as extract
 has them: x:1x3x224x224, or x:[batch,3,224,224] with names for dynamic dimensions.
 
 \b
@@ -38,10 +38,10 @@ Examples:
 
 @click.command("sanitize", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
-@click.option("-o", "--output", type=path, required=True, help="Where it goes.")
+@click.option("-o", "--output", type=path, required=True, help="Where to write the model.")
 @click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
 @click.option("--cleanup", is_flag=True, help="Remove what nothing reads.")
-@click.option("--toposort", is_flag=True, help="Put the nodes in the order they run in.")
+@click.option("--toposort", is_flag=True, help="Sort the nodes topologically.")
 @click.option(
     "--override-input-shapes",
     "shapes",
@@ -59,13 +59,12 @@ Examples:
     cls=Several,
     multiple=True,
     metavar="NAME:BOUND...",
-    help="Bound a value, as TensorRT wants it of sizes that are computed.",
+    help="Bound a computed size, as TensorRT requires.",
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option("--json", "json_path", type=path, metavar="FILE", help="Write the report.")
 @click.option("-v", "--verbose", count=True, help="Print more.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
@@ -79,10 +78,8 @@ def command(
     json_path: Path | None,
     verbose: int,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Tidy a model."""
-    del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.cli.run_command import execute
     from onnx_passes.configs.pipeline_files import default_config
@@ -129,7 +126,7 @@ def _changes(before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
             yield f"{port}: {old} -> {new}, as asked for"
 
 
-def _parted(text: str, option: str, example: str) -> tuple[str, str]:
+def _split(text: str, option: str, example: str) -> tuple[str, str]:
     name, sign, rest = text.rpartition(":")
     if not (sign and name):
         raise UsageError(f"{option} {text!r} has no ':'", help=f"write NAME:{example}")
@@ -138,13 +135,13 @@ def _parted(text: str, option: str, example: str) -> tuple[str, str]:
 
 def _read_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
     option = "--override-input-shapes"
-    name, shape = _parted(text, option, "1x3x224x224")
+    name, shape = _split(text, option, "1x3x224x224")
     return name, read_shape(shape, text, option)
 
 
 def _read_bound(text: str) -> tuple[str, float]:
     option = "--set-upper-bound"
-    name, bound = _parted(text, option, "100")
+    name, bound = _split(text, option, "100")
     return name, _number(bound, text, option)
 
 

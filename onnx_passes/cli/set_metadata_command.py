@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, pairs, path
+from onnx_passes.cli.model_edits import edit, edits, pairs, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ def command(
     doc: str | None,
     output: Path,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Set metadata."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.model_names import set_metadata
 
     wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
@@ -57,8 +55,8 @@ def command(
             "doc": model.doc_string,
         }
 
-    def says(told: PlainDict) -> str:
-        rows = [f"{key}={value}" for key, value in told["metadata"].items()]
+    def says(done: PlainDict) -> str:
+        rows = [f"{key}={value}" for key, value in done["metadata"].items()]
         return "\n".join(rows) or "no metadata"
 
     edit(model, output, change, says, as_json=as_json)

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.editing import path
-from onnx_passes.cli.grammar import ManyWords, Several
+from onnx_passes.cli.model_edits import path
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
@@ -30,31 +30,30 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 @click.command("split", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("model", type=path)
 @click.option("-o", "--output", type=path, required=True, help="Folder for the parts.")
-@click.option("--at", cls=Several, multiple=True, metavar="NAME...", help="End parts here.")
+@click.option(
+    "--at", cls=Several, multiple=True, metavar="NAME...", help="Values at which a part ends."
+)
 @click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
     model: Path,
     output: Path,
     at: tuple[str, ...],
     max_size: str | None,
     as_json: bool,
-    debug: bool,
 ) -> None:
     """Cut a model into parts."""
-    del debug  # read by the program itself
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
     from onnx_passes.surgery.model_parts import split
 
     check_folder("-o", output)
     loaded = load_model(model)
-    told: list[PlainDict] = []
+    rows: list[PlainDict] = []
     for index, part in enumerate(split(loaded.model, at, most=_bytes(max_size))):
         place = output / f"part_{index}.onnx"
         save_model(part, place, source=loaded)
-        told.append(
+        rows.append(
             {
                 "file": str(place),
                 "nodes": len(part.graph),
@@ -63,9 +62,9 @@ def command(
             }
         )
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(rows, indent=2))
         return
-    for row in told:
+    for row in rows:
         ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
         echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.editing import edit, edits, path
+from onnx_passes.cli.model_edits import edit, edits, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ Examples:
     help="Leave smaller weights. Default: 1024.",
 )
 @edits
-def command(model: Path, least: int | None, output: Path, as_json: bool, debug: bool) -> None:
+def command(model: Path, least: int | None, output: Path, as_json: bool) -> None:
     """Take the weights out."""
-    del debug  # read by the program itself
     from onnx_passes.surgery.weights import LEAST, strip_weights
 
     def change(model: ir.Model) -> PlainDict:
@@ -45,6 +44,6 @@ def command(model: Path, least: int | None, output: Path, as_json: bool, debug: 
         model,
         output,
         change,
-        lambda told: f"{len(told['stripped'])} weights removed",
+        lambda done: f"{len(done['stripped'])} weights removed",
         as_json=as_json,
     )

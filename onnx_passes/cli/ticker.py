@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from onnx_passes.report.text import plural, whole_seconds
 
@@ -139,7 +139,7 @@ class _Watched:
     def write(self, text: str) -> int:
         return self._ticker.write(self._stream, text)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name == "buffer":
             self._ticker.stop()
         return getattr(self._stream, name)

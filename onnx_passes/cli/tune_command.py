@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,17 +20,17 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
-from onnx_passes.cli.grammar import ManyWords
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.ticker import advance
+from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.tuning.asked import Result, Task
-    from onnx_passes.tuning.streams import DataSource
+    from onnx_passes.tuning.data_source import DataSource
+    from onnx_passes.tuning.search_task import SearchResult, Task
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
@@ -111,13 +112,13 @@ def command(
     explain: str | None,
     quiet: bool,
     culprits: bool,
-    **given: Any,
+    **given: Plain,
 ) -> None:
     """Choose precisions."""
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
-    from onnx_passes.tuning.task import task_of
+    from onnx_passes.tuning.task_from_config import task_of
 
     settings = load_config(config, overrides)
     if output is None and explain is None and not culprits:
@@ -130,17 +131,17 @@ def command(
         _explain(task, record, explain)
         return
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         if not quiet:
             click.echo(text, err=True)
 
     if culprits:
-        _culprits(task, loaded, output, json_file, tell)
+        _culprits(task, loaded, output, json_file, report)
         return
     assert output is not None, "it was asked for above"
     # A page and JSON show the error of each group.
     task = replace(task, score_all=page is not None or json_file is not None)
-    _search(task, loaded, output, record, json_file, page, tell)
+    _search(task, loaded, output, record, json_file, page, report)
 
 
 def _source(
@@ -161,7 +162,7 @@ def _source(
     Raises:
         UsageError: An option cannot be read, or needs a data set.
     """
-    from onnx_passes.tuning.streams import DataSource, source_of
+    from onnx_passes.tuning.data_source import DataSource, source_of
 
     if given["data"]:
         found = DataSource(read_spec(given), lambda: make_executor(given))
@@ -190,7 +191,7 @@ def _search(
     record: Path | None,
     json_file: Path | None,
     page: Path | None,
-    tell: Any,
+    report: Callable[[str], None],
 ) -> None:
     from onnx_passes.cli.interrupts import received
     from onnx_passes.model.atomic import pending
@@ -202,7 +203,7 @@ def _search(
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
 
-    result: Result = TuningSearch(task, Record(record, task.key), tell, progress).run()
+    result: SearchResult = TuningSearch(task, Record(record, task.key), report, progress).run()
     with received.unhurried():
         save(result, output, loaded)
         data = to_json(result)
@@ -242,7 +243,11 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
 
 
 def _culprits(
-    task: Task, loaded: LoadedModel, output: Path | None, json_file: Path | None, tell: Any
+    task: Task,
+    loaded: LoadedModel,
+    output: Path | None,
+    json_file: Path | None,
+    report: Callable[[str], None],
 ) -> None:
     from onnx_passes.model.save import save_model
     from onnx_passes.report.text import plural
@@ -257,7 +262,7 @@ def _culprits(
     recorded = record(task.model, task.engine, task.sketch, wanted)
     task.known.ranges.update(recorded.ranges)
     task.known.values = recorded.rows if wanted else ()
-    found = find_culprits(task, item, tell)
+    found = find_culprits(task, item, report)
     if output is not None:
         save_model(found.model, output, source=loaded, inspect=ReadBack())
     _write(
@@ -275,7 +280,7 @@ def _culprits(
         echo_line(f"  {name}")
 
 
-def _write(path: Path | None, data: Any) -> None:
+def _write(path: Path | None, data: Plain) -> None:
     from onnx_passes.model.atomic import pending
 
     if path is None:

@@ -57,7 +57,7 @@ def command(
     """Write the graph of a model as a page."""
     del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
-    from onnx_passes.cli.reducing import infer_shapes
+    from onnx_passes.cli.reduce_runs import infer_shapes
     from onnx_passes.model.load import load_model
     from onnx_passes.report.json import read_json
     from onnx_passes.report.report_files import write_text

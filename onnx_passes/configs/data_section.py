@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from onnx_passes.configs.section import Section, wrong
-from onnx_passes.data.shares import read_share
+from onnx_passes.data.percentages import read_share
 from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
-    from onnx_passes.data.rule import Accuracy
-    from onnx_passes.data.spec import DataSpec
+    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.data.demand import Accuracy
 
 Whole = Annotated[int, Strict()]
 
@@ -103,7 +104,7 @@ class DataSection(Section):
         Raises:
             UsageError: There is no source, or there are two.
         """
-        from onnx_passes.data.spec import DataSpec
+        from onnx_passes.data.data_spec import DataSpec
 
         return DataSpec(
             sources=self.source,
@@ -147,12 +148,12 @@ class AccuracySection(Section):
         Raises:
             UsageError: A number is out of range.
         """
-        from onnx_passes.data.rule import Accuracy
+        from onnx_passes.data.demand import Accuracy
 
         return Accuracy(self.drop, self.confidence, self.early)
 
 
-def read_accuracy(value: object) -> Any:
+def read_accuracy(value: object) -> Plain:
     """Read a share as the drop that is allowed."""
     plain = isinstance(value, str | int | float) and not isinstance(value, bool)
     return {"drop": value} if plain else value

@@ -6,10 +6,9 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from onnx_passes.configs.steps import DEFAULT_LIMIT, Checkpoint, Group, Step
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
@@ -21,7 +20,7 @@ def format_steps(steps: Iterable[Step]) -> str:
     return ",".join(_format(step) for step in steps)
 
 
-def format_value(value: Any) -> str:
+def format_value(value: Plain) -> str:
     """Return a value as YAML in one line.
 
     Args:
@@ -50,7 +49,7 @@ def format_value(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__} has no place in a pipeline text")
 
 
-def _pair(key: Any, value: Any) -> str:
+def _pair(key: Plain, value: Plain) -> str:
     name = key if _PLAIN_KEY.fullmatch(str(key)) else _quoted(str(key))
     if len(name) > _LONGEST_KEY:
         return f"? {name} : {format_value(value)}"

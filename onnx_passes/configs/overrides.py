@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from onnx_passes.configs.problems import described, dotted
 from onnx_passes.configs.source import Source, Span
 from onnx_passes.configs.yaml_tree import Path, Tree, parse_value
 from onnx_passes.errors import ConfigError
+from onnx_passes.plain import Plain
 
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([^.="'\s]+)""")
 _HELP = "write KEY=VALUE, such as verify.scope=model or passes.0.fold-constants.size_limit=1"
@@ -33,7 +33,7 @@ def apply_override(tree: Tree, text: str) -> None:
         value.values[()] = source.span(0, begin)
     if tree.data is None:
         tree.data = {}
-    container: Any = tree.data
+    container: Plain = tree.data
     path: Path = ()
     for index, (part, span) in enumerate(parts):
         key = _key(container, path, part, span)
@@ -67,7 +67,7 @@ def _split(source: Source) -> tuple[list[tuple[str, Span]], int]:
             raise ConfigError("expected '='", where=source.span(pos - 1).where, help=_HELP)
 
 
-def _key(container: Any, path: Path, part: str, span: Span) -> str | int:
+def _key(container: Plain, path: Path, part: str, span: Span) -> str | int:
     """Return ``part`` as a key of ``container``."""
     if isinstance(container, dict):
         return part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -13,7 +13,7 @@ from onnx_passes.configs.source import Span
 from onnx_passes.configs.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import Plain, PlainMapping
 
 SectionT = TypeVar("SectionT", bound=Section)
 
@@ -153,7 +153,7 @@ def _present(tree: Tree, base: Path, location: tuple[int | str, ...]) -> Path:
 _ALSO = {field: other for other, field in Reference.also.items()}
 
 
-def _at(data: Any, path: Path) -> Any:
+def _at(data: Plain, path: Path) -> Plain:
     for part in path:
         data = data[part]
     return data

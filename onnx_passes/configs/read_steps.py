@@ -7,8 +7,6 @@ name, ``{group: [...]}`` with settings beside it, ``checkpoint``, or
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx_passes.configs.pipeline_text import parse_pipeline
 from onnx_passes.configs.problems import checked, described, located
 from onnx_passes.configs.source import Source
@@ -24,7 +22,7 @@ from onnx_passes.configs.steps import (
 )
 from onnx_passes.configs.yaml_tree import Path, Tree
 from onnx_passes.errors import ConfigError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 _FORMS = (
     "a step is a pass name, {pass: {option: value}}, {group: [...], repeat: fixpoint}, "
@@ -34,7 +32,7 @@ _FORMS = (
 _FIXPOINT = "write '- group: [...]' and, right below 'group', 'repeat: fixpoint'"
 
 
-def read_steps(data: Any, tree: Tree, path: Path) -> tuple[Step, ...]:
+def read_steps(data: Plain, tree: Tree, path: Path) -> tuple[Step, ...]:
     """Return the steps of a list, or of the text of a pipeline.
 
     Args:
@@ -60,7 +58,7 @@ def read_steps(data: Any, tree: Tree, path: Path) -> tuple[Step, ...]:
     )
 
 
-def _read_item(item: Any, tree: Tree, path: Path) -> list[Step]:
+def _read_item(item: Plain, tree: Tree, path: Path) -> list[Step]:
     if isinstance(item, PassUse | Group | Checkpoint):
         return [item]
     if isinstance(item, str):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict, WithJsonSchema
 
 from onnx_passes.configs.field_types import PathOrFalse
 from onnx_passes.configs.section import Section, wrong
 from onnx_passes.passes.options import Size
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 
 class OnnxRuntime(Section):
@@ -17,7 +17,7 @@ class OnnxRuntime(Section):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    providers: Annotated[list[Any], AfterValidator(lambda v: _providers(v))] = Field(
+    providers: Annotated[list[Plain], AfterValidator(lambda v: _providers(v))] = Field(
         default=[],
         description="Execution providers: names, or lists of a name and a mapping of options.",
     )
@@ -34,7 +34,7 @@ class OnnxRuntime(Section):
         return options
 
 
-def _providers(value: list[Any]) -> list[tuple[str, PlainDict]]:
+def _providers(value: list[Plain]) -> list[tuple[str, PlainDict]]:
     result: list[tuple[str, PlainDict]] = []
     for item in value:
         match item:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, ValidationInfo
 
@@ -24,7 +24,7 @@ from onnx_passes.configs.yaml_tree import Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.seed_names import is_for_seed
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 WHEN: tuple[When, ...] = ("each", "checkpoint", "end")
 
@@ -59,18 +59,18 @@ def _place(info: ValidationInfo, key: str) -> tuple[Tree, yaml_tree.Path]:
     return Tree(), (key,)
 
 
-def _steps(value: Any, info: ValidationInfo) -> tuple[Step, ...]:
+def _steps(value: Plain, info: ValidationInfo) -> tuple[Step, ...]:
     return read_steps(value, *_place(info, "passes"))
 
 
-def _engines(value: Any, info: ValidationInfo) -> tuple[EngineUse, ...]:
+def _engines(value: Plain, info: ValidationInfo) -> tuple[EngineUse, ...]:
     tree, path = _place(info, "engines")
     if not isinstance(value, list | tuple):
         raise wrong("a list of engines")
     return tuple(_engine(item, tree, (*path, i)) for i, item in enumerate(value))
 
 
-def _engine(item: Any, tree: Tree, path: yaml_tree.Path) -> EngineUse:
+def _engine(item: Plain, tree: Tree, path: yaml_tree.Path) -> EngineUse:
     if isinstance(item, EngineUse):
         return item
     if isinstance(item, str):

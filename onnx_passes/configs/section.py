@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 
 def wrong(expected: str) -> PydanticCustomError:
@@ -30,7 +30,7 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_keys(cls, data: Any) -> Any:
+    def _check_keys(cls, data: Plain) -> Plain:
         if not isinstance(data, dict):
             return data
         fields = [field.alias or name for name, field in cls.model_fields.items()]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import yaml
 
 from onnx_passes.configs.source import Source, Span
 from onnx_passes.configs.yaml_nodes import MAX_DEPTH, TAG, Frame, compose, too_deep
 from onnx_passes.errors import ConfigError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -34,7 +34,7 @@ class Tree:
         values: Where the value at a path is.
     """
 
-    data: Any = None
+    data: Plain = None
     keys: dict[Path, Span] = field(default_factory=dict)
     values: dict[Path, Span] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class _Builder:
     def __init__(self, frame: Frame) -> None:
         self.frame, self.tree, self.nodes = frame, Tree(), 0
 
-    def build(self, node: yaml.Node, path: Path, depth: int = 0) -> Any:
+    def build(self, node: yaml.Node, path: Path, depth: int = 0) -> Plain:
         span = self.span(node)
         self.nodes += 1
         if depth > MAX_DEPTH:
@@ -136,7 +136,7 @@ class _Builder:
             return self.scalar(node, span)
         raise _unknown_tag(node.tag, span)
 
-    def item(self, node: yaml.Node, path: Path, depth: int) -> Any:
+    def item(self, node: yaml.Node, path: Path, depth: int) -> Plain:
         self.tree.keys[path] = self.span(node)
         return self.build(node, path, depth + 1)
 
@@ -191,7 +191,7 @@ class _Builder:
                 )
             yield inner
 
-    def scalar(self, node: yaml.ScalarNode, span: Span) -> Any:
+    def scalar(self, node: yaml.ScalarNode, span: Span) -> Plain:
         kind, text = node.tag.removeprefix(TAG), _text(node, span)
         try:
             if kind in ("str", "merge"):

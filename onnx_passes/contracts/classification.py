@@ -46,9 +46,9 @@ def top_k_accuracy(k: int, produced: Tensors, expected: Tensors) -> float:
     scores, labels = _first(produced, "output"), _first(expected, "label")
     if labels.size == 0:
         return math.nan
-    if k == 1 and kind_of(scores.dtype) == "int" and _squeezed(scores) == _squeezed(labels):
+    if k == 1 and kind_of(scores.dtype) == "int" and _squeeze(scores) == _squeeze(labels):
         return float(np.mean(scores.astype(np.int64).reshape(-1) == _classes(labels)))
-    rows, classes = ranked(scores, labels)
+    rows, classes = rank(scores, labels)
     if k > rows.shape[1]:
         raise ReferenceDataError(
             f"top_{k}_accuracy asks for {k} classes, and the scores have {rows.shape[1]}"
@@ -127,7 +127,7 @@ def divergences(produced: Tensors, expected: Tensors) -> Array:
     return np.concatenate(found)
 
 
-def ranked(scores: Array, labels: Array) -> tuple[Array, Array]:
+def rank(scores: Array, labels: Array) -> tuple[Array, Array]:
     """Return scores as float64 [rows, classes], and the class that each row should have.
 
     Args:
@@ -165,7 +165,7 @@ def _first(tensors: Tensors, what: str) -> Array:
     return np.asarray(tensors[0])
 
 
-def _squeezed(array: Array) -> tuple[int, ...]:
+def _squeeze(array: Array) -> tuple[int, ...]:
     return tuple(d for d in array.shape if d != 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Literal, TypeAlias, TypeVar, overload
 
 ClassT = TypeVar("ClassT", bound=type[object])
 
@@ -79,7 +79,9 @@ def _declare(cls: ClassT, contract: Contract) -> ClassT:
 def equality(cls: ClassT) -> ClassT: ...
 @overload
 def equality(*, at: Literal["values", "outputs"]) -> Callable[[ClassT], ClassT]: ...
-def equality(cls: Any = None, *, at: Literal["values", "outputs"] = "values") -> Any:
+def equality(
+    cls: ClassT | None = None, *, at: Literal["values", "outputs"] = "values"
+) -> ClassT | Callable[[ClassT], ClassT]:
     """Declare that a pass keeps every value bit for bit.
 
     Args:
@@ -102,7 +104,9 @@ def tolerance(cls: ClassT) -> ClassT: ...
 def tolerance(
     *, rtol: float | None = None, atol: float | None = None
 ) -> Callable[[ClassT], ClassT]: ...
-def tolerance(cls: Any = None, *, rtol: float | None = None, atol: float | None = None) -> Any:
+def tolerance(
+    cls: ClassT | None = None, *, rtol: float | None = None, atol: float | None = None
+) -> ClassT | Callable[[ClassT], ClassT]:
     """Declare that a pass keeps float outputs close, and all others equal.
 
     Args:
@@ -119,8 +123,10 @@ def tolerance(cls: Any = None, *, rtol: float | None = None, atol: float | None 
 def metric(cls: ClassT, /) -> ClassT: ...
 @overload
 def metric(*names: str) -> Callable[[ClassT], ClassT]: ...
-def metric(*args: Any) -> Any:
+def metric(*args: ClassT | str) -> ClassT | Callable[[ClassT], ClassT]:
     """Declare that a pass keeps the pipeline's metrics, or those named, in their ranges."""
-    if len(args) == 1 and isinstance(args[0], type):
-        return _declare(args[0], Metric())
-    return lambda cls: _declare(cls, Metric(tuple(args)))
+    names = tuple(arg for arg in args if isinstance(arg, str))
+    for arg in args:
+        if not isinstance(arg, str):
+            return _declare(arg, Metric())
+    return lambda cls: _declare(cls, Metric(names))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from onnx_passes.plain import PlainMapping
 Function: TypeAlias = Callable[[list[Array], list[Array]], float]
 Expects: TypeAlias = Literal["reference", "labels", "either"]
 Samples: TypeAlias = Literal["mean", "max", "min", "sum", "concatenate"]
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable[..., float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,12 @@ class RegisteredMetric:
         if len(produced) != len(expected) or not produced:
             raise ReferenceDataError(
                 f"metric {self.name!r} has {len(produced)} samples of outputs, and "
-                f"{len(expected)} to hold them against",
+                f"{len(expected)} to compare them with",
                 help="give one set of expected outputs for each set of inputs",
             )
         pairs = [(list(p), list(e)) for p, e in zip(produced, expected, strict=True)]
         if self.samples == "concatenate":
-            return self._call(*_joined(self.name, pairs))
+            return self._call(*_join(self.name, pairs))
         values = [self._call(p, e) for p, e in pairs]
         # NaN must not get lost: max(1, nan) is 1.
         if np.isnan(values).any():
@@ -143,8 +143,12 @@ def register(
     name: str | None = None, /, *, expects: Expects = ..., samples: Samples = ...
 ) -> Callable[[FunctionT], FunctionT]: ...
 def register(
-    name: Any = None, /, *, expects: Expects = "either", samples: Samples = "mean"
-) -> Any:
+    name: FunctionT | str | None = None,
+    /,
+    *,
+    expects: Expects = "either",
+    samples: Samples = "mean",
+) -> FunctionT | Callable[[FunctionT], FunctionT]:
     """Register a function as a metric, under its own name or another.
 
     Works bare and called. A name may be given with - or _. A metric of the user's takes the
@@ -160,14 +164,11 @@ def register(
     """
 
     def decorate(function: FunctionT) -> FunctionT:
-        own = function.__name__ if name is None else name
+        own = name if isinstance(name, str) else function.__name__
         _add(RegisteredMetric(_canonical(own), function, expects, samples))
         return function
 
-    if callable(name):
-        function, name = name, None
-        return decorate(function)
-    return decorate
+    return decorate(name) if callable(name) else decorate
 
 
 def watch_namespace(names: PlainMapping) -> None:
@@ -179,7 +180,7 @@ def watch_namespace(names: PlainMapping) -> None:
     _NAMESPACES.append((names, dict(names)))
 
 
-def _assigned(name: str) -> RegisteredMetric | None:
+def _find_assigned(name: str) -> RegisteredMetric | None:
     """Return what was put into a namespace under a name, which may have dots."""
     first, *rest = name.strip().split(".")
     for names, own in _NAMESPACES:
@@ -206,7 +207,7 @@ def lookup(name: str) -> RegisteredMetric:
     known = _METRICS.get(wanted)
     if known is not None and not known.builtin:
         return known
-    if (assigned := _assigned(name)) is not None:
+    if (assigned := _find_assigned(name)) is not None:
         return assigned
     if known is not None:
         return known
@@ -242,11 +243,11 @@ def _add(metric: RegisteredMetric) -> None:
 
 
 def _origin(metric: RegisteredMetric) -> str:
-    function: Any = metric.function
+    function = metric.function
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _joined(
+def _join(
     name: str, pairs: list[tuple[list[Array], list[Array]]]
 ) -> tuple[list[Array], list[Array]]:
     try:

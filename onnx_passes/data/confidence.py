@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.data.extras import need
+from onnx_passes.data.optional_libraries import import_optional
 
 _BETS = tuple(2.0**-power for power in range(8))
 """Shares of the largest bet; the evidence is the mean over them."""
@@ -47,7 +47,7 @@ def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
     Raises:
         UsageError: scipy is not installed.
     """
-    inverse = need("scipy.special").betaincinv
+    inverse = import_optional("scipy.special").betaincinv
     alpha = 1 - confidence
     low = float(inverse(hits, count - hits + 1, alpha)) if hits else 0.0
     high = float(inverse(hits + 1, count - hits, 1 - alpha)) if hits < count else 1.0
@@ -67,7 +67,7 @@ def mcnemar(lost: int, gained: int) -> float:
     flips = lost + gained
     if not flips:
         return 1.0
-    tail = need("scipy.special").bdtr(min(lost, gained), flips, 0.5)
+    tail = import_optional("scipy.special").bdtr(min(lost, gained), flips, 0.5)
     return min(1.0, 2 * float(tail))
 
 

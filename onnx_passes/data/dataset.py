@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.binding import check_column
+from onnx_passes.data.input_binding import check_column
 from onnx_passes.data.plan import ShardPlan
 from onnx_passes.data.shard import Shard
 from onnx_passes.data.shuffled_order import Order
@@ -154,13 +154,11 @@ class DataSet:
                 for number, group in zip(numbers, groups, strict=True)
             ]
             names = [self.plan.parts[int(number)].name for number in numbers]
-            columns = _joined(taken, groups, names, len(rows))
+            columns = _reorder(taken, groups, names, len(rows))
         prepare = self._prepare
-        return columns if prepare is None else self._prepared(prepare, columns, rows)
+        return columns if prepare is None else self._apply(prepare, columns, rows)
 
-    def _prepared(
-        self, prepare: Callable[..., object], columns: Columns, rows: Array
-    ) -> Columns:
+    def _apply(self, prepare: Callable[..., object], columns: Columns, rows: Array) -> Columns:
         text, done = str(self.plan.spec.prepare), []
         for place in range(len(rows)):
             sample = {name: values[place] for name, values in columns.items()}
@@ -195,7 +193,7 @@ class DataSet:
         return self._parts.get(self.plan.parts[number])
 
 
-def _joined(
+def _reorder(
     taken: list[Columns], groups: list[Array], parts: list[str], count: int
 ) -> Columns:
     """Put what several parts gave into the order that was asked for."""

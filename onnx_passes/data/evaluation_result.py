@@ -13,8 +13,8 @@ from onnx_passes.data.accumulators.metric_sums import Metrics
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.confidence import bootstrap
 from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.demand import EXIT_CODES, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import FORMAT, DataJob
-from onnx_passes.data.rule import EXIT_CODES, Demand, RunOutcome
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.plain import PlainDict
 

@@ -8,7 +8,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from onnx_passes.data.extras import need
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.paths import near_by
 
@@ -47,7 +47,7 @@ def expand(text: str, base: str) -> list[str]:
 
 
 def _expand_url(text: str) -> list[str]:
-    fsspec = need("fsspec")
+    fsspec = import_optional("fsspec")
     try:
         system, path = fsspec.core.url_to_fs(text)
         if glob.has_magic(path):
@@ -76,7 +76,7 @@ def local(path: str) -> str:
     """
     if not is_url(path):
         return path
-    fsspec = need("fsspec")
+    fsspec = import_optional("fsspec")
     try:
         return str(fsspec.open_local(f"simplecache::{path}"))
     except Exception as error:  # each file system has errors of its own

@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from onnx_passes.data import files
-from onnx_passes.data.binding import Binding, bind, check_column
+from onnx_passes.data.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
+from onnx_passes.data.input_binding import Binding, bind, check_column
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.discover import discover
 from onnx_passes.data.sources.function import SequencePart, as_sample
 from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
-from onnx_passes.data.spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.runs.user_functions import named_function
@@ -140,7 +140,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
     for found in discover(spec, interface):
         try:
             part = FORMS[found.form](found)
-            counted = _counted(found, part)
+            counted = _count(found, part)
             if taken is None and counted.count:
                 taken = part.take(np.array([0]))
         except ReferenceDataError as error:
@@ -158,7 +158,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
             else "the data set has no samples",
             help="check what --data names",
         )
-    first = _prepared(taken, spec)
+    first = _prepare(taken, spec)
     binding = bind(spec, interface, first)
     for name, column in binding.columns.items():
         # What does not fit from the first sample on is an error of usage, not of a shard.
@@ -171,7 +171,7 @@ def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
     )
 
 
-def _counted(spec: PartSpec, part: SourcePart) -> PartSpec:
+def _count(spec: PartSpec, part: SourcePart) -> PartSpec:
     if isinstance(part, SequencePart):
         return replace(spec, count=part.count, digest=part.digest())
     paths = {column: files.local(path) for column, path in spec.files.items()}
@@ -189,7 +189,7 @@ def _size(path: str) -> int:
     return root.stat().st_size
 
 
-def _prepared(columns: Columns, spec: DataSpec) -> Columns:
+def _prepare(columns: Columns, spec: DataSpec) -> Columns:
     if spec.prepare is None:
         return columns
     function = named_function(spec.prepare, "prepare")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.confidence import Interval
+from onnx_passes.data.demand import Demand, flips_of
 from onnx_passes.data.evaluation_job import DataJob
-from onnx_passes.data.rule import Demand, flips_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.binding import Binding
+from onnx_passes.data.input_binding import Binding
 from onnx_passes.data.sources.part import Column
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds
@@ -132,6 +132,6 @@ def _stack(values: Array | Sequence[object], name: str) -> Array:
     if len({(item.dtype, item.shape) for item in items}) > 1:
         raise ReferenceDataError(
             f"samples of {name!r} have different types or shapes in one batch",
-            help="use batch 1, or store them alike",
+            help="use batch 1, or give them one shape and type",
         )
     return np.stack(items)

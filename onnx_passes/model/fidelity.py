@@ -101,7 +101,11 @@ def _unset(message: Message, name: str) -> bool:
 
 
 def _lost_items(
-    name: str, before: Sequence[Any], after: Sequence[Any], skip: frozenset[str], path: str
+    name: str,
+    before: Sequence[object],
+    after: Sequence[object],
+    skip: frozenset[str],
+    path: str,
 ) -> Iterator[str]:
     if name in _UNORDERED:
         key = _UNORDERED[name]

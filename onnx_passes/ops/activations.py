@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops import elementwise, transcendental  # noqa: F401 (makes operators known)
+from onnx_passes.ops import early_changes, elementwise, transcendental  # noqa: F401 (makes operators known)
 from onnx_passes.ops.call import Call
 from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
 from onnx_passes.ops.operator_class import Algebra
@@ -46,6 +46,8 @@ class LeakyRelu(Elementwise):
 
 class PRelu(Elementwise):
     """The operand; below 0, a multiple that the second operand gives."""
+
+    changes = early_changes.PRELU
 
     kinks = _KINK
 
@@ -118,6 +120,8 @@ class Elu(Elementwise):
 
 class Selu(Elementwise):
     """Elu, times a factor."""
+
+    changes = early_changes.SELU
 
     opaque, size, kinks = True, 1.0, _KINK
     attributes = (

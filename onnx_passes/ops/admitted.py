@@ -6,16 +6,13 @@ import onnx_ir as ir
 
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.use import Use, rule_for
+from onnx_passes.ops.use import Use
 
 
 def admitted(use: Use) -> ValueHint | None:
     """Return what a value must be at one use for the node to mean something."""
     operator = operator_of(use.node)
-    found = None if operator is None else operator.admits(use)
-    if found is None and (rule := rule_for(use)) is not None:
-        found = rule(use)
-    return found
+    return None if operator is None else operator.admits(use)
 
 
 def steers(node: ir.Node, index: int) -> bool:

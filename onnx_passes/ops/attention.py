@@ -1,4 +1,4 @@
-"""Attention and RotaryEmbedding on tensors of rank 4, without caches."""
+"""Attention and RotaryEmbedding on tensors of rank 4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.input_hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.operator_class import Algebra, Operator
+from onnx_passes.ops.operator_class import Algebra, Operator, Result
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, is_float
 from onnx_passes.ops.softmax import softmax
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
@@ -77,13 +77,19 @@ class Attention(Operator):
         scores = math.prod(query[:3]) * (key[2] + past)
         return scores * (2 * query[3] + 2 * value[3] + 1 + 5)  # scaled, softmax over them
 
-    def evaluate(self, call: Call) -> Tensor:
+    def evaluate(self, call: Call) -> Result:
         q, k, v = (call.required(i) for i in range(3))
-        others = [call.given(i) for i in range(4, len(call.inputs))]
-        used = [o for o in call.node.outputs[1:] if o.uses() or o.is_graph_output()]
+        past, lengths = (call.given(4), call.given(5)), call.given(6)
+        used = [o for o in call.node.outputs[3:] if o.uses() or o.is_graph_output()]
         ranks = {len(t.shape) for t in (q, k, v)}
-        if used or any(o is not None for o in others) or ranks != {4}:
-            raise Unsupported("Attention with a cache, or of rank 3")
+        if used or lengths is not None or ranks != {4}:
+            raise Unsupported("Attention with lengths, of rank 3, or whose scores are read")
+        if (past[0] is None) != (past[1] is None):
+            raise Misfit("Attention with half a cache")
+        k, v = (
+            t if p is None else Tensor(np.concatenate([p.data, t.data], 2), t.dtype)
+            for p, t in zip(past, (k, v), strict=True)
+        )
         if call.number("q_num_heads", 0) or call.number("kv_num_heads", 0):
             # ONNX Runtime 1.31.1 then returns rank 3 for some heads.
             raise Unsupported("Attention of rank 4 that names its heads")
@@ -108,7 +114,7 @@ class Attention(Operator):
         weights = softmax(call, a, scores)[..., None, :]
         columns = np.swapaxes(values, -1, -2)[:, :, None]
         found = call.semantics.along(call.primitives(v.dtype).dot, weights, columns)
-        return Tensor(found, v.dtype)
+        return Tensor(found, v.dtype), k, v
 
     def admits(self, use: Use) -> ValueHint | None:
         return between(1, use.dimension(1, -2) or 1) if use.index == 6 else None
@@ -116,6 +122,8 @@ class Attention(Operator):
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         q = first(known, (1, 2, 3, 4))
         shapes = ((1, 2, 3, 4), (2, 2, 3, 4), (1, 3, 4, 4))
+        if index == 3 and len(q) == 4:
+            return c.data((q[2], q[2]))
         return c.data(c.pick(shapes) if index == 0 else q)
 
 

@@ -50,12 +50,29 @@ class Call:
         inputs: Its inputs; None where one is omitted.
         semantics: The arithmetic.
         opset: Version of the node's operator set.
+        run: Evaluates a body of the node, given its attribute and tensors for its inputs;
+            None where bodies are not at hand.
     """
 
     node: ir.Node
     inputs: Sequence[Tensor | None]
     semantics: Semantics
     opset: int
+    run: Callable[..., list[Tensor]] | None = None
+
+    def body(self, name: str, *tensors: Tensor) -> list[Tensor]:
+        """Return the outputs of a body.
+
+        Args:
+            name: The attribute that holds it.
+            *tensors: Its inputs.
+
+        Raises:
+            Unsupported: It has something without semantics, or is not at hand.
+        """
+        if self.run is None:
+            raise Unsupported(f"{self.node.op_type} without its body")
+        return self.run(name, *tensors)
 
     def given(self, index: int) -> Tensor | None:
         """Return an input, or None where it is omitted."""

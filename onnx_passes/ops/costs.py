@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.ops.operator_class import Operator, operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 
 
@@ -26,4 +26,8 @@ def flops_of(operands: Operands) -> int | None:
 
 def has_rule(operands: Operands) -> bool:
     """Whether the operations of a node are known, once its sizes are."""
-    return operator_of(operands.node) is not None
+    operator = operator_of(operands.node)
+    if operator is None:
+        return False
+    costs = type(operator).cost is not Operator.cost
+    return costs or operator.free or bool(operator.moves)

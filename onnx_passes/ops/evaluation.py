@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Call, Tensor, constant
-from onnx_passes.ops.operator_class import MAIN, operator_of
+from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.randomness import RANDOM
-from onnx_passes.ops.semantics import MALFORMED, Misfit, Semantics, Unsupported, scalars
+from onnx_passes.ops.semantics import (
+    MALFORMED,
+    Misfit,
+    Opaque,
+    Semantics,
+    Unsupported,
+    scalars,
+)
 
 
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
@@ -52,7 +60,7 @@ def evaluate(
     """Return the outputs of ``graph`` by name.
 
     Args:
-        graph: A graph, or the graph of a function. Of control flow, If is supported.
+        graph: A graph, or the graph of a function.
         feeds: A tensor for every input that has no initializer, by name; an initializer named
             here takes this value instead of its own.
         semantics: The arithmetic.
@@ -84,35 +92,25 @@ def _run(
             known[value] = constant(_array(tensor, semantics), tensor.dtype, semantics)
     for node in graph:
         opset = node.version or opsets.get(node.domain, 1)
-        if node.op_type == "If" and node.domain in MAIN:
-            tensors: Sequence[Tensor | None] = _branch(node, known, semantics, opsets)
-        else:
-            tensors = evaluate_node(node, known, semantics, opset)
+        body = partial(_body, node, known, semantics, opsets)
+        tensors = evaluate_node(node, known, semantics, opset, body)
         pairs = zip(node.outputs, tensors, strict=False)
         known.update((output, result) for output, result in pairs if result is not None)
     return [_lookup(known, o) for o in graph.outputs]
 
 
-def _branch(
+def _body(
     node: ir.Node,
     known: Mapping[ir.Value, Tensor],
     semantics: Semantics,
     opsets: Mapping[str, int],
+    name: str,
+    *tensors: Tensor,
 ) -> list[Tensor]:
-    """Return the outputs of the branch that an If takes.
-
-    Raises:
-        Unsupported: The condition depends on unknowns. Whatever one branch leaves undefined
-            would then have to be defined under the condition alone.
-    """
-    condition = _lookup(known, node.inputs[0]) if node.inputs[0] is not None else None
-    numbers = None
-    if condition is not None and condition.data.size == 1:
-        numbers = semantics.numbers(condition.data, condition.dtype)
-    if numbers is None:
-        raise Unsupported("the operator If on a condition that is not constant")
-    name = "then_branch" if numbers.reshape(-1)[0] else "else_branch"
-    return _run(node.attributes[name].as_graph(), dict(known), semantics, opsets)
+    """Return the outputs of a body of a node, which reads what is ``known`` around it."""
+    graph = node.attributes[name].as_graph()
+    inner = dict(known) | dict(zip(graph.inputs, tensors, strict=True))
+    return _run(graph, inner, semantics, opsets)
 
 
 def _array(tensor: ir.TensorProtocol, semantics: Semantics) -> Array:
@@ -128,7 +126,11 @@ def _lookup(known: Mapping[ir.Value, Tensor], value: ir.Value) -> Tensor:
 
 
 def evaluate_node(
-    node: ir.Node, known: Mapping[ir.Value, Tensor], semantics: Semantics, opset: int
+    node: ir.Node,
+    known: Mapping[ir.Value, Tensor],
+    semantics: Semantics,
+    opset: int,
+    run: Callable[..., list[Tensor]] | None = None,
 ) -> tuple[Tensor | None, ...]:
     """Return the outputs of one node; None for those without semantics (a pool's indices).
 
@@ -137,17 +139,23 @@ def evaluate_node(
         known: Tensors of its inputs, by value.
         semantics: The arithmetic.
         opset: Version of its domain.
+        run: Evaluates a body of the node; None where it is not to be looked into.
 
     Raises:
         Unsupported: The node has no semantics.
         Misfit: Its operands do not fit it.
     """
     inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
-    call = Call(node, inputs, semantics, opset)
+    call = Call(node, inputs, semantics, opset, run)
     operator = operator_of(node, opset)
     try:
         told = operator is not None and operator.evaluates
         result = operator.evaluate(call) if operator and told else _opaque(call)
+    except Opaque as gap:
+        try:
+            result = _opaque(call)
+        except Unsupported:
+            raise gap from None
     except MALFORMED as error:
         # A size of -1 cannot be worked out of no elements, which may fit all the same.
         empty = any(0 in tensor.shape for tensor in inputs if tensor is not None)
@@ -171,9 +179,9 @@ def _opaque(call: Call) -> tuple[Tensor, ...]:
     if node.op_type in RANDOM or any(a.type in subgraphs for a in node.attributes.values()):
         raise Unsupported(f"the operator {node.op_type}")
     tensors = [t for t in call.inputs if t is not None]
-    elements = [s for t in tensors for s in t.data.flat]
-    if len(elements) > 256:
+    if sum(t.data.size for t in tensors) > 256:
         raise Unsupported(f"the operator {node.op_type} on so many elements")
+    elements = [s for t in tensors for s in t.data.flat]
     settings = ",".join(f"{a.name}={a.value}" for a in node.attributes.values())
     shapes = ",".join(str(None if t is None else t.shape) for t in call.inputs)
     label = f"{node.domain}::{node.op_type}[{settings}]({shapes})"

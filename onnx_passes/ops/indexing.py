@@ -1,4 +1,4 @@
-"""Operators that pick elements by index, or write them: Gather, Scatter, OneHot, TopK."""
+"""Operators that pick elements by index, or write them: Gather, Scatter, OneHot."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops import image_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.movement import Move
-from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
@@ -161,6 +161,8 @@ class ScatterND(_Scatter):
 class ScatterElements(_Scatter):
     """A copy with the elements written over that indices name along an axis."""
 
+    changes = image_changes.SCATTER_ELEMENTS
+
     def places(self, call: Call, x: Tensor) -> tuple[Array, ...]:
         found = _grid(call, x)
         if len(set(zip(*(p.flat for p in found), strict=True))) < found[0].size:
@@ -177,11 +179,16 @@ class ScatterElements(_Scatter):
 class Scatter(ScatterElements):
     """ScatterElements as it was called before opset 11."""
 
+    changes = image_changes.SCATTER
+
 
 class OneHot(Operator):
     """One of two numbers at the places that indices name, the other elsewhere."""
 
     free, steers = True, (0, 1)
+
+    def adds_axes(self, count: int) -> int:
+        return 1
 
     def evaluate(self, call: Call) -> Tensor:
         values, depth = call.required(2), call.static_ints(1)[0]
@@ -208,31 +215,6 @@ class OneHot(Operator):
         return Operand((), ir.DataType.INT64, (4,)) if index == 1 else c.data((2,))
 
 
-class TopK(Operator):
-    """The greatest or least elements along an axis, and their places."""
-
-    steers, chooses = (1,), (0,)
-
-    def cost(self, operands: Operands) -> int | None:
-        shape = operands.sizes(0)
-        length = shape[operands.node.attributes.get_int("axis", -1)] if shape else 1
-        return operands.elements(0) * max(1, (length - 1).bit_length())  # a comparison sort
-
-    def admits(self, use: Use) -> ValueHint | None:
-        data, output, axis = use.input_shape(0), use.output_shape(), use.integer("axis", -1)
-        if use.index != 1:
-            return None
-        if output is not None:
-            return exactly([output[axis]])
-        return exactly([1 if data is None else min(2, data[axis])])
-
-
-class NonZero(Operator):
-    """The places of elements that are not zero."""
-
-    free = True
-
-
 class Compress(Operator):
     """The slices that a condition chooses."""
 
@@ -248,27 +230,3 @@ class Compress(Operator):
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
         return Operand((2,), ir.DataType.BOOL, constant=True) if index else None
-
-
-class TensorScatter(Operator):
-    """A cache with an update written at a place."""
-
-    free, steers = True, (2,)
-
-    def admits(self, use: Use) -> ValueHint | None:
-        axis = use.integer("axis", -2)
-        cache, update = use.dimension(0, axis), use.dimension(1, axis)
-        size = None if cache is None or update is None else cache - update + 1
-        return below(size) if use.index == 2 else None
-
-
-class BitCast(Operator):
-    """The same bits as another type."""
-
-    free = True
-
-
-class Unique(Operator):
-    """The elements or slices that differ, and where they are."""
-
-    chooses = (0,)

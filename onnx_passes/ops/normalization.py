@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.domains.block_values import Blocks, Node
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
@@ -22,6 +24,8 @@ from onnx_passes.ops.use import Use
 
 class Dropout(Operator):
     """The operand, as long as nothing is trained."""
+
+    changes = later_changes.DROPOUT
 
     moves = (0,)
     algebra = Algebra(idempotent=True, monotone={0: 1}, linear=(0,))
@@ -46,9 +50,16 @@ class Dropout(Operator):
             return Operand((), ir.DataType.BOOL, constant=True)
         return c.data(c.shape()) if index == 0 else c.data((), constant=True)
 
+    def blocks(self, node: Node) -> Blocks:
+        if node.given(2) is not None or len([o for o in node.node.outputs if o.uses()]) > 1:
+            raise Unsupported("Dropout that is not the identity")
+        return node.required(0)
+
 
 class BatchNormalization(Operator):
     """Each channel less its mean, by its deviation, times a factor, plus a bias."""
+
+    changes = later_changes.BATCH_NORMALIZATION
 
     algebra, exact = Algebra(affine=(0, 1, 2, 3)), (1, 2, 3, 4)
 
@@ -210,6 +221,8 @@ class InstanceNormalization(Operator):
 
 class GroupNormalization(InstanceNormalization):
     """Groups of channels less their mean, by their deviation, times a factor."""
+
+    changes = later_changes.GROUP_NORMALIZATION
 
     computed_in = ir.DataType.FLOAT
 

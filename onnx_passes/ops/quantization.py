@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
 from onnx_passes.ops.input_hints import ValueHint, between
 from onnx_passes.ops.operator_class import Algebra, Operator
@@ -63,6 +64,8 @@ class _Quantizer(Operator, abstract=True):
 class QuantizeLinear(_Quantizer):
     """The nearest integer of a quotient, plus a zero point, within an integer type."""
 
+    changes = later_changes.QUANTIZE
+
     def operand_type(self, c: Choices) -> ir.DataType:
         return c.dtype if is_float(c.dtype) else ir.DataType.FLOAT
 
@@ -88,6 +91,8 @@ class QuantizeLinear(_Quantizer):
 
 class DequantizeLinear(_Quantizer):
     """An integer less a zero point, times a scale."""
+
+    changes = later_changes.QUANTIZE
 
     algebra = Algebra(monotone={0: 1}, affine=(0,), linear=(1,))
 

@@ -1,29 +1,111 @@
-"""Recurrent layers, as far as their inputs and costs go."""
+"""Recurrent layers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.composition import Composition
+from onnx_passes.ops.elementwise_base import Elementwise
 from onnx_passes.ops.input_hints import ValueHint, between
 from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.operator_class import Operator
+from onnx_passes.ops.operator_class import Result, find
+from onnx_passes.ops.recurrent_cell import Activation, Cell
+from onnx_passes.ops.semantics import Elements, Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.use import Use
 
 
-class _Recurrent(Operator, abstract=True):
+class _Recurrent(Composition, abstract=True):
     """A layer that reads a sequence step by step.
 
     Attributes:
         gates: Sums that each step makes.
+        defaults: Names of its functions.
+        remembers: Whether it keeps a memory beside its state.
     """
 
     gates: ClassVar[int]
+    defaults: ClassVar[tuple[str, ...]]
+    remembers: ClassVar[bool] = False
     steers = (4,)
     wants = ("hidden_size",)
+
+    def step(self, cell: Cell, x: Elements, states: list[Elements]) -> list[Elements]:
+        """Return the state, and the memory, after one step.
+
+        Args:
+            cell: The weights.
+            x: The input of the step [batch, n].
+            states: The state [batch, hidden], and the memory.
+        """
+        raise NotImplementedError
+
+    def computed(self, call: Call) -> Result:
+        x, w, r = (call.required(i) for i in range(3))
+        turned = call.flag("layout")
+        data = x.data.swapaxes(0, 1) if turned else x.data
+        (steps, batch), (ways, rows) = data.shape[:2], w.shape[:2]
+        hidden = rows // self.gates
+        if r.shape != (ways, rows, hidden) or data.ndim != 3 or w.shape[2] != data.shape[2]:
+            raise Misfit(f"{self.op_type} of {x.shape} by {w.shape} and {r.shape}")
+        direction = call.text("direction", "forward")
+        backwards = {"forward": [False], "reverse": [True]}.get(direction, [False, True])
+        if len(backwards) != ways:
+            raise Misfit(f"weights of {ways} directions")
+        lengths = np.array(call.static_ints(4) if call.given(4) else [steps] * batch)
+        zeros = call.semantics.constant(np.zeros((batch, hidden), x.dtype.numpy()), x.dtype)
+        made, last = [], []
+        for way, back in enumerate(backwards):
+            cell = self._cell(call, way, hidden)
+            states = [zeros, zeros] if self.remembers else [zeros]
+            for k in range(len(states)):
+                initial = call.given(5 + k)
+                if initial is not None:
+                    states[k] = (
+                        initial.data.swapaxes(0, 1)[way] if turned else initial.data[way]
+                    )
+            found = np.stack([zeros] * steps) if steps else np.stack([zeros])[:0]
+            for step in range(steps):
+                alive = np.flatnonzero(step < lengths)
+                at = lengths[alive] - 1 - step if back else np.full(len(alive), step)
+                new = self.step(cell, data[at, alive], [s[alive] for s in states])
+                states = [s.copy() for s in states]
+                for state, value in zip(states, new, strict=True):
+                    state[alive] = value
+                found[at, alive] = new[0]
+            made.append(found)
+            last.append(states)
+        results = [np.stack(made, 1), *(np.stack(kept) for kept in zip(*last, strict=True))]
+        if turned:
+            results = [np.moveaxis(results[0], 2, 0), *(e.swapaxes(0, 1) for e in results[1:])]
+        return tuple(Tensor(each, x.dtype) for each in results)
+
+    def _cell(self, call: Call, way: int, hidden: int) -> Cell:
+        bias, peepholes = call.given(3), call.given(7)
+        shape, dtype = (self.gates, hidden, -1), call.required(0).dtype
+        names = call.attribute("activations", None) or self.defaults * 2
+        if call.integers("activation_alpha") or call.integers("activation_beta"):
+            raise Unsupported(f"{self.op_type} with functions of parameters")
+        clip = call.number("clip", 0.0)
+        names = names[way * len(self.defaults) :][: len(self.defaults)]
+        return Cell(
+            call=call,
+            a=call.primitives(dtype),
+            weights=call.required(1).data[way].reshape(shape),
+            recurrence=call.required(2).data[way].reshape(shape),
+            biases=None if bias is None else bias.data[way].reshape(2, self.gates, hidden),
+            peepholes=None if peepholes is None else peepholes.data[way].reshape(3, hidden),
+            # ONNX Runtime cuts what gates see, not the memory that the last function gets.
+            activations=[
+                _activation(call, str(name), dtype, 0.0 if place == 2 else clip)
+                for place, name in enumerate(names)
+            ],
+        )
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         x = first(known, (4, 2, 3))
@@ -67,19 +149,63 @@ class _Recurrent(Operator, abstract=True):
         return directions * steps * (sums + 4 * rows + 4 * hidden * (self.gates > 1))
 
 
+def _activation(call: Call, name: str, dtype: ir.DataType, limit: float) -> Activation:
+    """Return a function of elements, of what is cut to a limit unless that is 0."""
+    operator = find("", name)
+    if not isinstance(operator, Elementwise):
+        raise Unsupported(f"the function {name}")
+    described, a = operator, call.primitives(dtype)
+    given = dict(described.attributes)
+
+    def apply(x: Elements) -> Elements:
+        cut = call.semantics.map(lambda v: a.clip(v, -limit, limit), x) if limit else x
+        found = call.semantics.map(lambda v: described.formula(a, v, **given), cut)
+        return call.semantics.kernel(found, dtype, lambda: np.full((), 1.0))
+
+    return apply
+
+
 class RNN(_Recurrent):
     """A simple recurrent layer."""
 
-    gates = 1
+    gates, defaults = 1, ("Tanh",)
+
+    def step(self, cell: Cell, x: Elements, states: list[Elements]) -> list[Elements]:
+        return [cell.activations[0](cell.gate(x, states[0], 0))]
 
 
 class GRU(_Recurrent):
     """A gated recurrent layer."""
 
-    gates = 3
+    gates, defaults = 3, ("Sigmoid", "Tanh")
+
+    def step(self, cell: Cell, x: Elements, states: list[Elements]) -> list[Elements]:
+        (h,) = states
+        f, g = cell.activations
+        z, r = (f(cell.gate(x, h, gate)) for gate in (0, 1))
+        if cell.call.flag("linear_before_reset"):
+            recalled = cell.across("mul", r, cell.recall(h, 2))
+        else:
+            recalled = cell.recall(cell.across("mul", r, h), 2)
+        new = g(cell.across("add", cell.read(x, 2), recalled))
+        fresh = cell.across("mul", cell.across("sub", 1.0, z), new)
+        return [cell.across("add", fresh, cell.across("mul", z, h))]
 
 
 class LSTM(_Recurrent):
     """A long short-term memory."""
 
-    gates = 4
+    gates, defaults, remembers = 4, ("Sigmoid", "Tanh", "Tanh"), True
+
+    def step(self, cell: Cell, x: Elements, states: list[Elements]) -> list[Elements]:
+        h, memory = states
+        f, g, last = cell.activations
+        i = f(cell.peep(cell.gate(x, h, 0), memory, 0))
+        if cell.call.flag("input_forget"):
+            forget = cell.across("sub", 1.0, i)
+        else:
+            forget = f(cell.peep(cell.gate(x, h, 2), memory, 2))
+        new = cell.across("mul", i, g(cell.gate(x, h, 3)))
+        memory = cell.across("add", cell.across("mul", forget, memory), new)
+        o = f(cell.peep(cell.gate(x, h, 1), memory, 1))
+        return [cell.across("mul", o, last(memory)), memory]

@@ -10,7 +10,10 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.domains.block_products import reduced
+from onnx_passes.ops.domains.block_values import Blocks, Node, dropped
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
@@ -29,6 +32,8 @@ class Reduce(Operator, abstract=True):
 
     Where no axes are named that is all of them, or, with ``noop_with_empty_axes``, none.
     """
+
+    changes = later_changes.REDUCTION
 
     steers, exact = (1,), (1,)
     # ONNX Runtime adds integers in double precision, and cuts what is too large.
@@ -115,10 +120,15 @@ def _reduced(data: Shape, output: Shape) -> list[int]:
 class ReduceSum(Reduce):
     """The sum."""
 
+    changes = later_changes.REDUCE_SUM
+
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
     def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.total(terms)
+
+    def blocks(self, node: Node) -> Blocks:
+        return _block_sums(node, mean=False)
 
 
 class ReduceMean(Reduce):
@@ -131,6 +141,9 @@ class ReduceMean(Reduce):
             raise Unsupported("the mean of nothing")
         # ONNX Runtime divides the sum it has for ReduceSum, bit for bit.
         return a.div(a.total(terms), float(terms.shape[-1]))
+
+    def blocks(self, node: Node) -> Blocks:
+        return _block_sums(node, mean=True)
 
 
 class _Extreme(Reduce, abstract=True):
@@ -229,3 +242,15 @@ class ReduceLogSumExp(Reduce):
         most = finite_top(a, terms)
         powers = semantics.map(lambda t, m: a.exp(a.sub(t, m)), terms, most[..., None])
         return a.add(a.log(a.total(powers)), most)
+
+
+def _block_sums(node: Node, *, mean: bool) -> Blocks:
+    x = node.required(0)
+    axes = node.ints(1, "axes")
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        return x
+    folded = sorted({normalize_axis(a, x.rank) for a in axes or range(x.rank)})
+    result = reduced(node, x, folded, mean=mean)
+    if node.attribute("keepdims", 1):
+        return result
+    return dropped(result, [i for i in range(x.rank) if i not in folded])

@@ -32,6 +32,10 @@ class Misfit(Unsupported):
     """The operands of a node do not fit its operator: the node means nothing."""
 
 
+class Opaque(Unsupported):
+    """A node is described, but not here: it is a function of its operands, and no more."""
+
+
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, OverflowError, ZeroDivisionError)
 """What evaluating a node raises where its operands do not fit it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.interval_ends import ULPS, Interval, resolution
 from onnx_passes.ops.extremes import first_extreme
@@ -17,6 +18,8 @@ from onnx_passes.ops.semantics import Elements
 
 class _Normal(Operator, abstract=True):
     """A function of each element and all along an axis, or before opset 13 behind it."""
+
+    changes = later_changes.SOFTMAX
 
     def rows(self, call: Call, a: TypedPrimitives, x: Elements) -> Elements:
         raise NotImplementedError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,29 +123,3 @@ def below(size: int | None) -> ValueHint:
     """Return the hint for indices into so many elements."""
     # Where the size is not known, the first element is the only one sure to be there.
     return between(0, max(0, (size or 1) - 1))
-
-
-Rule = Callable[[Use], ValueHint | None]
-
-_RULES: dict[tuple[str, str, int], Rule] = {}
-
-
-def rule(index: int, *operators: str, domain: str = "") -> Callable[[Rule], Rule]:
-    """Register what it means for a value to be an input of an operator.
-
-    Args:
-        index: Which input.
-        operators: The operators.
-        domain: Their domain.
-    """
-
-    def register(function: Rule) -> Rule:
-        _RULES.update({(domain, operator, index): function for operator in operators})
-        return function
-
-    return register
-
-
-def rule_for(use: Use) -> Rule | None:
-    """Return the rule for a use, if there is one."""
-    return _RULES.get((use.node.domain, use.node.op_type, use.index))

@@ -1,4 +1,4 @@
-"""Operators that pool the elements of an image, under a kernel or all; and Resize."""
+"""Operators that pool the elements of an image, under a kernel or all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, constant
 from onnx_passes.ops.domains.interval_ends import ULPS, UNBOUNDED, Interval, hull, resolution
 from onnx_passes.ops.norms import norm
@@ -16,7 +17,6 @@ from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.primitives import TypedPrimitives
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, present
-from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.window_places import SlidingWindow
 
 
@@ -96,6 +96,8 @@ class AveragePool(_Pool):
 class LpPool(_Pool):
     """The norm of the elements under the kernel."""
 
+    changes = early_changes.EXPONENT
+
     fill = 0.0
 
     def bounds(self, operands: Operands) -> Interval | None:
@@ -105,40 +107,6 @@ class LpPool(_Pool):
         self, call: Call, a: TypedPrimitives, rows: Elements, counts: Elements
     ) -> Elements:
         return _norms(call, a, rows)
-
-
-class Resize(Operator):
-    """An image in another size."""
-
-    steers, images = (1, 2, 3), True
-
-    def suggest(self, c: Choices, index: int, known: Known) -> Operand:
-        x = first(known, (1, 2, 3, 4))
-        if index == 0:
-            return c.data(c.pick(((1, 2, 3, 4), (1, 1, 4, 4), (2, 2, 5))))
-        if index == 3:
-            return c.integers(*x[:2], *(c.pick((d, 2 * d, d + 1)) for d in x[2:]))
-        scales: Shape = (len(x),) if index == 2 and c.rng.random() < 0.7 else (0,)
-        return Operand(scales, ir.DataType.FLOAT, constant=True, positive=True)
-
-    def options(self, name: str, known: Known) -> Sequence[object]:
-        found: dict[str, Sequence[object]] = {
-            "mode": (None, "nearest", "linear", "cubic"),
-            "coordinate_transformation_mode": (None, "asymmetric", "align_corners"),
-            "nearest_mode": (None, "floor", "ceil", "round_prefer_ceil"),
-            "keep_aspect_ratio_policy": (None,),
-            "axes": (None,),
-        }
-        return found.get(name, ())
-
-    def cost(self, operands: Operands) -> int | None:
-        mode = operands.node.attributes.get_string("mode", "nearest")
-        if mode == "nearest":
-            return 0
-        data, out = operands.sizes(0), operands.node.outputs[0].shape
-        axes = sum(a != b for a, b in zip(data, out or (), strict=True))
-        each: int = 2 * (2 if mode == "linear" else 4) ** axes
-        return operands.made() * each
 
 
 class _GlobalPool(Operator, abstract=True):
@@ -179,6 +147,8 @@ class GlobalAveragePool(_GlobalPool):
 
 class GlobalLpPool(_GlobalPool):
     """The norm of each channel."""
+
+    changes = early_changes.EXPONENT
 
     def bounds(self, operands: Operands) -> Interval | None:
         return 0.0, math.inf

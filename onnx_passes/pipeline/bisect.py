@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import onnx_ir as ir
 
@@ -23,6 +23,7 @@ from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.judgement import error_of
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.state import Checked
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.tensorrt.engine import compiler_of
@@ -215,7 +216,7 @@ class _States(Instrument):
     models: list[Snapshot] = field(default_factory=list)
     passes: list[Attempts] = field(default_factory=list)
     reports: list[PassReport] = field(default_factory=list)
-    _analyses: dict[str, Any] = field(default_factory=dict)
+    _analyses: PlainDict = field(default_factory=dict)
 
     def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
         pass_.context.rewrites.skip |= self.skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import number, percent
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.judge import describe
@@ -104,13 +104,13 @@ class Budget:
             moved=self.moved or moved,
         )
 
-    def remember(self) -> dict[str, Any]:
+    def remember(self) -> PlainDict:
         """Return what was spent, as JSON has it."""
         moved = self.moved or self.origin is not None
         return {"total": dict(self.total), "summed": dict(self.summed), "moved": moved}
 
     @classmethod
-    def recall(cls, remembered: Mapping[str, Any]) -> Budget:
+    def recall(cls, remembered: PlainMapping) -> Budget:
         """Return the budget that was remembered."""
         total, summed = (
             {k: float(v) for k, v in remembered[key].items()} for key in ("total", "summed")

@@ -21,7 +21,7 @@ from onnx_passes.pipeline.establish import prepared
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.stepping import roll_out
 from onnx_passes.report.run_report import EngineReport, ReferenceReport, RunReport
-from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.engine_base import Feeds, only_compiles
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
     Made,
@@ -32,7 +32,6 @@ from onnx_passes.runtime.inputs import (
     make_samples,
     name_of,
 )
-from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.runtime.weightless import keep_split
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
 from onnx_passes.verify.snapshot import Snapshot
@@ -69,7 +68,7 @@ def make_gate(
     engines = resolve_engines(config)
     invalid = check_validity(
         model,
-        [step.engine for step in engines if compiler_of(step.engine) is None],
+        [step.engine for step in engines if not only_compiles(step.engine)],
         allow_invalid=config.verify.allow_invalid,
         where=report.model,
     )

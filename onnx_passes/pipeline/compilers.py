@@ -11,10 +11,10 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.digest import Key
 from onnx_passes.pipeline.region_builds import RegionBuilds
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.cuda_driver import device
-from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, uncached
+from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, without_cache
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.interface_check import Interface, interface_of
 from onnx_passes.verify.noise import OriginalRuns
@@ -66,6 +66,20 @@ class Compiler:
             self._known = [*self._known[1 - KEPT :], (key, known)]
         return known
 
+    def reach(self, model: ir.Model) -> Finding:
+        """Return how far a model gets, or the original where that says it all.
+
+        Args:
+            model: The model.
+        """
+        if self.original.level is Level.ABSENT:
+            return self.original  # nothing will appear in the course of a run
+        try:
+            return self.finding(model)
+        except ConfigError as error:
+            # The options fitted the original: what a pass made of its interface does not.
+            return Finding(Level.PARSED, error.message, error.help)
+
     def noise(self, model: ir.Model) -> list[OriginalRuns]:
         """Return how far two builds of the original are apart: each chooses its kernels.
 
@@ -73,7 +87,7 @@ class Compiler:
             ConfigError: An option does not fit the engine or the model.
         """
         if self._again is None:
-            self._again = examine(uncached(self.engine), model, self.samples)
+            self._again = examine(without_cache(self.engine), model, self.samples)
         if self._again.level is not Level.EXECUTED:
             return []
         first, second = list(self.original.outputs), list(self._again.outputs)
@@ -97,19 +111,3 @@ class Compiler:
             case _:
                 aside = f" ({found.help})" if found.help else ""
                 return f"{found.level}: {found.reason}{aside}"
-
-
-def finding_of(compiler: Compiler, model: ir.Model) -> Finding:
-    """Return how far a model gets, or the original where that says it all.
-
-    Args:
-        compiler: The engine that compiles.
-        model: The model.
-    """
-    if compiler.original.level is Level.ABSENT:
-        return compiler.original  # nothing will appear in the course of a run
-    try:
-        return compiler.finding(model)
-    except ConfigError as error:
-        # The options fitted the original: what a pass made of its interface does not.
-        return Finding(Level.PARSED, error.message, error.help)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -17,22 +18,19 @@ from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.errors import ConfigError, EngineUnavailableError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.comparing import Comparing
-from onnx_passes.pipeline.compilers import Compiler, finding_of
 from onnx_passes.pipeline.engine_side import Bench
-from onnx_passes.pipeline.region_builds import RegionBuilds
-from onnx_passes.pipeline.region_pairs import Batch, pair_up
 from onnx_passes.report.run_report import EngineReport
-from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.levels import Finding, Level
-from onnx_passes.runtime.tensorrt.engine import (
-    compiler_of,
-    fitted,
-)
+from onnx_passes.runtime.compiler_levels import Finding, Level
+from onnx_passes.runtime.engine_base import Engine, Feeds, only_compiles
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.interface_check import interface_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import LEVEL, Check, Verdict
+
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.compilers import Compiler
+    from onnx_passes.pipeline.region_pairs import Batch
 
 
 @dataclass
@@ -88,6 +86,8 @@ class CompiledLevels:
         samples = next((c.samples for c in self.compilers if c.regions is not None), ())
         if not samples or not promises:
             return None
+        from onnx_passes.pipeline.region_pairs import pair_up  # slow to import
+
         return pair_up(name, models, applied, promises, samples, engine)
 
     def later(self, known: tuple[Batch, ...], batch: Batch, limit: int) -> tuple[Batch, ...]:
@@ -135,7 +135,7 @@ class CompiledLevels:
             assert self.original is not None
             check = self._compared(compiler, self.original, model, "the original")
             wanted = compiler.inner.require
-            found = finding_of(compiler, model)
+            found = compiler.reach(model)
             if wanted is not None and found.level.rank < Level(wanted).rank:
                 reason = f"the pipeline requires {wanted}: {compiler.told(found)}"
                 check = Check(
@@ -154,7 +154,7 @@ class CompiledLevels:
         self, compiler: Compiler, before: ir.Model, model: ir.Model, what: str
     ) -> Check:
         start = time.perf_counter()
-        old, new = finding_of(compiler, before), finding_of(compiler, model)
+        old, new = compiler.reach(before), compiler.reach(model)
         # A pass that may change how a model is called cannot be blamed for its numbers.
         called = interface_of(model) == compiler.called
         reached = old.level if called else min(old.level, Level.BUILT, key=lambda x: x.rank)
@@ -221,13 +221,20 @@ def begin(
         EngineUnavailableError: The pipeline demands a level that this machine cannot give.
         ConfigError: An option does not fit the engine or the model.
     """
+    engines = [step for step in engines if only_compiles(step.engine)]
+    if not engines:
+        return CompiledLevels()
+    # Few pipelines have such engines: the others do not wait until these are imported.
+    from onnx_passes.pipeline.compilers import Compiler
+    from onnx_passes.pipeline.region_builds import RegionBuilds
+    from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
+
     found: list[Compiler] = []
     # Such engines take nothing of size 0, which one generated sample has.
     samples = [feeds for feeds in samples if _has_elements(feeds)] or samples
     for step in engines:
         inner = compiler_of(step.engine)
-        if inner is None:
-            continue
+        assert inner is not None, "it only compiles"
         if inner.options.save:
             raise ConfigError(
                 f"{inner.package}.save is not for pipelines, which build many models",
@@ -240,7 +247,7 @@ def begin(
                 where=step.where,
                 help="onnx-passes compare model.onnx --engine 'tensorrt-rtx{load=E.engine}'",
             )
-        engine = fitted(step.engine, model, samples)
+        engine = with_profiles_of(step.engine, model, samples)
         compiler = Compiler(
             engine,
             compiler_of(engine) or inner,
@@ -260,7 +267,7 @@ def begin(
             seconds = time.perf_counter() - start
             compiler.regions = RegionBuilds(engine, most, share, seconds)
         found.append(compiler)
-    return CompiledLevels(found, model if found else None)
+    return CompiledLevels(found, model)
 
 
 def _has_elements(feeds: Feeds) -> bool:

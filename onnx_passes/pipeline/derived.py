@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import float_limits
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
@@ -236,5 +235,4 @@ def _comparable(old: Data | None, new: Data | None) -> bool:
 
 
 def _epsilon(dtype: ir.DataType) -> float:
-    finfo: Any = ml_dtypes.finfo
-    return float(finfo(dtype.numpy()).eps) if dtype.is_floating_point() else 0.0
+    return float(float_limits(dtype.numpy()).eps) if dtype.is_floating_point() else 0.0

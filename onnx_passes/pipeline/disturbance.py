@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from onnx_passes.arrays import DType
 from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.runtime.engine_base import Array, Data
 
@@ -43,7 +42,7 @@ def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:
     return result
 
 
-def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+def _range(dtype: DType) -> tuple[float, float]:
     info = np.iinfo(dtype)
     return float(info.min), float(info.max)
 

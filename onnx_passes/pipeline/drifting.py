@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import onnx_ir as ir
 
@@ -31,6 +30,7 @@ from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked, Kept
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.bisection import first_above, first_true
@@ -69,7 +69,7 @@ class Drifted:
     checks: Sequence[Check]
     gate: Gate
     config: PipelineConfig
-    plain: dict[str, Any]
+    plain: PlainDict
     report: RunReport
     name: str
     title: str

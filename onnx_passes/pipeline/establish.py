@@ -9,9 +9,8 @@ import onnx_ir as ir
 from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
-from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.engine_base import Feeds, only_compiles
 from onnx_passes.runtime.inputs import Substitutes
-from onnx_passes.runtime.tensorrt.engine import compiler_of
 
 
 def prepared(
@@ -36,7 +35,7 @@ def prepared(
     Raises:
         EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
     """
-    engines = [step for step in engines if compiler_of(step.engine) is None]
+    engines = [step for step in engines if not only_compiles(step.engine)]
     for step in engines:
         step.engine.describe()
     benches = [Bench(step.engine, step.when) for step in engines]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import onnx_ir as ir
 
@@ -31,10 +30,10 @@ from onnx_passes.pipeline.interfaces import (
     with_fixed_defaults,
 )
 from onnx_passes.pipeline.opinion import arbitrated
-from onnx_passes.pipeline.region_pairs import unkept
 from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.step import Step, with_sight
+from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import compute_alike
@@ -268,12 +267,14 @@ class Gate:
         """
         return check_end(self.state, model, moments)
 
-    def remember(self) -> dict[str, Any]:
+    def remember(self) -> PlainDict:
         """Return what was spent of error budgets, as JSON has it."""
         return {bench.key: known.budget.remember() for bench, known in self.state.pairs()}
 
-    def recall(self, remembered: dict[str, Any]) -> None:
+    def recall(self, remembered: PlainDict) -> None:
         """Go on from a model that another run accepted, and what was spent by then."""
+        from onnx_passes.pipeline.region_pairs import unkept  # slow to import
+
         known = tuple(
             Known(budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget())
             for b in self.baseline.benches

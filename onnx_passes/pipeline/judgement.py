@@ -22,8 +22,8 @@ from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.lost_support import Regions
 from onnx_passes.report.pass_report import Blame
+from onnx_passes.runtime.compiler_levels import Level
 from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.levels import Level
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds

@@ -28,10 +28,10 @@ from onnx_passes.pipeline.region_parts import (
     side_part,
     told,
 )
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.layers import built_layers
-from onnx_passes.runtime.levels import Finding, Level, examine
-from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
 from onnx_passes.verify.cut import makers_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore
@@ -166,7 +166,9 @@ class Regions:
 
     def _layers(self, part: Part) -> str:
         """Say what layers the engine makes of a part, by its own names; nothing if untold."""
-        engine = fitted(without_profiles(self.compiler.engine), part.model, [part.rows[0]])
+        engine = with_profiles_of(
+            without_profiles(self.compiler.engine), part.model, [part.rows[0]]
+        )
         names = [own_name(layer.name, part) for layer in built_layers(engine, part.model)]
         return f", in its layers {', '.join(map(repr, names))}" if names else ""
 
@@ -221,7 +223,7 @@ class Regions:
     def _examine(self, parts: Sequence[Part], *, execute: bool = False) -> Finding:
         model = side_by_side(parts)
         feeds = dict(chain.from_iterable(part.rows[0].items() for part in parts))
-        engine = fitted(without_profiles(self.compiler.engine), model, [feeds])
+        engine = with_profiles_of(without_profiles(self.compiler.engine), model, [feeds])
         try:
             return examine(engine, model, [feeds] if execute else ())
         except ConfigError as error:

@@ -23,9 +23,9 @@ from onnx_passes.pipeline.region_parts import (
     with_prefix,
 )
 from onnx_passes.report.text import plural
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Engine, Outputs
-from onnx_passes.runtime.levels import Finding, Level, examine
-from onnx_passes.runtime.tensorrt.engine import fitted, without_profiles
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
 from onnx_passes.runtime.tensorrt.engine_store import content_digest
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.result import EXECUTED, LEVEL, Check, Verdict
@@ -209,7 +209,7 @@ class RegionBuilds:
             {name: array for part in parts for name, array in part.rows[i].items()}
             for i in range(len(parts[0].rows))
         ]
-        engine = fitted(without_profiles(self.engine), model, rows)
+        engine = with_profiles_of(without_profiles(self.engine), model, rows)
         start = time.perf_counter()
         self.builds += 1
         try:

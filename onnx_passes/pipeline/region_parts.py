@@ -12,8 +12,8 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes
+from onnx_passes.runtime.compiler_levels import Finding
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds
-from onnx_passes.runtime.levels import Finding
 from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.region import Region, region_model
 from onnx_passes.verify.witness import ApplicationPieces, Side
@@ -126,9 +126,9 @@ def make_part(
     part = region_model(model, Region(tuple(nodes), tuple(read), ()), rows, inner)
     first = rows[0]
     for value in part.graph.inputs if static else ():
-        shapes = {row[str(value.name)].shape for row in rows}
-        if len(shapes) == 1:
-            value.shape = ir.Shape(*shapes)
+        first_shape, *others = {row[str(value.name)].shape for row in rows}
+        if not others:
+            value.shape = ir.Shape(first_shape)
     made = {str(value.name): value for value in part.graph.outputs}
     part.graph.outputs[:] = [made[name] for name in wanted]
     for value in part.graph.outputs:

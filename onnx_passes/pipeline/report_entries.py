@@ -9,12 +9,11 @@ from onnx_passes.report.run_report import ModelSummary
 from onnx_passes.verify.snapshot import Snapshot
 
 
-def summarize(state: Snapshot, *, hashed: bool) -> ModelSummary:
-    """Return a model in numbers.
+def summarize(state: Snapshot) -> ModelSummary:
+    """Return a model in numbers; its hash waits until somebody asks.
 
     Args:
         state: The model.
-        hashed: Whether its hash is needed in any case; else it waits until somebody asks.
     """
     summary = ModelSummary(
         nodes=state.nodes,
@@ -22,10 +21,9 @@ def summarize(state: Snapshot, *, hashed: bool) -> ModelSummary:
         initializers=sum(len(graph.initializers) for graph in all_graphs(state.model)),
         weight_bytes=state.weight_bytes,
         opsets=dict(state.model.opset_imports),
-        hash=state.hash if hashed else "",
+        hash="",
     )
-    if not hashed:
-        summary.put_off_hash(lambda: state.hash)
+    summary.put_off_hash(lambda: state.hash)
     return summary
 
 

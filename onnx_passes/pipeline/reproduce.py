@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +20,7 @@ from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.reproduce_executed import Executed
 from onnx_passes.pipeline.reproduce_level import LevelReproduction
 from onnx_passes.pipeline.reproducer import Author, Failure
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.isolated import IsolatedEngine
@@ -246,7 +246,7 @@ class _Numbers(Author):
         )
 
     def _pipeline(self, case: Case, engine: Replayable) -> str:
-        given: dict[str, Any] = {}
+        given: PlainDict = {}
         if isinstance(engine, OpenVinoEngine):
             given = asdict(engine) | {"properties": dict(engine.properties)}
         if isinstance(engine, OnnxRuntimeEngine):

@@ -9,9 +9,9 @@ import numpy as np
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline.reproduce_level import LevelReproduction, built_files
+from onnx_passes.runtime.compiler_levels import Finding, Level, examine
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.layers import built_layers
-from onnx_passes.runtime.levels import Finding, Level, examine
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bundle import Bundle
 from onnx_passes.verify.case import Case

@@ -14,13 +14,13 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError, EngineError, ModelError
 from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.reproducer import Author
+from onnx_passes.runtime.compiler_levels import Finding, examine
 from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.levels import Finding, examine
 from onnx_passes.runtime.tensorrt.bindings import MODULES
 from onnx_passes.runtime.tensorrt.engine import (
     compiler_of,
-    fitted,
     with_options,
+    with_profiles_of,
     without_profiles,
 )
 from onnx_passes.verify.bundle import Bundle
@@ -49,7 +49,7 @@ class LevelReproduction(Author):
     def _engine(self, case: Case) -> Engine:
         engine = self._compiler.engine
         return (
-            fitted(without_profiles(engine), case.before, [case.feeds])
+            with_profiles_of(without_profiles(engine), case.before, [case.feeds])
             if case.part
             else engine
         )

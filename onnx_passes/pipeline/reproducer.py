@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.plain import PlainMapping
 from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import one_line
@@ -118,7 +119,7 @@ class Author(ABC):
         for pair in self.failure.pairs:
             yield replace(pair, feeds=dict(feeds), what=pair.what + WHOLE)
 
-    def pipeline(self, case: Case, engine: Mapping[str, Any], **more: object) -> str:
+    def pipeline(self, case: Case, engine: PlainMapping, **more: object) -> str:
         """Return a pipeline that runs the passes of a case alone.
 
         Args:

@@ -24,6 +24,7 @@ from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline import states
 from onnx_passes.pipeline.manager import PassManager
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.interface_check import interface_of
@@ -60,7 +61,7 @@ class Resume:
     began: float = field(default_factory=time.time)
     hint: str | None = None
     _done: int = 0
-    _latest: tuple[Snapshot, dict[str, Any]] | None = None
+    _latest: tuple[Snapshot, PlainDict] | None = None
     _obstacle: str | None = None
     _failed: bool = False
     _source: Path | None = None
@@ -175,7 +176,7 @@ class Resume:
         reason = reason or "no state of this model is saved"
         self._notes.append(f"nothing is resumed: {reason}")
 
-    def _compare(self, state: dict[str, Any]) -> str | None:
+    def _compare(self, state: PlainDict) -> str | None:
         """Return what differs from the run that has saved a state; None if it fits."""
         ours, theirs = self._parts, state["parts"]
         names = [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]
@@ -185,7 +186,7 @@ class Resume:
         since = f"since the run of {state['written']}"
         return f"{since}, {' and '.join(names)} changed" if names else None
 
-    def _load(self, path: Path, state: dict[str, Any]) -> None:
+    def _load(self, path: Path, state: PlainDict) -> None:
         """Put the manager at the place of a state."""
         manager, report = self._manager, self._manager.report
         model, passes = states.read_model(path, state), from_json(state["passes"]).passes
@@ -200,7 +201,7 @@ class Resume:
         report.notes.append(f"resumed {report.resumed}")
         self.hint = f"--resume goes on {report.resumed}"
 
-    def _name(self, state: dict[str, Any]) -> str:
+    def _name(self, state: PlainDict) -> str:
         done, total = len(state["steps"]), len(self._steps)
         return f"after step {done} of {total} (verified {state['written']})"
 
@@ -232,10 +233,10 @@ class Resume:
         }
 
 
-def _copy_plain(data: dict[str, Any]) -> dict[str, Any] | None:
+def _copy_plain(data: PlainDict) -> PlainDict | None:
     """Return a copy of data as JSON holds it; None if that is not the same."""
     try:
-        copied: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
+        copied: PlainDict = json.loads(json.dumps(data, allow_nan=False))
     except (TypeError, ValueError):
         return None
     return copied if copied == data else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -12,10 +12,12 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.base import ALL, Pass
-from onnx_passes.passes.context import PassContext, Rewrites
+from onnx_passes.passes.context import Application, PassContext, Rewrites
+from onnx_passes.passes.rewriting import only_rewrites
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.verify.result import Check, Verdict
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.unpaid import Paying
     from onnx_passes.pipeline.whole_data import WholeData
+
+
+_OF_WHAT_STAYS = {"shape-inference", "topological-sort"}
+"""Passes whose results hold for the other nodes if nodes that do nothing are removed."""
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
@@ -67,7 +73,7 @@ class RunState:
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
         self.file_bytes = ungrown_bytes(self.model)
-        self.state: dict[str, Any] = {"counter": 0, "history": []}
+        self.state: PlainDict = {"counter": 0, "history": []}
         given = self.gate is not None and self.gate.baseline.given
         self.context = PassContext(
             rewrites=self.rewrites,
@@ -96,15 +102,19 @@ class RunState:
         self.report.passes.append(report)
         return report
 
-    def invalidate(self, pass_: Pass) -> None:
+    def invalidate(self, pass_: Pass, applied: Sequence[Application] = ()) -> None:
         """Forget what a pass that changed the model does not preserve.
 
         Args:
             pass_: The pass.
+            applied: The rewrites that it made.
         """
         if ALL in (pass_.preserves, *pass_.preserves):
             return
-        self.valid &= set(pass_.preserves)
+        preserved = set(pass_.preserves)
+        if applied and only_rewrites(pass_) and not any(one.new_nodes for one in applied):
+            preserved |= _OF_WHAT_STAYS  # nodes are gone, and others read what these were
+        self.valid &= preserved
         for name in [n for n in self.context.analyses if n not in self.valid]:
             del self.context.analyses[name]
 

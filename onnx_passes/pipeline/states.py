@@ -14,13 +14,13 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
+from onnx_passes.plain import PlainDict
 
 FOLDER = "states-2"
 """Where states are in a cache: the name of their layout."""
@@ -31,7 +31,7 @@ KEPT = 4
 _TORN = ".tmp"
 
 
-def save_state(folder: Path, model: ir.Model, state: dict[str, Any]) -> Path:
+def save_state(folder: Path, model: ir.Model, state: PlainDict) -> Path:
     """Save a model with data that JSON can hold, and remove states that are too many.
 
     Args:
@@ -70,18 +70,18 @@ def list_states(folder: Path, suffix: str = "") -> list[Path]:
     return [path for _, path in sorted(found, reverse=True) if path.suffix == suffix]
 
 
-def read_state(path: Path) -> dict[str, Any]:
+def read_state(path: Path) -> PlainDict:
     """Read the data of a state.
 
     Raises:
         ModelError: It is missing, or is not what was saved.
     """
     _check_digest(path / "state.json", path.name)
-    state: dict[str, Any] = json.loads((path / "state.json").read_bytes())
+    state: PlainDict = json.loads((path / "state.json").read_bytes())
     return state
 
 
-def read_model(path: Path, state: dict[str, Any]) -> ir.Model:
+def read_model(path: Path, state: PlainDict) -> ir.Model:
     """Read the model of a state, which counts as new from now on.
 
     Args:

@@ -13,7 +13,7 @@ from onnx_passes.configs.sections import Reference as Settings
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, only_compiles
 from onnx_passes.runtime.inputs.stepped_inputs import (
     Feed,
     check_feed,
@@ -22,7 +22,6 @@ from onnx_passes.runtime.inputs.stepped_inputs import (
     run_steps,
 )
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.interface_check import interface_of
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
@@ -67,7 +66,7 @@ def roll_out(
         if given
         else generated_steps(model, samples[0], seed=settings.seed, ranges=settings.ranges)
     )
-    executing = (step.engine for step in engines if compiler_of(step.engine) is None)
+    executing = (step.engine for step in engines if not only_compiles(step.engine))
     with next(executing, OnnxRuntimeEngine()).prepare(model) as session:
         fed, _ = run_steps(session, steps, feed, inputs)
     states = ", ".join(f"{name} from {source}" for name, source in feed.items())

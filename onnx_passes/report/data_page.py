@@ -10,13 +10,10 @@ from onnx_passes.arrays import Array
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.plain import PlainMapping
+from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.data_set import result_lines
-from onnx_passes.report.html import document
 from onnx_passes.report.page import samples
-from onnx_passes.report.page.markup import Element, named, tag
-from onnx_passes.report.page.overview import badge
-from onnx_passes.report.page.table import table
+from onnx_passes.report.page.rendering import render_page
 from onnx_passes.report.summary import Tone, Words
 
 MOST = 16
@@ -31,57 +28,45 @@ def data_page(result: DataResult) -> str:
     data = result.data
     words = Words(data["outcome"].upper(), _TONES.get(data["outcome"], "warn"))
     models = ", ".join(model["name"] for model in data["models"])
-    return document(
+    return render_page(
+        "data.html",
         f"{words.head}: {models[:200]}",
-        tag(
-            "header",
-            tag("p", tag("strong", "onnx-passes"), class_="brand"),
-            tag("h1", badge(words)),
-            tag("p", named(models), class_="models"),
-            class_=f"hero {words.tone}",
-        ),
-        tag(
-            "main",
-            tag(
-                "pre",
-                "\n".join(result_lines(data, result.timing.to_json(), verbose=True)),
-                class_="whole",
-            ),
-            list(_left_out(data["counts"])),
-            [list(_pair(pair)) for pair in data["pairs"]],
-            samples.worst(_worst(result)),
-        ),
+        "report.css",
+        words=words,
+        models=models,
+        whole="\n".join(result_lines(data, result.timing.to_json(), verbose=True)),
+        left_out=list(_left_out(data["counts"])),
+        pairs=[_pair(pair) for pair in data["pairs"]],
+        worst=[(name, samples.values_of(feeds)) for name, feeds in _worst(result)],
     )
 
 
-def _left_out(counts: PlainMapping) -> Iterator[Element]:
-    rows = [[named(part["name"]), "", part["reason"]] for part in counts["broken"]]
-    rows += [
-        [f"shard {e['shard']}", f"{e['first']} to {e['stop'] - 1}", e["reason"]]
-        for e in counts["left_out"]
-    ]
-    if rows:
-        told = table("Left out", ["Part", "Samples", "Reason"], rows)
-        yield tag("section", tag("h2", "Left out"), told, class_="card warn")
+def _left_out(counts: PlainMapping) -> Iterator[tuple[str, str, str]]:
+    """Yield what was not evaluated: a file or a shard, its samples, and why."""
+    for part in counts["broken"]:
+        yield part["name"], "", part["reason"]
+    for e in counts["left_out"]:
+        yield f"shard {e['shard']}", f"{e['first']} to {e['stop'] - 1}", e["reason"]
 
 
-def _pair(pair: PlainMapping) -> Iterator[Element]:
+def _pair(pair: PlainMapping) -> PlainDict:
     classes, alone = pair["found"]["classes"], pair["alone"]
-    drawn = [samples.errors(name, out) for name, out in pair["found"]["outputs"].items()]
+    drawn: list[PlainDict | None] = []
     if classes is not None:
-        drawn += [
-            None if alone else samples.matrix("Reference and candidate", classes, "agreement"),
-            samples.matrix("Label and decision", classes, "right"),
-        ]
-    shown = [figure for figure in drawn if figure is not None]
-    yield tag(
-        "section",
-        tag("h2", named(pair["candidate"])),
-        tag("div", shown, class_="figures") if shown else None,
-    )
-    found = None if classes is None else samples.per_class(classes, alone=alone)
-    if found is not None:
-        yield found
+        if not alone:
+            drawn.append(samples.matrix("Reference and candidate", classes, "agreement"))
+        drawn.append(samples.matrix("Label and decision", classes, "right"))
+    return {
+        "candidate": pair["candidate"],
+        "alone": alone,
+        "errors": [
+            (name, rows)
+            for name, output in pair["found"]["outputs"].items()
+            if (rows := samples.errors(output))
+        ],
+        "matrices": [found for found in drawn if found is not None],
+        "classes": [] if classes is None else samples.per_class(classes, alone=alone),
+    }
 
 
 def _worst(result: DataResult) -> list[tuple[str, dict[str, Array]]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.text import bound, number
 from onnx_passes.verify.result import Check, OutputCheck
 
 
@@ -33,6 +34,25 @@ class Margin:
         if self.limit is None:
             return 1.0
         return self.error / self.limit if self.limit else math.inf
+
+    @property
+    def share(self) -> str:
+        """The error as a share of what was allowed, in words."""
+        if self.error == 0:
+            return "equal bit for bit"
+        if self.limit is None:
+            return "limit not recorded"
+        if self.limit == 0:
+            return "none was allowed"
+        percent = 100 * self.ratio
+        if percent > 1000:
+            return f"{number(self.ratio, 2)} times the limit"
+        return f"{number(percent, 2) if percent < 100 else round(percent)} % of the limit"
+
+    @property
+    def told(self) -> str:
+        """The error and its share, in words."""
+        return f"{bound(self.error)}, {self.share}" if self.error else self.share
 
 
 def margin(checks: Iterable[Check]) -> Margin | None:

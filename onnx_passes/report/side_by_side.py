@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.contracts.elements import shape_text
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.report.timings import builds_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
@@ -192,7 +191,7 @@ def _run_dict(run: Run) -> PlainDict:
     return {key: value for key, value in run.as_dict().items() if key != "makers"}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Plain:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from onnx_passes.plain import PlainMapping
-from onnx_passes.report.html import document
-from onnx_passes.report.page.front_chart import Point, plot
-from onnx_passes.report.page.markup import Element, named, tag
-from onnx_passes.report.page.overview import badge
-from onnx_passes.report.page.table import table
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.report.page.front_chart import FrontChart, Point
+from onnx_passes.report.page.rendering import render_page
 from onnx_passes.report.summary import Words
 from onnx_passes.report.text import amount, plural, snr_text
 
@@ -30,27 +27,17 @@ def tune_page(data: PlainMapping, title: str) -> str:
     saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
     head = f"{saved:.1%} {_SAVED[data['objective']]}" if saved > 0 else "nothing was changed"
     words = Words(head, "good" if saved > 0 else "warn")
-    return document(
+    return render_page(
+        "tune.html",
         f"{words.head}: {title[:200]}",
-        tag(
-            "header",
-            tag("p", tag("strong", "onnx-passes"), " tune", class_="brand"),
-            tag("h1", badge(words)),
-            tag("p", named(title), class_="models"),
-            class_=f"hero {words.tone}",
-        ),
-        tag(
-            "main",
-            tag("section", tag("h2", "Error against cost"), _plot(data), _key()),
-            tag("section", tag("h2", "What was measured"), _measured(data)),
-            tag("section", tag("h2", "Groups"), _groups(data)),
-            tag("section", tag("h2", "Models that were tried"), _tried(data)),
-        ),
+        "report.css",
+        words=words,
+        model=title,
+        front=FrontChart(list(_points(data)), data["unit"], cost["original"]),
+        measured=_measured(data),
+        groups=[_group(group, data["unit"]) for group in data["groups"]],
+        tried=_tried(data),
     )
-
-
-def _plot(data: PlainMapping) -> Element:
-    return plot(list(_points(data)), data["unit"], data["cost"]["original"])
 
 
 def _points(data: PlainMapping) -> Iterator[Point]:
@@ -82,36 +69,7 @@ def _told(entry: PlainMapping, start: float, data: PlainMapping, head: str) -> l
     return [line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…" for line in lines]
 
 
-def _key() -> Element:
-    kinds = (
-        ("front", "expected, from runs of parts"),
-        ("good", "measured, accepted"),
-        ("bad", "measured, rejected"),
-        ("chosen", "chosen"),
-    )
-    return tag(
-        "p",
-        [
-            tag(
-                "span",
-                tag(
-                    "svg",
-                    tag("circle", class_=f"point {tone}", cx=8, cy=8, r=5),
-                    width=16,
-                    height=16,
-                    class_="front mark",
-                    aria_hidden="true",
-                ),
-                told,
-                class_="key",
-            )
-            for tone, told in kinds
-        ],
-        class_="keys",
-    )
-
-
-def _measured(data: PlainMapping) -> Element:
+def _measured(data: PlainMapping) -> list[list[str]]:
     rows: list[list[str]] = []
     for name, value in sorted(data["values"].items()):
         low, high = data["budget"][name]
@@ -129,25 +87,11 @@ def _measured(data: PlainMapping) -> Element:
             f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
         ]
     )
-    return table("What was measured", ["metric", "value", "allowed", "share"], rows)
+    return rows
 
 
-def _groups(data: PlainMapping) -> Element:
-    rows = [
-        [
-            named(group["group"]),
-            group["format"],
-            snr_text(group["snr"], 1),
-            amount(group["gain"], data["unit"]),
-            _others(group, data["unit"]),
-        ]
-        for group in data["groups"]
-    ]
-    return table("Groups", ["group", "format", "SNR [dB]", "gain", "reasons"], rows)
-
-
-def _others(group: PlainMapping, unit: str) -> Element | None:
-    """Return why a group has no other format, and what bounds its errors, to be opened."""
+def _group(group: PlainMapping, unit: str) -> PlainDict:
+    """Return a group, why it has no other format, and what bounds its errors."""
     found = [
         f"{name}, {snr_text(other['snr'], 0)} dB, gain {amount(other['gain'], unit)}: "
         f"{other['why']}"
@@ -164,17 +108,17 @@ def _others(group: PlainMapping, unit: str) -> Element | None:
         if entries
     ]
     counts += [f"{len(refused)} refused"] if refused else []
-    if not counts:
-        return None
-    return tag(
-        "details",
-        tag("summary", ", ".join(counts)),
-        tag("ul", [tag("li", text) for text in (*found, *refused, *bounds)]),
-    )
+    gain = amount(group["gain"], unit)
+    return {
+        "name": group["group"],
+        "cells": [group["format"], snr_text(group["snr"], 1), gain],
+        "counts": ", ".join(counts),
+        "reasons": [*found, *refused, *bounds],
+    }
 
 
-def _tried(data: PlainMapping) -> Element:
-    rows = [
+def _tried(data: PlainMapping) -> list[list[str]]:
+    return [
         [
             str(place),
             amount(entry["cost"], data["unit"]),
@@ -184,5 +128,3 @@ def _tried(data: PlainMapping) -> Element:
         ]
         for place, entry in enumerate(data["tried"], 1)
     ]
-    names = ["model", "cost", "expected", "measured", "verdict"]
-    return table("Models that were tried", names, rows)

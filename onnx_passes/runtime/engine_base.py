@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import onnx_ir as ir
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from onnx_passes.arrays import Array as Array
+from onnx_passes.plain import PlainDict
+
 Data: TypeAlias = "Array | list[Data] | None"
 """What a value holds at run time: a tensor, a sequence of them, or an empty optional."""
 Feeds: TypeAlias = Mapping[str, Data]
@@ -36,6 +37,30 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
+class TimedSession(Session, Protocol):
+    """A session that times runs by itself, where it is closer to them."""
+
+    def time_runs(self, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
+        """Return the seconds of single runs; see :func:`onnx_passes.runtime.timing.time_runs`.
+
+        Args:
+            feeds: Values by input.
+            warm_up: Number of runs before those that count.
+            iterations: Number of runs that count.
+        """
+        ...
+
+
+@runtime_checkable
+class LayeredSession(Session, Protocol):
+    """A session that reports the layers of what it runs."""
+
+    def layers(self) -> list[PlainDict]:
+        """Return layers as plain data; see :class:`onnx_passes.runtime.layers.EngineLayer`."""
+        ...
+
+
 class Engine(Protocol):
     """Something that can run a model. Immutable, hashable and picklable."""
 
@@ -57,3 +82,8 @@ class Engine(Protocol):
             EngineError: The engine refuses the model for another reason.
         """
         ...
+
+
+def only_compiles(engine: Engine) -> bool:
+    """Whether an engine compiles models, and executes them only where it finds a GPU."""
+    return bool(getattr(engine, "only_compiles", False))

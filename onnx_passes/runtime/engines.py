@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.isolated import IsolatedEngine, spelled, split_options
+from onnx_passes.runtime.isolated import IsolatedEngine, options_to_json, split_options
 from onnx_passes.runtime.isolated_process import Home
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -80,7 +80,7 @@ def engine_from_config(
     builtin = module.partition(".")[0] == __name__.partition(".")[0]
     needed = tuple(modules) or (() if builtin else (module,))
     home = Home(name, needed, tuple(folders), limits.memory_limit)
-    return IsolatedEngine(engine, home, spelled(name, own), limits.time_limit)
+    return IsolatedEngine(engine, home, options_to_json(name, own), limits.time_limit)
 
 
 def make_engine(name: str, options: Mapping[str, object]) -> Engine:
@@ -99,7 +99,7 @@ def make_engine(name: str, options: Mapping[str, object]) -> Engine:
     return factory(options)
 
 
-def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) -> PlainDict:
+def check_options(cls: type[object], options: Mapping[str, object], engine: str) -> PlainDict:
     """Check options against the fields of an engine's dataclass.
 
     Args:
@@ -115,7 +115,7 @@ def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) 
         ConfigError: There is no such option, or a value does not fit.
     """
     hints = get_type_hints(cls)
-    fields = [field.name for field in dataclasses.fields(cls)]
+    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # a dataclass
     arguments: PlainDict = {}
     for option, value in options.items():
         if option not in fields:
@@ -123,11 +123,11 @@ def checked_options(cls: type[Any], options: Mapping[str, object], engine: str) 
                 f"the engine {engine!r} has no option {option!r}",
                 help=did_you_mean(option, fields),
             )
-        arguments[option] = _checked(hints[option], value, f"{engine}.{option}")
+        arguments[option] = _check(hints[option], value, f"{engine}.{option}")
     return arguments
 
 
-def _checked(hint: Any, value: object, where: str) -> Any:
+def _check(hint: object, value: object, where: str) -> object:
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             choices = [str(choice) for choice in get_args(hint)]
@@ -148,7 +148,7 @@ def _checked(hint: Any, value: object, where: str) -> Any:
             )
         return tuple((str(key), _plain(item)) for key, item in value.items())
     if type(value) is not hint:
-        raise ConfigError(f"{where} must be {hint.__name__}, not {value!r}")
+        raise ConfigError(f"{where} must be {getattr(hint, '__name__', hint)}, not {value!r}")
     return value
 
 
@@ -159,7 +159,7 @@ def _plain(value: object) -> str:
 
 @register_engine("onnxruntime")
 def _onnxruntime(options: Mapping[str, object]) -> Engine:
-    engine = OnnxRuntimeEngine(**checked_options(OnnxRuntimeEngine, options, "onnxruntime"))
+    engine = OnnxRuntimeEngine(**check_options(OnnxRuntimeEngine, options, "onnxruntime"))
     if engine.threads < 0:
         raise ConfigError(f"onnxruntime.threads must be at least 0, not {engine.threads}")
     if engine.provider == "CPUExecutionProvider" and engine.provider_options:
@@ -170,7 +170,7 @@ def _onnxruntime(options: Mapping[str, object]) -> Engine:
 
 @register_engine("reference")
 def _reference(options: Mapping[str, object]) -> Engine:
-    return ReferenceEngine(**checked_options(ReferenceEngine, options, "reference"))
+    return ReferenceEngine(**check_options(ReferenceEngine, options, "reference"))
 
 
 # Sizes that do not fit each other, and strings, end the process that runs it.
@@ -178,7 +178,7 @@ def _reference(options: Mapping[str, object]) -> Engine:
 def _openvino(options: Mapping[str, object]) -> Engine:
     from onnx_passes.runtime.openvino import OpenVinoEngine
 
-    engine = OpenVinoEngine(**checked_options(OpenVinoEngine, options, "openvino"))
+    engine = OpenVinoEngine(**check_options(OpenVinoEngine, options, "openvino"))
     if engine.threads < 0:
         raise ConfigError(f"openvino.threads must be at least 0, not {engine.threads}")
     if (kind := engine.device.partition(":")[0]) in ("AUTO", "BATCH", "HETERO", "MULTI"):

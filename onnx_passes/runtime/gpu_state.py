@@ -35,11 +35,15 @@ def gpu_states() -> list[dict[str, str]]:
     lines = ended.out.decode(errors="replace").splitlines()
     rows = [[part.strip() for part in line.split(",")] for line in lines]
     return [
-        {key: value for key, value in zip(_ASKED.values(), row, strict=False) if _told(value)}
+        {
+            key: value
+            for key, value in zip(_ASKED.values(), row, strict=False)
+            if _is_reported(value)
+        }
         for row in rows
         if len(row) == len(_ASKED)
     ]
 
 
-def _told(value: str) -> bool:
+def _is_reported(value: str) -> bool:
     return bool(value) and not value.startswith("[")

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, only_compiles
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated_process import Child, Home, child_of
 from onnx_passes.runtime.isolated_weights import Manifest, Store
@@ -37,7 +37,7 @@ class ChildLimits:
 
     Attributes:
         time_limit: Seconds for one prepare or run; None for no limit.
-        memory_limit: Bytes of memory of its own; None for no limit.
+        memory_limit: Bytes of private memory; None for no limit.
     """
 
     time_limit: float | None = TIME_LIMIT
@@ -73,6 +73,11 @@ class IsolatedEngine:
     def node_by_node(self) -> bool:
         """Whether the engine runs each node as written, so that keeping its value is free."""
         return bool(getattr(self.engine, "node_by_node", False))
+
+    @property
+    def only_compiles(self) -> bool:
+        """Whether the engine compiles models, and executes them only where it finds a GPU."""
+        return only_compiles(self.engine)
 
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return what the engine says of itself, and the limits."""
@@ -256,7 +261,7 @@ def _memory(name: str, memory: object) -> int | None:
     )
 
 
-def spelled(name: str, options: Mapping[str, object]) -> str:
+def options_to_json(name: str, options: Mapping[str, object]) -> str:
     """Return options as JSON.
 
     Args:

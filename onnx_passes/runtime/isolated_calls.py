@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from onnx_passes.plain import Plain
 from onnx_passes.runtime.isolated_process import Child, Home
 
 
 def call(
     child: Child,
-    function: Callable[..., Any],
-    *words: Any,
+    function: Callable[..., Plain],
+    *words: Plain,
     while_: str,
     seconds: float | None,
-) -> Any:
+) -> Plain:
     """Call a function of a module in a child, and return what it returns.
 
     Args:
@@ -36,11 +36,11 @@ def call(
 
 def call_alone(
     engine: str,
-    function: Callable[..., Any],
-    *words: Any,
+    function: Callable[..., Plain],
+    *words: Plain,
     while_: str,
     seconds: float | None,
-) -> Any:
+) -> Plain:
     """Call a function in a child of its own, which ends with it; see :func:`call`.
 
     Args:

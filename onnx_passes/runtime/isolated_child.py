@@ -16,13 +16,13 @@ import socket
 import sys
 import threading
 from contextlib import AbstractContextManager
-from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineMemoryError, OnnxPassesError
-from onnx_passes.runtime.engine_base import Engine, Session
+from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.runtime.engine_base import Engine, LayeredSession, Session
 from onnx_passes.runtime.isolated_weights import load
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message
 from onnx_passes.runtime.timing import time_runs
@@ -118,16 +118,20 @@ class _Server:
                 case "close":
                     self._close(message["session"])
         except MemoryError as error:
-            return {"error": _told(EngineMemoryError(str(error)))}
+            return {"error": _error_message(EngineMemoryError(str(error)))}
         except OnnxPassesError as error:
             if self._memory_limit and ALLOCATION_FAILED.search(error.message):
-                return {"error": _told(EngineMemoryError(error.message, where=error.where))}
-            return {"error": _told(error)}
+                return {
+                    "error": _error_message(
+                        EngineMemoryError(error.message, where=error.where)
+                    )
+                }
+            return {"error": _error_message(error)}
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._memory_limit and ALLOCATION_FAILED.search(text):
-                return {"error": _told(EngineMemoryError(text))}
-            return {"error": _told(EngineError(text))}
+                return {"error": _error_message(EngineMemoryError(text))}
+            return {"error": _error_message(EngineError(text))}
         return {}
 
     def _start(self, message: Message, files: list[int]) -> None:
@@ -160,7 +164,7 @@ class _Server:
             self._engines[key] = make_engine(name, json.loads(options))
         return self._engines[key]
 
-    def _run(self, message: Message) -> Any:
+    def _run(self, message: Message) -> Message:
         assert self._feeds is not None
         assert self._outputs is not None
         _, session = self._sessions[message["session"]]
@@ -173,9 +177,9 @@ class _Server:
         feeds = self._feeds.get(message["feeds"])
         return time_runs(session, feeds, message["warm_up"], message["iterations"])
 
-    def _layers(self, number: int) -> Any:
-        session: Any = self._sessions[number][1]
-        return session.layers() if hasattr(session, "layers") else []
+    def _layers(self, number: int) -> list[PlainDict]:
+        session = self._sessions[number][1]
+        return session.layers() if isinstance(session, LayeredSession) else []
 
     def _close(self, number: int) -> None:
         if number in self._sessions:
@@ -183,13 +187,13 @@ class _Server:
             context.__exit__(None, None, None)
 
 
-def _call(function: str, words: list[Any]) -> Any:
+def _call(function: str, words: list[Plain]) -> Plain:
     """Call a function of this package, by its module and name."""
     module, _, name = function.partition(":")
     return getattr(importlib.import_module(module), name)(*words)
 
 
-def _told(error: OnnxPassesError) -> Message:
+def _error_message(error: OnnxPassesError) -> Message:
     return {
         "class": type(error).__name__,
         "message": error.message,

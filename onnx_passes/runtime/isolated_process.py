@@ -15,7 +15,6 @@ import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from onnx_passes import errors
 from onnx_passes.errors import (
@@ -26,10 +25,10 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     OnnxPassesError,
 )
-from onnx_passes.runtime.heard import VARIABLE, own_stderr
 from onnx_passes.runtime.isolated_weights import Manifest
 from onnx_passes.runtime.isolated_wire import Area, Channel, Message, nameless_file
 from onnx_passes.runtime.processes import kill, start
+from onnx_passes.runtime.user_output import VARIABLE, own_stderr
 
 _MAIN = (
     "import sys; sys.path[:] = sys.argv[4:]; "
@@ -48,7 +47,7 @@ class Home:
         engine: Registered name of the engine.
         modules: The modules to import first, which register it.
         folders: Where modules are looked for, before the path of this process.
-        memory_limit: Bytes of memory of its own that it may have; None for no limit.
+        memory_limit: Bytes of private memory that it may use; None for no limit.
     """
 
     engine: str
@@ -154,7 +153,7 @@ class Child:
         *,
         while_: str,
         seconds: float | None,
-    ) -> Any:
+    ) -> Message:
         """Send a request and return the answer.
 
         Args:
@@ -171,7 +170,7 @@ class Child:
             EngineError: What the engine raised.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
-        with self.lock, self._killed_on_errors():
+        with self.lock, self._kill_on_errors():
             self._shorten_log()
             try:
                 self._channel.send(message, payload, files, deadline)
@@ -188,11 +187,11 @@ class Child:
                 return answer
             found = self._error(answer["error"], while_)
             if isinstance(found, EngineMemoryError | EngineCrashedError):
-                raise found  # its allocator, or its GPU, is in no state to go on with
+                raise found  # its allocator, or its GPU, cannot be used any more
         raise found
 
     @contextlib.contextmanager
-    def _killed_on_errors(self) -> Iterator[None]:
+    def _kill_on_errors(self) -> Iterator[None]:
         # Whatever is raised in between, Ctrl-C included: the answer would be taken for that
         # to the next request.
         try:
@@ -201,11 +200,12 @@ class Child:
             self.end()
             raise
 
-    def _error(self, told: Message, while_: str) -> OnnxPassesError:
-        if told["class"] == EngineMemoryError.__name__:
-            return self._out_of_memory(while_, told["message"])
-        kind = getattr(errors, told["class"], EngineError)
-        error: OnnxPassesError = kind(told["message"], where=told["where"], help=told["help"])
+    def _error(self, reported: Message, while_: str) -> OnnxPassesError:
+        if reported["class"] == EngineMemoryError.__name__:
+            return self._out_of_memory(while_, reported["message"])
+        kind = getattr(errors, reported["class"], EngineError)
+        fields = {name: reported[name] for name in ("message", "where", "help")}
+        error: OnnxPassesError = kind(**fields)
         return error
 
     def _out_of_memory(self, while_: str, detail: str) -> EngineMemoryError:

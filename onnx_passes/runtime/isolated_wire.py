@@ -14,14 +14,14 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineError
 from onnx_passes.model.tensor_bytes import array_buffer
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.runtime.engine_base import Data
 
 Message = PlainDict
@@ -136,7 +136,7 @@ class Area:
         if os.fstat(self.descriptor).st_size > _KEPT:
             os.ftruncate(self.descriptor, 0)
 
-    def _put(self, data: Data) -> Any:
+    def _put(self, data: Data) -> Plain:
         if data is None:
             return None
         if isinstance(data, list):
@@ -154,7 +154,7 @@ class Area:
         texts = [_spell(item) for item in array.reshape(-1).tolist()]
         return {"shape": shape, "place": self._write(memoryview(json.dumps(texts).encode()))}
 
-    def _get(self, place: Any) -> Data:
+    def _get(self, place: Plain) -> Data:
         if place is None:
             return None
         if isinstance(place, list):
@@ -227,7 +227,7 @@ def read_into(descriptor: int, goal: memoryview, at: int) -> None:
         done += got
 
 
-def _dtype(name: str) -> np.dtype[Any]:
+def _dtype(name: str) -> DType:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 

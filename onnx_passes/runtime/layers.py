@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, replace
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, EngineError
-from onnx_passes.runtime.engine_base import Engine, Session
+from onnx_passes.runtime.engine_base import Engine, LayeredSession, Session
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_options
 
@@ -34,15 +33,14 @@ class EngineLayer:
     seconds: float | None = None
 
 
-def profiled(engine: Engine) -> Engine | None:
+def with_profiling(engine: Engine) -> Engine | None:
     """Return an engine whose sessions report their layers; None if it has no such option."""
     if compiler_of(engine) is not None:
         return with_options(engine, profile=True)
     inner = engine.engine if isinstance(engine, IsolatedEngine) else engine
     if not dataclasses.is_dataclass(inner) or not hasattr(inner, "profile"):
         return None
-    own: Any = inner
-    inner = replace(own, profile=True)
+    inner = replace(inner, profile=True)
     if not isinstance(engine, IsolatedEngine):
         return inner
     options = json.dumps({**json.loads(engine.options), "profile": True})
@@ -51,8 +49,9 @@ def profiled(engine: Engine) -> Engine | None:
 
 def layers_of(session: Session) -> list[EngineLayer]:
     """Return the layers of a session of a :func:`profiled` engine, after its runs."""
-    tell: Any = getattr(session, "layers", None)
-    return [] if tell is None else [EngineLayer(**dict(one)) for one in tell()]
+    if not isinstance(session, LayeredSession):
+        return []
+    return [EngineLayer(**one) for one in session.layers()]
 
 
 def built_layers(engine: Engine, model: ir.Model) -> list[EngineLayer]:
@@ -62,7 +61,7 @@ def built_layers(engine: Engine, model: ir.Model) -> list[EngineLayer]:
         engine: The engine.
         model: The model, which is built once more.
     """
-    own = profiled(engine)
+    own = with_profiling(engine)
     if own is None:
         return []
     try:

@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes, all_tensors
+from onnx_passes.plain import Foreign
 from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.openvino_errors import translate
 from onnx_passes.runtime.openvino_session import OpenVinoSession
 from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 
 Precision = Literal["f32", "bf16", "f16"]
 
@@ -93,7 +94,7 @@ class OpenVinoEngine:
         finally:
             session.close()
 
-    def compile(self, proto: onnx.ModelProto) -> Any:
+    def compile(self, proto: onnx.ModelProto) -> Foreign:
         """Return OpenVINO's compiled model.
 
         Raises:
@@ -127,7 +128,7 @@ class OpenVinoEngine:
             )
         return compiled
 
-    def _core(self) -> tuple[ModuleType, Any]:
+    def _core(self) -> tuple[ModuleType, Foreign]:
         ov, core = load_openvino()
         present = list(core.available_devices)
         if self.device not in present:
@@ -139,7 +140,7 @@ class OpenVinoEngine:
 
 
 @cache
-def load_openvino() -> tuple[ModuleType, Any]:
+def load_openvino() -> tuple[ModuleType, Foreign]:
     """Import OpenVINO.
 
     Returns:
@@ -165,7 +166,7 @@ def _refuse_types(model: ir.Model) -> None:
             is not a tensor, or has less than a byte to an element.
     """
     graph = model.graph
-    used: set[ir.DataType | None] = set().union(*inferred_types(model).values())
+    used: set[ir.DataType | None] = set().union(*infer_types(model).values())
     used |= {value.dtype for value in graph.inputs} | {t.dtype for t in all_tensors(model)}
     used |= {value.dtype for node in all_nodes(model) for value in node.outputs}
     if ir.DataType.DOUBLE in used:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import onnx
@@ -13,7 +12,7 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.openvino_errors import translate
@@ -34,7 +33,7 @@ _BITS = {
 _Call = tuple[frozenset[str], tuple[tuple[str, int], ...]]
 
 _NUMBER = re.compile(r"_\d+(?=_|$)")
-"""What OpenVINO counts the names with that it makes up."""
+"""Numbers in the names that OpenVINO generates."""
 
 _INT32 = np.iinfo(np.int32)
 
@@ -45,7 +44,7 @@ class OpenVinoSession:
     def __init__(
         self,
         ov: ModuleType,
-        compile_model: Callable[[onnx.ModelProto], Any],
+        compile_model: Callable[[onnx.ModelProto], Foreign],
         model: ir.Model,
         *,
         profile: bool = False,
@@ -64,7 +63,7 @@ class OpenVinoSession:
         self._ov, self._compile, self._profile = ov, compile_model, profile
         self._times: dict[str, tuple[PlainDict, list[float]]] = {}
         self._made_of: dict[str, list[str]] = {}
-        self._seen: list[Any] = []
+        self._seen: list[Foreign] = []
         self._interface = SessionInterface(model)
         proto, weights = split_for_engine(model, _array)
         self._defaults = {
@@ -75,7 +74,7 @@ class OpenVinoSession:
         self._proto: onnx.ModelProto | None = _by_address(proto, weights)
         self._weights = weights
         self._unranked = [str(v.name) for v in model.graph.inputs if v.shape is None]
-        self._requests: dict[_Call, Any] = {}
+        self._requests: dict[_Call, Foreign] = {}
         if not self._unranked:
             self._request(frozenset(), ())
 
@@ -94,26 +93,27 @@ class OpenVinoSession:
         nodes = self._proto.graph.node if self._proto is not None else ()
         known = {name for node in nodes for name in (node.name, *node.output)}
         found = []
-        for name, (told, seconds) in self._times.items():
+        for name, (facts, seconds) in self._times.items():
             made_of = [part for part in self._made_of.get(name, ()) if part in known]
             shown = name if name in known else _NUMBER.sub("", name)
             mean = mean_without_first(seconds)
-            found.append({**told, "name": shown, "nodes": ", ".join(made_of), "seconds": mean})
+            known_of = {"name": shown, "nodes": ", ".join(made_of), "seconds": mean}
+            found.append({**facts, **known_of})
         return found
 
-    def _note_times(self, request: Any) -> None:
+    def _note_times(self, request: Foreign) -> None:
         if all(request is not other for other in self._seen):
             self._seen.append(request)
             for op in request.get_compiled_model().get_runtime_model().get_ops():
-                told = op.get_rt_info()
-                if "originalLayersNames" in told:
-                    names = told["originalLayersNames"].astype(str).split(",")
+                facts = op.get_rt_info()
+                if "originalLayersNames" in facts:
+                    names = facts["originalLayersNames"].astype(str).split(",")
                     self._made_of[op.get_friendly_name()] = names
         for one in request.get_profiling_info():
             if one.status.name != "EXECUTED":
                 continue
-            told = {"name": one.node_name, "kind": one.node_type, "how": one.exec_type}
-            _, seconds = self._times.setdefault(one.node_name, (told, []))
+            facts = {"name": one.node_name, "kind": one.node_type, "how": one.exec_type}
+            _, seconds = self._times.setdefault(one.node_name, (facts, []))
             seconds.append(one.real_time.total_seconds())
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
@@ -149,7 +149,7 @@ class OpenVinoSession:
         }
         return {name: found[name] for name in names}
 
-    def _request(self, given: frozenset[str], ranks: tuple[tuple[str, int], ...]) -> Any:
+    def _request(self, given: frozenset[str], ranks: tuple[tuple[str, int], ...]) -> Foreign:
         """Return a request of the model as it is called.
 
         Args:
@@ -215,7 +215,7 @@ def _as_called(
     return found
 
 
-def _tensor(ov: ModuleType, name: str, data: Data, port: Any) -> Any:
+def _tensor(ov: ModuleType, name: str, data: Data, port: Foreign) -> Foreign:
     assert isinstance(data, np.ndarray | np.generic), "the interface has tensors only"
     array = np.asarray(data)
     if array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
@@ -233,7 +233,7 @@ def _tensor(ov: ModuleType, name: str, data: Data, port: Any) -> Any:
     return ov.Tensor(bits, list(array.shape), port.get_element_type())
 
 
-def _data(tensor: Any) -> Array:
+def _data(tensor: Foreign) -> Array:
     found: Array = np.array(tensor.data)  # OpenVINO writes the next results there
     # A type that numpy lacks comes as its bits, in one that numpy has.
     kind = _BITS.get(tensor.element_type.to_string())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.randomness import may_draw
@@ -133,14 +134,14 @@ class OrtSession:
         return {n: ort_values.to_array(v) for n, v in zip(names, results, strict=True)}
 
 
-def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, np.dtype[Any]] | None:
+def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, DType] | None:
     """Return the dtype of each input; None if an input or output is not an array of numpy's.
 
     Args:
         model: The model.
         outputs: The types of its outputs, as ONNX Runtime spells them.
     """
-    found: dict[str, np.dtype[Any]] = {}
+    found: dict[str, DType] = {}
     for value in model.graph.inputs:
         declared = value.type
         if not isinstance(declared, ir.TensorType) or declared.dtype in ort_values.EXOTIC:

@@ -7,12 +7,13 @@ On our side they are ``ml_dtypes`` arrays; on its side they are typed memory.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.runtime.engine_base import Array, Data
 
@@ -61,7 +62,7 @@ def pack(array: Array, bits: int) -> Array:
     return packed
 
 
-def unpack(packed: Array, bits: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+def unpack(packed: Array, bits: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Undo ``pack``.
 
     Args:
@@ -168,7 +169,7 @@ def to_array(value: onnxruntime.OrtValue) -> Array:
     return data.view(dtype.numpy()).reshape(shape).copy()
 
 
-def to_data(value: Any) -> Data:
+def to_data(value: object) -> Data:
     """Return a result of ``InferenceSession.run`` in the form of this package.
 
     A sequence of maps (the output of ZipMap) becomes a list with one pair of arrays a map:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx
@@ -16,6 +16,9 @@ from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.weightless import split_for_engine
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,9 @@ class ReferenceEngine:
 class ReferenceSession:
     """A loaded reference evaluator."""
 
-    def __init__(self, model: ir.Model, evaluator: Any) -> None:
+    def __init__(self, model: ir.Model, evaluator: ReferenceEvaluator) -> None:
         self._interface = SessionInterface(model)
-        self._evaluator = evaluator
+        self._evaluator: ReferenceEvaluator | None = evaluator
 
     def close(self) -> None:
         """Release the model."""
@@ -86,7 +89,7 @@ def _array(tensor: ir.TensorProtocol) -> Array:
     return array
 
 
-def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
+def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> ReferenceEvaluator:
     from onnx.reference import ReferenceEvaluator
 
     from onnx_passes.runtime.reference_loop import ReferenceLoop
@@ -98,13 +101,13 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Any:
 
     try:
         return Evaluator(
-            _without_overloads(proto), new_ops=[ReferenceLoop, ReferenceLogSoftmax]
+            _rename_overloads(proto), new_ops=[ReferenceLoop, ReferenceLogSoftmax]
         )
     except Exception as error:
         raise _translate(error) from error
 
 
-def _without_overloads(proto: onnx.ModelProto) -> onnx.ModelProto:
+def _rename_overloads(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Give each overload of a function its own name: the evaluator looks at names only."""
     overloaded = {(f.domain, f.name, f.overload) for f in proto.functions if f.overload}
     for function in proto.functions:
@@ -132,7 +135,7 @@ def _translate(error: Exception) -> EngineError:
     return EngineError(f"{type(error).__name__}: {message}")
 
 
-def _data(value: Any, declared: ir.TypeProtocol | None) -> Data:
+def _data(value: object, declared: ir.TypeProtocol | None) -> Data:
     if value is None:
         return None
     if isinstance(declared, ir.OptionalType):

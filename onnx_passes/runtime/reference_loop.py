@@ -7,11 +7,11 @@ anything is an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
+from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops.op_loop import Loop as OnnxLoop
 
 from onnx_passes.plain import PlainDict
@@ -22,19 +22,19 @@ class ReferenceLoop(OnnxLoop):
     """Loop, as the standard says."""
 
     op_domain = ""
-    body: Any
-    _run_body: Any
+    body: ReferenceEvaluator
+    _run_body: Callable[..., list[Array]]
 
     def _run(
         self,
         M: Array | None,  # noqa: N803 - the operator's own name
         cond: Array | None,
-        *carried: Any,
+        *carried: Array,
         context: PlainDict | None = None,
-        body: Any = None,
-        attributes: Any = None,
-        bindings: Any = None,
-    ) -> tuple[Any, ...]:
+        body: object = None,
+        attributes: object = None,
+        bindings: object = None,
+    ) -> tuple[Array, ...]:
         del body
         count, going, values = 0, cond is None or bool(np.all(cond)), list(carried)
         scanned: list[list[Array]] = [[] for _ in range(self.K)]
@@ -48,12 +48,12 @@ class ReferenceLoop(OnnxLoop):
             for kept, value in zip(scanned, made[self.N :], strict=True):
                 kept.append(value)
         kinds = self.body.output_types[1 + self.N :] if self.K else []
-        stacked = [_stacked(kept, kind) for kept, kind in zip(scanned, kinds, strict=True)]
-        result: tuple[Any, ...] = self._check_and_fix_outputs((*values, *stacked))
+        stacked = [_stack(kept, kind) for kept, kind in zip(scanned, kinds, strict=True)]
+        result: tuple[Array, ...] = self._check_and_fix_outputs((*values, *stacked))
         return result
 
 
-def _stacked(values: Sequence[Array], kind: onnx.TypeProto) -> Array:
+def _stack(values: Sequence[Array], kind: onnx.TypeProto) -> Array:
     """Stack the values of iterations; of none, as the body declares them."""
     if values:
         return np.stack(values)

@@ -6,8 +6,6 @@ Softmax of a float32 is 0, from -104 on.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx.reference.ops.op_log_softmax import LogSoftmax as OnnxLogSoftmax
 
@@ -24,7 +22,7 @@ class ReferenceLogSoftmax(OnnxLogSoftmax):
         self,
         X: Array,  # noqa: N803 - the operator's own name
         axis: int | None = None,
-    ) -> tuple[Any]:
+    ) -> tuple[Array]:
         if not X.size:
             return (X,)
         axis = self.axis if axis is None else axis

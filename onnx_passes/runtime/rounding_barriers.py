@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.model.barriers import add_barriers
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 
 
 def with_barriers(model: ir.Model) -> ir.Model:
@@ -25,4 +25,4 @@ def with_barriers(model: ir.Model) -> ir.Model:
     Returns:
         The model itself if it needs no barrier, else a copy that shares its tensors.
     """
-    return add_barriers(model, inferred_types)
+    return add_barriers(model, infer_types)

@@ -50,7 +50,7 @@ def value_info_into(
 
 
 def _type_key(value: ir.Value) -> Hashable:
-    """Return what decides how a value is written, apart from its name; None for no tensor."""
+    """Return what decides how a value is written, except its name; None for no tensor."""
     _, type_, shape, doc_string, properties, _ = value_fields(value)
     if type(type_) is not ir.TensorType or properties or doc_string:
         return None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from onnx_passes.runtime.engine_base import Feeds, Session
+from onnx_passes.runtime.engine_base import Feeds, Session, TimedSession
 
 
 def mean_without_first(seconds: Sequence[float]) -> float:
@@ -27,10 +26,8 @@ def time_runs(session: Session, feeds: Feeds, warm_up: int, iterations: int) -> 
     Raises:
         EngineError: A run failed.
     """
-    own: Any = getattr(session, "time_runs", None)
-    if own is not None:
-        found: list[float] = own(feeds, warm_up, iterations)
-        return found
+    if isinstance(session, TimedSession):
+        return session.time_runs(feeds, warm_up, iterations)
     for _ in range(warm_up):
         session.run(feeds)
     seconds = []

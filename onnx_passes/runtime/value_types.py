@@ -12,7 +12,7 @@ from onnx_passes.model.walk import graphs_within
 from onnx_passes.runtime.weightless import split_weights
 
 
-def inferred_types(model: ir.Model) -> Types:
+def infer_types(model: ir.Model) -> Types:
     """Return the types that onnx infers, weights left out; functions have none.
 
     Args:

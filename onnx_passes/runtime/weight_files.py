@@ -1,7 +1,7 @@
 """Weights that an engine reads from their files itself, which it maps and may share.
 
 What is mapped counts as resident memory of whoever touches it, once for each mapping. So this
-process lets go of its own pages first; they come back from the file when they are read.
+process frees its own pages first; they come back from the file when they are read.
 """
 
 from __future__ import annotations

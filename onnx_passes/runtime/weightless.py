@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Weightless:
-    """A model taken apart.
+    """A model without its weights, and the weights.
 
     Attributes:
         proto: The model; tensors in ``weights`` are declared in it as external data.
@@ -35,11 +36,12 @@ class Weightless:
 
 
 _KEPT: WeakKeyDictionary[ir.Model, Weightless | None] = WeakKeyDictionary()
-"""Models that nothing changes, with what they were taken apart into, once that was asked."""
+"""Models that nothing changes, with their parts once they are needed."""
+_SPLITTING = Lock()
 
 
 def keep_split(model: ir.Model) -> None:
-    """Say that nothing will change a model, which is then taken apart once only.
+    """Declare that nothing will change a model, so that it is split only once.
 
     Args:
         model: The model, such as the original of a run, which is checked, run and drawn for.
@@ -48,7 +50,7 @@ def keep_split(model: ir.Model) -> None:
 
 
 def split_weights(model: ir.Model) -> Weightless:
-    """Take ``model`` apart without changing it or copying a large tensor.
+    """Split weights from ``model`` without changing it or copying a large tensor.
 
     Large tensors of subgraphs move to the main graph, because engines accept outside data
     only there. Where that would change their meaning, and inside functions, they are
@@ -68,9 +70,10 @@ def split_weights(model: ir.Model) -> Weightless:
     """
     if model not in _KEPT:
         return _split(model)
-    kept = _KEPT[model]
-    if kept is None:
-        kept = _KEPT[model] = _split(model)
+    with _SPLITTING:  # engines ask on several threads
+        kept = _KEPT[model]
+        if kept is None:
+            kept = _KEPT[model] = _split(model)
     proto = onnx.ModelProto()
     proto.CopyFrom(kept.proto)
     return Weightless(proto, dict(kept.weights))
@@ -93,7 +96,7 @@ def _split(model: ir.Model) -> Weightless:
 def split_for_engine(
     model: ir.Model, load: Callable[[ir.TensorProtocol], T]
 ) -> tuple[onnx.ModelProto, dict[str, T]]:
-    """Take ``model`` apart, with its weights in the form of an engine.
+    """Split weights from ``model``, in the form of an engine.
 
     Args:
         model: As for ``split_weights``.

@@ -14,7 +14,9 @@ from onnx_passes.errors import UsageError
 from onnx_passes.surgery.arguments import dtype_of
 from onnx_passes.surgery.node_writer import NodeWriter, Operand
 
-Layer: TypeAlias = Callable[..., Any]
+Written: TypeAlias = Any
+"""A value or a tuple of values: the operator decides, which no type checker sees."""
+Layer: TypeAlias = Callable[..., Written]
 Dims: TypeAlias = "Sequence[int | str | None] | None"
 
 OPSET = 21
@@ -33,7 +35,7 @@ class Builder(NodeWriter):
     An operator takes values, numpy arrays and numbers, and returns its output, or a tuple of
     them. Numbers get the type of the values beside them. Each node is checked against the
     operator's schema in the model's opset when it is written, and its outputs get types and
-    shapes. Names are made up where none are given.
+    shapes. Names are generated where none are given.
 
     Attributes:
         model: The model, at any time.
@@ -51,7 +53,7 @@ class Builder(NodeWriter):
         name: str = "graph",
         opsets: Mapping[str, int] | None = None,
     ) -> None:
-        """Begin a model, or go on with one.
+        """Begin a model, or continue one.
 
         Args:
             model: The model to write into; it is changed in place.
@@ -222,7 +224,7 @@ class Operators:
         """Keep the builder."""
         self._builder, self._domain = builder, domain
 
-    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+    def __getattr__(self, op_type: str) -> Callable[..., Written]:
         """Return a function that writes a node of an operator."""
         if op_type.startswith("_"):
             raise AttributeError(op_type)
@@ -232,7 +234,7 @@ class Operators:
             outputs: int | Sequence[str] | None = None,
             name: str | None = None,
             **attributes: object,
-        ) -> Any:
+        ) -> Written:
             return self._builder.add(
                 op_type, inputs, attributes, domain=self._domain, outputs=outputs, name=name
             )

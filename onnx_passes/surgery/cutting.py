@@ -21,7 +21,7 @@ def extract(
     """Return the nodes between some values as a model; weights are shared.
 
     Args:
-        model: The model; left as it is, types and shapes apart, which are inferred.
+        model: The model; only missing types and shapes are added, by inference.
         inputs: Where to begin; by default at the inputs that the outputs depend on.
         outputs: Where to end; by default at the outputs of the model. Values of a subgraph
             are cut out of it, and what it reads from around it has to be among the inputs.
@@ -50,7 +50,7 @@ def extract(
     return part
 
 
-def without_shape(part: ir.Model) -> list[str]:
+def find_unranked(part: ir.Model) -> list[str]:
     """List the inputs and outputs of a model whose rank nothing says."""
     ports = (*part.graph.inputs, *part.graph.outputs)
     return [

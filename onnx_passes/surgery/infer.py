@@ -1,4 +1,4 @@
-"""Types and shapes of what one node computes, asked of its schema."""
+"""Types and shapes of what one node computes, by its schema."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def infer_outputs(node: ir.Node, schema: onnx.defs.OpSchema, model: ir.Model) ->
         raise ModelError(
             f"{node.op_type} cannot take these inputs: {reason}",
             where=node.name,
-            help="; ".join(_described(v) for v in node.inputs if v is not None) or None,
+            help="; ".join(_describe(v) for v in node.inputs if v is not None) or None,
         ) from error
     for output in node.outputs:
         proto = found.get(str(output.name))
@@ -79,5 +79,5 @@ def _copy_types(node: ir.Node, bodies: list[ir.Graph]) -> None:
             output.shape = given[0].shape
 
 
-def _described(value: ir.Value) -> str:
+def _describe(value: ir.Value) -> str:
     return f"{value.name} is {value.type}{'' if value.shape is None else value.shape}"

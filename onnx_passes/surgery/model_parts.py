@@ -50,7 +50,7 @@ def insert(
     if any(maker is None for maker in makers) or not outputs:
         raise UsageError("an output of the node has to be computed by a node that it replaces")
     for read in filter(None, inputs):
-        if later := _computed_from(known[read], {known[name] for name in outputs}):
+        if later := _find_source(known[read], {known[name] for name in outputs}):
             raise UsageError(
                 f"the node would read {read!r}, which is computed from its own output "
                 f"{later!r}",
@@ -77,7 +77,7 @@ def insert(
     return toposort(cleanup(model))
 
 
-def _computed_from(value: ir.Value, sources: set[ir.Value]) -> str | None:
+def _find_source(value: ir.Value, sources: set[ir.Value]) -> str | None:
     """Return the name of a source that a value is computed from, if there is one."""
     seen: set[ir.Value] = set()
     pending = [value]
@@ -100,7 +100,7 @@ def split(
     Each part takes inputs of the model and outputs of the parts before it, by name.
 
     Args:
-        model: The model; left as it is, types and shapes apart. Weights are shared.
+        model: The model; only missing types and shapes are added. Weights are shared.
         at: Names of values; a part ends with the node that computes one.
         most: Bytes of weights that a part may hold. A node with more is a part by itself.
 

@@ -1,4 +1,4 @@
-"""TensorRT plugins: the patterns of operators that they take over, and nodes in their place.
+"""TensorRT plugins: the patterns of operators that they replace, and their nodes.
 
 A plugin is a class with a pattern, in a file of the user's:
 
@@ -25,13 +25,14 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value
+from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.plain import PlainMapping
 
@@ -40,7 +41,7 @@ DOMAIN = "trt.plugins"
 
 
 class Plugin(Transformation, RewriteRulePass):
-    """A plugin, and the operators that it takes over.
+    """A plugin, and the operators that it replaces.
 
     Attributes:
         creator: Name of the plugin, as its library registers it.
@@ -62,7 +63,7 @@ class Plugin(Transformation, RewriteRulePass):
         """
         return {}
 
-    def rewrite(self, op: Op, **values: Any) -> Any:
+    def rewrite(self, op: Op, **values: Value) -> Var:
         """Build the node of the plugin."""
         names = list(inspect.signature(self.pattern).parameters)[1:]
         make = getattr(op, self.creator)
@@ -78,12 +79,12 @@ class Plugin(Transformation, RewriteRulePass):
 
 @dataclass(frozen=True)
 class Match:
-    """A place where a plugin takes over.
+    """A place where a plugin matches.
 
     Attributes:
         number: From 1, in the order in which :func:`replace` goes.
         plugin: Name of the plugin.
-        nodes: The nodes that it takes over, as text.
+        nodes: The nodes that it replaces, as text.
         node: The node in their place, as text.
         values: The values that it computes.
     """
@@ -106,7 +107,7 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
     """
     found: dict[str, type[Plugin]] = {}
     for source in map(str, sources):
-        module = _imported(source)
+        module = _import(source)
         own = [
             value
             for value in vars(module).values()
@@ -126,7 +127,7 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
 
 
 def find_matches(model: ir.Model, plugins: Sequence[type[Plugin]]) -> list[Match]:
-    """Return the places where plugins take over; the model stays as it is.
+    """Return the places where plugins match; the model is not changed.
 
     Args:
         model: The model.
@@ -138,7 +139,7 @@ def find_matches(model: ir.Model, plugins: Sequence[type[Plugin]]) -> list[Match
 def replace(
     model: ir.Model, plugins: Sequence[type[Plugin]], only: Collection[int] = ()
 ) -> list[Match]:
-    """Put nodes of plugins in place of the operators that they take over.
+    """Replace operators by nodes of plugins.
 
     Args:
         model: Changed in place.
@@ -191,7 +192,7 @@ def _apply(
     return found
 
 
-def _imported(source: str) -> Any:
+def _import(source: str) -> ModuleType:
     try:
         if not source.endswith(".py"):
             return importlib.import_module(source)

@@ -63,10 +63,10 @@ def prune(model: ir.Model) -> Pruned:
     weights: dict[ir.Value, _Weight] = {}
     for graph in all_graphs(model):
         for node in graph:
-            for index, axis in _multiplied(node):
+            for index, axis in _factors(node):
                 _follow(node, index, axis, weights)
     for value, weight in weights.items():
-        name, tensor = str(value.name), _known(value)
+        name, tensor = str(value.name), _constant(value)
         if reason := _obstacle(value, tensor, weight):
             found.left[name] = reason
             continue
@@ -78,7 +78,7 @@ def prune(model: ir.Model) -> Pruned:
     return found
 
 
-def _multiplied(node: ir.Node) -> Iterator[tuple[int, int]]:
+def _factors(node: ir.Node) -> Iterator[tuple[int, int]]:
     """Yield inputs of a node that are factors, with the axis that is summed over."""
     if node.domain:
         return
@@ -156,7 +156,7 @@ def _tensor(value: ir.Value) -> ir.TensorProtocol | None:
     return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
 
 
-def _known(value: ir.Value) -> ir.TensorProtocol:
+def _constant(value: ir.Value) -> ir.TensorProtocol:
     tensor = _tensor(value)
     assert tensor is not None
     return tensor

@@ -1,4 +1,4 @@
-"""The usual tidying in one call: verified passes, after what is asked of the interface."""
+"""Tidying in one call: changes of the interface, then verified passes."""
 
 from __future__ import annotations
 

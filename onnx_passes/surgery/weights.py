@@ -94,7 +94,7 @@ def restore_weights(
                 array = (
                     _drawn(noted[name], rng)
                     if source is None
-                    else _checked(name, noted[name], held.get(name))
+                    else _check(name, noted[name], held.get(name))
                 )
                 _restore(graph, node, array)
     del model.metadata_props[KEY]
@@ -166,7 +166,7 @@ def _weights(model: ir.Model) -> dict[str, ir.TensorProtocol]:
     }
 
 
-def _checked(name: str, noted: PlainDict, tensor: ir.TensorProtocol | None) -> Array:
+def _check(name: str, noted: PlainDict, tensor: ir.TensorProtocol | None) -> Array:
     if tensor is None:
         raise ModelError(f"the source has no weight {name!r}")
     if tensor_digest(tensor).hex() != noted["sha256"]:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.asked import Task, Tried
+from onnx_passes.tuning.all_samples import AllSamples, RejectedError
 from onnx_passes.tuning.choice import ChoiceTable
+from onnx_passes.tuning.choice_runs import Choice
 from onnx_passes.tuning.failures import why_of
-from onnx_passes.tuning.few import DISAGREES, Few
+from onnx_passes.tuning.few_samples import DISAGREES, FewSamples
 from onnx_passes.tuning.loss_budget import Spent
-from onnx_passes.tuning.runs import Choice
 from onnx_passes.tuning.search_journal import Record, plain
+from onnx_passes.tuning.search_task import Task, TriedModel
 from onnx_passes.tuning.sketch import Sketch
-from onnx_passes.tuning.tries import known, note
-from onnx_passes.tuning.whole import RejectedError, Whole
+from onnx_passes.tuning.tried_models import find_tried, record_tried
 
 _DOUBT, _LEAST_DOUBT = 1.5, 1.02
 """Choices may lose less than expected. Cheaper ones that are expected to use up to this share
@@ -31,12 +31,12 @@ class TuningAttempts:
     """Runs choices, and corrects what is expected of others.
 
     Args:
-        task: What is asked.
+        task: The task.
         table: What is expected.
         record: Where decisions are written.
         whole: All samples.
         refuses: Returns why an engine that has to build a model does not; None if all do.
-        tell: Called with a sentence on each step.
+        report: Called with a sentence on each step.
     """
 
     def __init__(
@@ -44,15 +44,15 @@ class TuningAttempts:
         task: Task,
         table: ChoiceTable,
         record: Record,
-        whole: Whole,
+        whole: AllSamples,
         refuses: Callable[[ir.Model, Mapping[str, str]], str | None],
-        tell: Callable[[str], object],
+        report: Callable[[str], object],
     ) -> None:
         self._task, self._table, self._record = task, table, record
-        self._whole, self._refuses, self._tell = whole, refuses, tell
-        self.few = Few(task, table, record)
+        self._whole, self._refuses, self._report = whole, refuses, report
+        self.few = FewSamples(task, table, record)
         self.rejected: set[Choice] = set()
-        self.tried: list[Tried] = []
+        self.tried: list[TriedModel] = []
         self.runs = 0
         """Runs of whole models on all samples."""
         self._expected: dict[Choice, float] = {}
@@ -84,7 +84,9 @@ class TuningAttempts:
         """
         return self._table.best(limit, below, self.rejected, gap)
 
-    def attempt(self, choice: Choice, limit: float) -> tuple[Choice, Tried, ir.Model | None]:
+    def attempt(
+        self, choice: Choice, limit: float
+    ) -> tuple[Choice, TriedModel, ir.Model | None]:
         """Run a choice, or a cheaper one that few samples allow.
 
         Args:
@@ -97,7 +99,7 @@ class TuningAttempts:
         passed: tuple[Choice, float | None] | None = None
         for _ in range(_DESCENTS):
             found = self._run_few(choice, limit)
-            if isinstance(found, Tried):
+            if isinstance(found, TriedModel):
                 self._reject(choice, found)
                 if passed is None:
                     return choice, found, None
@@ -113,12 +115,12 @@ class TuningAttempts:
         assert passed is not None, "a choice that did not pass was returned above"
         return self._run_all(*passed)
 
-    def _reject(self, choice: Choice, tried: Tried) -> None:
+    def _reject(self, choice: Choice, tried: TriedModel) -> None:
         self.rejected.add(choice)
         self.tried.append(tried)
-        self._tell(f"rejected: {tried.why}")
+        self._report(f"rejected: {tried.why}")
 
-    def _run_few(self, choice: Choice, limit: float) -> Tried | float | None:
+    def _run_few(self, choice: Choice, limit: float) -> TriedModel | float | None:
         """Run a choice on few samples.
 
         Returns:
@@ -149,9 +151,9 @@ class TuningAttempts:
 
     def _run_all(
         self, choice: Choice, few: float | None
-    ) -> tuple[Choice, Tried, ir.Model | None]:
+    ) -> tuple[Choice, TriedModel, ir.Model | None]:
         table, names = self._table, self._table.names(choice)
-        older = known(self._record, names)  # of an earlier search
+        older = find_tried(self._record, names)  # of an earlier search
         if older is not None and older.spent is None:
             self._reject(choice, older)
             return choice, older, None
@@ -192,14 +194,14 @@ class TuningAttempts:
         drawn = task.drawn or Sketch(task.sketch)
         return None if outputs is None else drawn.take(task.feeds, outputs)
 
-    def _note(self, choice: Choice, spent: Spent | None, why: str) -> Tried:
+    def _note(self, choice: Choice, spent: Spent | None, why: str) -> TriedModel:
         table = self._table
         cost, expected = table.cost(choice), self._expected[choice]
         accepted = spent is not None and spent.holds
         names = table.names(choice)
-        tried = Tried(names, cost, expected, spent, accepted, why)
-        if known(self._record, names) is None:
-            note(self._record, tried)
+        tried = TriedModel(names, cost, expected, spent, accepted, why)
+        if find_tried(self._record, names) is None:
+            record_tried(self._record, tried)
         return tried
 
     def _learn(self, expected: float, few: float | None, spent: float) -> None:
@@ -225,7 +227,8 @@ class TuningAttempts:
                 predicted=plain(predicted),
                 measured=plain(few),
             )
-            self._tell(f"more is lost than expected beside each other: {', '.join(culprits)}")
+            names = ", ".join(culprits)
+            self._report(f"more is lost than expected beside each other: {names}")
 
 
 def _within(ratio: float) -> float:

@@ -20,13 +20,13 @@ from onnx_passes.ops.unary import Identity
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.tuning.part_formats import COMPENSATING, FLOAT32, Format
-from onnx_passes.tuning.smoothed import scaled_by
-from onnx_passes.tuning.stored import (
+from onnx_passes.tuning.smoothing_scales import read_scales
+from onnx_passes.tuning.stored_weights import (
     EIGHTHS,
     PACKED,
-    Stored,
+    StoredWeight,
     multiplies_integers,
-    stored_weight,
+    read_stored_weight,
 )
 from onnx_passes.verify.node_equality import constant_tensor
 
@@ -109,7 +109,7 @@ def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> 
     if layer is None:
         yield "its result is not in the model any more"
         return
-    stored = stored_weight(layer, node, weight)
+    stored = read_stored_weight(layer, node, weight)
     if stored is None:
         yield f"its weight is not stored in a way that is known, in {layer.op_type}"
         return
@@ -119,10 +119,10 @@ def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> 
     yield from _format(stored, item, layer)
     expected = tensor.numpy()
     if item.is_smoothed:
-        expected = expected / scaled_by(layer, node, expected.shape)
+        expected = expected / read_scales(layer, node, expected.shape)
     yield from _numbers(stored, expected, "weight", item)
     if item.pass_name == COMPENSATING and stored.values.shape == expected.shape:
-        yield from _compensated(stored, expected)
+        yield from _check_compensation(stored, expected)
     if item.pass_name == "quantize-static":
         data = layer.inputs[0].producer() if layer.inputs[0] is not None else None
         if data is None or data.op_type != DequantizeLinear.op_type:
@@ -151,7 +151,7 @@ def find_layer(place: ir.Value | None, node: ir.Node) -> ir.Node | None:
     return None
 
 
-def _format(stored: Stored, item: Format, layer: ir.Node) -> Iterator[str]:
+def _format(stored: StoredWeight, item: Format, layer: ir.Node) -> Iterator[str]:
     wanted, bits = item.name, stored.dtype.bitwidth
     half = stored.dtype in _HALVES
     rounded = item.pass_name == "convert-bfloat16" and stored.dtype is ir.DataType.FLOAT
@@ -176,7 +176,7 @@ def _format(stored: Stored, item: Format, layer: ir.Node) -> Iterator[str]:
         yield f"it is to stay in float32, and its weight is {stored.dtype.name.lower()}"
 
 
-def _numbers(stored: Stored, expected: Array, what: str, item: Format) -> Iterator[str]:
+def _numbers(stored: StoredWeight, expected: Array, what: str, item: Format) -> Iterator[str]:
     """Hold what is stored against the original: off by at most half a step.
 
     Formats whose integers are learned may be off by more, as may numbers that a narrower range
@@ -202,7 +202,7 @@ def _numbers(stored: Stored, expected: Array, what: str, item: Format) -> Iterat
         )
 
 
-def _compensated(stored: Stored, expected: Array) -> Iterator[str]:
+def _check_compensation(stored: StoredWeight, expected: Array) -> Iterator[str]:
     """Hold weights that make up for each other's errors against the original: on the whole."""
     steps = (stored.values - expected) / np.maximum(stored.step, 1e-30)
     size, mean = float(np.sqrt(np.mean(steps**2))), float(np.mean(steps))
@@ -238,12 +238,12 @@ def _pair(node: ir.Node, ranges: Ranges) -> Iterator[str]:
     start = float(origin.numpy().astype(np.float32).item())
     low, high = (known[0] / size + start, known[1] / size + start)
     least, most = float(int(dtype.min)), float(int(dtype.max))
-    told = f"the recorded {known[0]:g} to {known[1]:g}"
+    wanted = f"the recorded {known[0]:g} to {known[1]:g}"
     slack = 0.5 + 10 * _ROUNDING  # the zero point is rounded
     if low < least - slack or high > most + slack:
-        yield f"the grid of {source.name!r} does not cover {told}"
+        yield f"the grid of {source.name!r} does not cover {wanted}"
     middle = 0.0 if dtype.is_signed() else (most + 1) / 2
     symmetric = 2 * max(high - start, start - low)
     wide = symmetric if start == middle else high - low
     if known != (0.0, 0.0) and wide < 0.97 * (most - least):
-        yield f"the grid of {source.name!r} is wider than {told}"
+        yield f"the grid of {source.name!r} is wider than {wanted}"

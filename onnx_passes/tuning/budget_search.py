@@ -12,23 +12,23 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
-from onnx_passes.tuning.asked import Result, Task, Tried
 from onnx_passes.tuning.attempts import TuningAttempts
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.building_engines import Judges
-from onnx_passes.tuning.cheapest import Cheapest
+from onnx_passes.tuning.cheapest_choice import CheapestChoice
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.format_scores import Scorer
-from onnx_passes.tuning.front import front
+from onnx_passes.tuning.pareto_front import find_front
 from onnx_passes.tuning.part_formats import FLOAT32
 from onnx_passes.tuning.search_journal import Record, plain
+from onnx_passes.tuning.search_task import SearchResult, Task, TriedModel
 from onnx_passes.tuning.sketch import Sketch, draw
-from onnx_passes.tuning.tries import note
+from onnx_passes.tuning.tried_models import record_tried
 
 _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""
 _SMALL = 1 << 28
-"""Of models with so many bytes of weights, all groups are converted at once."""
+"""Bytes of weights from which on all groups of a model are converted at once."""
 _CAREFUL = (0.85, 0.7, 0.5, 0.25)
 """Shares of the budget that choices may be expected to use, in turn, once half of the runs
 are spent and none was accepted."""
@@ -39,9 +39,9 @@ class TuningSearch:
     """Looks for the cheapest model that keeps the budget.
 
     Args:
-        task: What is asked.
+        task: The task.
         record: Where decisions are written.
-        tell: Called with a sentence on each step.
+        report: Called with a sentence on each step.
         progress: Called with the groups that are scored and all there are.
     """
 
@@ -49,17 +49,17 @@ class TuningSearch:
         self,
         task: Task,
         record: Record,
-        tell: Callable[[str], object] = lambda text: None,
+        report: Callable[[str], object] = lambda text: None,
         progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> None:
-        self.task, self.record, self.tell, self.progress = task, record, tell, progress
+        self.task, self.record, self.report, self.progress = task, record, report, progress
         self._all = task.whole()
         self._whole = self._on_sketch = 0.0
         self._start = time.monotonic()
         self._judges = Judges(task.judges, task.sketch[0])
         self._judged: dict[str, str] = {}
 
-    def run(self) -> Result:
+    def run(self) -> SearchResult:
         """Search; an interrupt ends it with the best model so far.
 
         Raises:
@@ -72,20 +72,20 @@ class TuningSearch:
         finally:
             self._all.close()
 
-    def _run_all(self) -> Result:
+    def _run_all(self) -> SearchResult:
         spent = self._all.begin()
         self._whole += 1
         task = self.task = self._draw()
         nothing = {group.name: "float32" for group in task.groups}
-        first = Tried(nothing, 0.0, 0.0, spent, accepted=True)
-        result = Result(task, task.model, first, -math.inf, 0.0)
+        first = TriedModel(nothing, 0.0, 0.0, spent, accepted=True)
+        result = SearchResult(task, task.model, first, -math.inf, 0.0)
         try:
             self._search(result)
         except KeyboardInterrupt:
             result.ended = "interrupted"
         except _UnrecordedError as error:
             result.ended = "not recorded"
-            self.tell(f"the original does not run with inner values as outputs: {error}")
+            self.report(f"the original does not run with inner values as outputs: {error}")
         result.seconds = time.monotonic() - self._start
         result.work["whole model"] = self._whole
         result.work["whole model, few samples"] = self._on_sketch
@@ -107,21 +107,21 @@ class TuningSearch:
             self.record.add_sketch(drawn)
         return replace(task, sketch=drawn.feeds, drawn=drawn)
 
-    def _search(self, result: Result) -> None:
+    def _search(self, result: SearchResult) -> None:
         task = self.task
         count = len(task.groups)
-        self.tell(f"{count} group{'s' if count != 1 else ''}: recording the original")
+        self.report(f"{count} group{'s' if count != 1 else ''}: recording the original")
         if inputs := overridable(task.model):
-            self.tell(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
+            self.report(f"{len(inputs)} weights {OVERRIDABLE}: {', '.join(inputs[:3])}")
         scorer = self._scorer()
         self._judged = self._judges.refusals(task.model)
         for judge in task.judges:
             result.judges[judge.name] = self._judged.get(judge.name, "")
         for name, reason in self._judged.items():
-            self.tell(f"{name} does not build the original: {reason}")
+            self.report(f"{name} does not build the original: {reason}")
         if self._try_cheapest(result, scorer):
             return
-        self.tell("scoring each group in each format")
+        self.report("scoring each group in each format")
         for place, group in enumerate(task.groups):
             self.progress(place, len(task.groups))
             scorer.groups = [group]
@@ -140,7 +140,7 @@ class TuningSearch:
         rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
         table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
         result.start = table.cost(table.start)
-        result.best = Tried(
+        result.best = TriedModel(
             result.best.names, result.start, 0.0, result.best.spent, accepted=True
         )
         self._tries = TuningAttempts(
@@ -149,7 +149,7 @@ class TuningSearch:
             self.record,
             self._all,
             self._refuses,
-            self.tell,
+            self.report,
         )
         early = result.tried
         try:
@@ -160,7 +160,7 @@ class TuningSearch:
             self._on_sketch += self._tries.few.spent
         result.front = [
             {"names": table.names(c), "expected": plain(share), "cost": cost}
-            for c, share, cost in front(table, _FRONT)
+            for c, share, cost in find_front(table, _FRONT)
         ]
 
     def _refuses(self, model: ir.Model, names: Mapping[str, str]) -> str | None:
@@ -171,7 +171,7 @@ class TuningSearch:
             return f"it does not hold the chosen formats: {faults[0]}"
         return self._judges.refuses(self._judged, model)
 
-    def _try_cheapest(self, result: Result, scorer: Scorer) -> bool:
+    def _try_cheapest(self, result: SearchResult, scorer: Scorer) -> bool:
         """Run the cheapest choice, if it may keep the budget; return whether it does.
 
         Costs in seconds have to be measured first, and models of large weights are converted
@@ -184,17 +184,17 @@ class TuningSearch:
         if self.record.folder is not None:
             return False  # a record shows why each group has its format
         scores = scorer.costs()
-        cheapest = Cheapest(task, scores, scorer.recorded.outputs)
+        cheapest = CheapestChoice(task, scores, scorer.recorded.outputs)
         found = cheapest.attempt(self._all, self._refuses)
         self._whole += cheapest.runs
         self._on_sketch += cheapest.spent
         if found is None:
             return False
         tried, model = found
-        note(self.record, tried)
+        record_tried(self.record, tried)
         result.tried.append(tried)
         if model is None:
-            self.tell(f"the cheapest choice is rejected: {tried.why}")
+            self.report(f"the cheapest choice is rejected: {tried.why}")
             return False
         result.scores = scores
         result.start = sum(score.cost for score in scores if score.format == FLOAT32)
@@ -210,7 +210,7 @@ class TuningSearch:
             },
         ]
         result.work["parts"] = result.work["regions"] = 0.0
-        self.tell("the cheapest of all choices keeps the budget: nothing has to be scored")
+        self.report("the cheapest of all choices keeps the budget: nothing has to be scored")
         return True
 
     def _scorer(self) -> Scorer:
@@ -229,7 +229,7 @@ class TuningSearch:
         except EngineError as error:
             raise _UnrecordedError(error.message) from error
 
-    def _improve(self, result: Result, table: ChoiceTable) -> None:
+    def _improve(self, result: SearchResult, table: ChoiceTable) -> None:
         task, tries = self.task, self._tries
         now, doubts, rescored, misses = table.start, False, False, 0
         while True:
@@ -248,7 +248,7 @@ class TuningSearch:
                 if not rescored and tries.loses_less:
                     rescored = True
                     if tries.few.rescore(now, task.gap):
-                        self.tell("some lose less within the model than by themselves")
+                        self.report("some lose less within the model than by themselves")
                         doubts, misses = False, 0
                         continue
                 if share < 1.0:
@@ -268,7 +268,7 @@ class TuningSearch:
                 continue
             result.best, result.model, now = tried, model, choice
             doubts, misses = False, 0
-            self.tell(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
+            self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
 
 
 def room(ran: int, most: int) -> float:

@@ -32,7 +32,7 @@ class Judges:
             model: The original, a part of it, or either in other formats.
         """
         found: dict[str, str] = {}
-        fixed = _fixed(model, self.values) if self._engines else model
+        fixed = _fix_sizes(model, self.values) if self._engines else model
         for engine in self._engines:
             try:
                 with engine.prepare(fixed):
@@ -71,7 +71,7 @@ class Judges:
                 del models[name]
 
 
-def _fixed(model: ir.Model, values: Mapping[str, object]) -> ir.Model:
+def _fix_sizes(model: ir.Model, values: Mapping[str, object]) -> ir.Model:
     """Return a model whose inputs have sizes: compilers ask for them."""
     copy = copy_model(model)
     for value in copy.graph.inputs:

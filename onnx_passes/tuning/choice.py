@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.tuning.additive_estimates import bound_cancellation, sort_choices
+from onnx_passes.tuning.choice_runs import Choice, ChoiceRuns, are_alike, predict
 from onnx_passes.tuning.format_scores import Score
+from onnx_passes.tuning.integer_program import list_neighbours, solve
 from onnx_passes.tuning.loss_budget import LossBudget, Spent
 from onnx_passes.tuning.part_formats import FLOAT32
-from onnx_passes.tuning.runs import Choice, Runs, are_alike, predict
-from onnx_passes.tuning.solve import near, solve
-from onnx_passes.tuning.sums import by_cost, most_made_up
 
 ALL = 1 << 13
-"""Up to so many choices are all looked at; beyond, an integer program proposes some."""
+"""Number of choices up to which all are evaluated; an integer program proposes beyond."""
 _CUTS = 24
 
 
@@ -45,7 +45,7 @@ class ChoiceTable:
     spread: Callable[[Sequence[Outputs]], Sequence[Outputs]] = lambda outputs: outputs
     _known: dict[Choice, tuple[Choice, Spent]] = field(default_factory=dict)
     _alone: dict[Choice, Spent] = field(default_factory=dict)
-    _runs: Runs = field(default_factory=Runs)
+    _runs: ChoiceRuns = field(default_factory=ChoiceRuns)
     _every: tuple[Array, Array, Array] | None = None
     _reference: Sequence[Outputs] | None = None
     _ratio: float | None = None
@@ -208,7 +208,7 @@ class ChoiceTable:
         bound, least = below, limit
         if self._ratio is None:
             sizes = [len(row) for row in self.rows]
-            self._ratio = most_made_up(sizes, lambda c: self.predict_alone(c).total)
+            self._ratio = bound_cancellation(sizes, lambda c: self.predict_alone(c).total)
         hopeless = self._ratio * limit / self.factor
         costs, losses, picks = self.every()
         for place in np.flatnonzero((costs < below) & ~(losses > hopeless)):
@@ -237,7 +237,7 @@ class ChoiceTable:
                 np.array([self.predict_alone(self.alone(i, k)).total for k in range(len(row))])
                 for i, row in enumerate(self.rows)
             ]
-            self._every = by_cost(costs, losses)
+            self._every = sort_choices(costs, losses)
         return self._every
 
     def _by_program(
@@ -281,7 +281,7 @@ class ChoiceTable:
         sizes = [len(row) for row in self.rows]
         while True:
             cost = self.cost(choice)
-            for other in sorted(near(choice, sizes), key=self.cost):
+            for other in sorted(list_neighbours(choice, sizes), key=self.cost):
                 if self.cost(other) >= cost:
                     return choice
                 if other not in without and self.expected(other) <= limit:

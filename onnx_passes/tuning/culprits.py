@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.report.text import plural
-from onnx_passes.tuning.asked import Task
-from onnx_passes.tuning.fewest import fewest
+from onnx_passes.tuning.all_samples import RejectedError
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.part_formats import Format, convert
-from onnx_passes.tuning.whole import RejectedError
+from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.smallest_subset import find_smallest_subset
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Culprits:
 
 
 def find_culprits(
-    task: Task, item: Format, tell: Callable[[str], object] = lambda text: None
+    task: Task, item: Format, report: Callable[[str], object] = lambda text: None
 ) -> Culprits:
     """Find the fewest nodes that must stay in float32.
 
@@ -46,7 +46,7 @@ def find_culprits(
     Args:
         task: What is asked; its ranges are recorded.
         item: The format.
-        tell: Called with a sentence on each step.
+        report: Called with a sentence on each step.
 
     Raises:
         ConfigError: The original does not keep the budget.
@@ -56,23 +56,23 @@ def find_culprits(
     """
     search = _Search(task, item)
     try:
-        return _find(search, tell)
+        return _find(search, report)
     finally:
         search.whole.close()
 
 
-def _find(search: _Search, tell: Callable[[str], object]) -> Culprits:
+def _find(search: _Search, report: Callable[[str], object]) -> Culprits:
     task, item = search.task, search.item
     search.whole.begin()
     nodes = [name for group in task.groups for name in group.nodes]
     without = search.measure(())
     if without is not None and without.holds:
         return Culprits(item.name, (), without, without, search.runs, search.model)
-    tell(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
-    found = fewest(nodes, search.holds)
+    report(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
+    found = find_smallest_subset(nodes, search.holds)
     spent = search.measure(found)
     assert spent is not None, "these nodes were seen to suffice"
-    tell(f"{plural(len(found), 'node')} found, {plural(search.runs, 'model')} run")
+    report(f"{plural(len(found), 'node')} found, {plural(search.runs, 'model')} run")
     order = {name: place for place, name in enumerate(nodes)}
     kept = tuple(sorted(found, key=order.__getitem__))
     return Culprits(item.name, kept, spent, without, search.runs, search.model)

@@ -14,11 +14,11 @@ from onnx_passes.errors import EngineError
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import AuditFinding, audit
-from onnx_passes.tuning.behind import Behind
 from onnx_passes.tuning.building_engines import Judges
 from onnx_passes.tuning.failures import why_of
 from onnx_passes.tuning.groups import FormatGroup, read_by_layers
 from onnx_passes.tuning.original_run import record
+from onnx_passes.tuning.output_effects import OutputEffects
 from onnx_passes.tuning.part_costs import (
     Objective,
     bit_operations,
@@ -30,7 +30,7 @@ from onnx_passes.tuning.part_costs import (
 from onnx_passes.tuning.part_formats import FLOAT32, Format, Observed, convert
 from onnx_passes.tuning.part_runs import GroupModel, negate_ends, run_part
 from onnx_passes.tuning.product_bounds import product_bound
-from onnx_passes.tuning.regions import ModelRegions, needed_values, nodes_within
+from onnx_passes.tuning.regions import ModelRegions, list_needed_values, nodes_within
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
@@ -106,7 +106,7 @@ class Scorer:
         self._ends = {str(value.name) for value in model.graph.outputs}
         self._own = {group.name: self._regions.of(group) for group in groups}
         self._behind = {group.name: self._regions.behind(group) for group in groups}
-        wanted = needed_values((*self._own.values(), *self._behind.values()))
+        wanted = list_needed_values((*self._own.values(), *self._behind.values()))
         if any(item.needs_values for item in formats.values()):
             wanted |= read_by_layers(model)
         self.recorded = record(model, engine, feeds, wanted)
@@ -206,7 +206,7 @@ class Scorer:
         self.work.partial += self._regions.share(region, self._operations)
         found = [Score(group.name, FLOAT32, cost=self._cost(group, FLOAT32, before, before))]
         behind = self._behind[group.name]
-        with Behind(self.engine, self._regions, behind, self.recorded) as rest:
+        with OutputEffects(self.engine, self._regions, behind, self.recorded) as rest:
             for name in names[1:]:
                 score = Score(group.name, name, refused.get(name, ""))
                 try:
@@ -241,7 +241,7 @@ class Scorer:
         before: ir.Model,
         after: ir.Model,
         base: list[Outputs],
-        rest: Behind,
+        rest: OutputEffects,
     ) -> Score:
         new = self._run(after)
         share = self._regions.share(self._own[group.name], self._operations)

@@ -21,7 +21,7 @@ Objective = Literal["time", "size", "bops"]
 UNITS: dict[Objective, str] = {"time": "s", "size": "B", "bops": "bit operations"}
 
 _RUNS, _SPENT = 5, 0.05
-"""A part is timed at least so often, and at least for so many seconds."""
+"""Least number of timed runs of a part, and least seconds that they take together."""
 _MOST_RUNS = 200
 
 

@@ -93,7 +93,7 @@ _CORRECTED: Steps = (("correct-biases", {}),)
 _SMOOTH: Steps = ((SMOOTHING, {}),)
 
 
-def _learned(name: str, how: str, bits: int, **options: object) -> Format:
+def _make_learned(name: str, how: str, bits: int, **options: object) -> Format:
     return Format(name, f"quantize-weights-{how}", {"least": 1} | options, bits, 32)
 
 
@@ -116,16 +116,18 @@ BUILTIN = {
         Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
         Format("int8-static-smooth", "quantize-static", {}, 8, 8, _SMOOTH, _CORRECTED),
         Format("int8-dynamic-smooth", "quantize-dynamic", {"least": 1}, 8, 8, _SMOOTH),
-        _learned("int8-adaround", "adaround", 8),
-        _learned("int4-adaround", "adaround", 4, **_INT4),
-        _learned("int4-gptq", "gptq", 4, **_INT4),
-        _learned("int4-gptq-nbits", "gptq", 4, **{**_NBITS, "weights": "uint4"}),
+        _make_learned("int8-adaround", "adaround", 8),
+        _make_learned("int4-adaround", "adaround", 4, **_INT4),
+        _make_learned("int4-gptq", "gptq", 4, **_INT4),
+        _make_learned("int4-gptq-nbits", "gptq", 4, **{**_NBITS, "weights": "uint4"}),
         replace(
-            _learned("int4-gptq-nbits-dynamic", "gptq", 4, **{**_BY_INT8, "weights": "uint4"}),
+            _make_learned(
+                "int4-gptq-nbits-dynamic", "gptq", 4, **{**_BY_INT8, "weights": "uint4"}
+            ),
             data_bits=8,
         ),
         _weights("int2-weights", 2, **_INT2),
-        _learned("int2-gptq", "gptq", 2, **_INT2),
+        _make_learned("int2-gptq", "gptq", 2, **_INT2),
     )
 }
 """Formats that have a name."""

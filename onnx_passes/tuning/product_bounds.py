@@ -20,8 +20,8 @@ from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.audit import Ranges, find_layer
 from onnx_passes.tuning.groups import weight_of
-from onnx_passes.tuning.smoothed import scaled_by
-from onnx_passes.tuning.stored import PACKED, multiplies_integers, stored_weight
+from onnx_passes.tuning.smoothing_scales import read_scales
+from onnx_passes.tuning.stored_weights import PACKED, multiplies_integers, read_stored_weight
 from onnx_passes.verify.node_equality import constant_tensor
 
 Channels: TypeAlias = tuple[Array, Array]
@@ -68,15 +68,15 @@ def product_bound(
         return None
     values = {str(v.name): v for n in after.graph.all_nodes() for v in n.outputs if v.name}
     layer = find_layer(values.get(str(node.outputs[0].name)), node)
-    stored = None if layer is None else stored_weight(layer, node, index)
+    stored = None if layer is None else read_stored_weight(layer, node, index)
     if layer is None or stored is None:
         return None
     old, new = tensor.numpy(), stored.values
-    axes = _summed(node, old)
+    axes = _sum_axes(node, old)
     if axes is None or new.shape != old.shape:
         return None
     low, high = (np.asarray(end, np.float64) for end in ranges[str(data.name)])
-    factors = scaled_by(layer, node, old.shape)
+    factors = read_scales(layer, node, old.shape)
     scaled = bool((factors != 1).any())
     if scaled:
         found = channels(str(data.name))
@@ -85,7 +85,9 @@ def product_bound(
         low, high = (end.astype(np.float64).reshape(factors.shape) for end in found)
     half = _half_of(layer)
     if half is not None:
-        step = np.asarray(_rounded(np.maximum(np.abs(low), np.abs(high)) * factors, half))
+        step = np.asarray(
+            _rounding_error(np.maximum(np.abs(low), np.abs(high)) * factors, half)
+        )
     elif stored.dtype.is_integer() or stored.dtype in _HALVES:
         error = _data_error(layer, low * factors, high * factors)
         if error is None:
@@ -109,7 +111,9 @@ def product_bound(
         if np.max(reach, initial=0.0) > _LARGEST[half]:
             return None
         # The bias is rounded, and what is computed: once with it, and once before.
-        bound = bound + 2 * _rounded(reach, half) + _rounded(_bias_size(node), half)
+        bound = (
+            bound + 2 * _rounding_error(reach, half) + _rounding_error(_bias_size(node), half)
+        )
     return float(np.max(bound, initial=0.0))
 
 
@@ -126,7 +130,7 @@ def _half_of(layer: ir.Node) -> ir.DataType | None:
     return None
 
 
-def _rounded(size: Array, half: ir.DataType) -> Array:
+def _rounding_error(size: Array, half: ir.DataType) -> Array:
     """Return how far numbers of at most some size are off in a type of 16 bits."""
     unit, least = _HALVES[half]
     return np.asarray(size * unit + least)
@@ -140,7 +144,7 @@ def _size(array: Array, axes: tuple[int, ...], weights: Array) -> Array:
     return np.asarray((np.abs(array) * weights).sum(axis=axes, dtype=np.float64))
 
 
-def _summed(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
+def _sum_axes(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
     """Return the axes of a weight that are summed over."""
     if "transB" in node.attributes or weight.ndim == 2:
         return (1,) if node.attributes.get_int("transB", 0) else (0,)

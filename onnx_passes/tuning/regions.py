@@ -149,6 +149,6 @@ def nodes_within(node: ir.Node) -> list[ir.Node]:
     return [n for body in subgraphs_of(node) for g in graphs_within(body) for n in g]
 
 
-def needed_values(regions: Iterable[Region | None]) -> set[str]:
+def list_needed_values(regions: Iterable[Region | None]) -> set[str]:
     """Return the names of all values that regions are fed with."""
     return {name for region in regions if region is not None for name in region.boundary}

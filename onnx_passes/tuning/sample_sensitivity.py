@@ -23,7 +23,7 @@ def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
     """
     rng = np.random.default_rng(0)
     total = np.zeros(len(samples))
-    rows = _stacked(samples, budget)
+    rows = _stack(samples, budget)
     for _ in range(_PROBES):
         if rows is not None:
             found = _of_rows(rows, budget, rng)
@@ -80,7 +80,7 @@ def _of_rows(rows: Array, budget: LossBudget, rng: np.random.Generator) -> dict[
     }
 
 
-def _stacked(samples: Sequence[Mapping[str, Data]], budget: LossBudget) -> Array | None:
+def _stack(samples: Sequence[Mapping[str, Data]], budget: LossBudget) -> Array | None:
     """Return the scores as rows, floats [samples, classes], if each metric is one of rows."""
     if budget.flips is not None or not budget.limits.keys() <= _BY_ROW.keys():
         return None

@@ -14,19 +14,19 @@ from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import amount, plural, snr_text
-from onnx_passes.tuning.asked import Result, Tried
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.part_costs import UNITS
 from onnx_passes.tuning.part_formats import FLOAT32
 from onnx_passes.tuning.search_journal import plain
+from onnx_passes.tuning.search_task import SearchResult, TriedModel
 from onnx_passes.verify.read_back import ReadBack
 
 _NO_GAIN = "not chosen, it costs as much as float32 or more"
 Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 
 
-def save(result: Result, path: Path, source: LoadedModel) -> None:
+def save(result: SearchResult, path: Path, source: LoadedModel) -> None:
     """Write the model; the file is read back before it is in its place.
 
     Args:
@@ -43,8 +43,8 @@ def save(result: Result, path: Path, source: LoadedModel) -> None:
     save_model(result.model, path, source=source, inspect=inspector(result))
 
 
-def inspector(result: Result) -> Inspect:
-    """Return what holds a written file against a result, as ``save_model`` takes it."""
+def inspector(result: SearchResult) -> Inspect:
+    """Return a check of a written file against a result, for ``save_model``."""
     same = ReadBack()
 
     def inspect(model: ir.Model, load: Callable[[], ir.Model]) -> None:
@@ -64,7 +64,7 @@ def inspector(result: Result) -> Inspect:
     return inspect
 
 
-def to_json(result: Result) -> PlainDict:
+def to_json(result: SearchResult) -> PlainDict:
     """Return all of a result but the model."""
     task, best = result.task, result.best
     spent = best.spent
@@ -109,7 +109,7 @@ def to_json(result: Result) -> PlainDict:
     }
 
 
-def _group(result: Result, name: str) -> PlainDict:
+def _group(result: SearchResult, name: str) -> PlainDict:
     scores = {s.format: s for s in result.scores if s.group == name}
     chosen = result.best.names[name]
     group = next(g for g in result.task.groups if g.name == name)
@@ -169,8 +169,8 @@ def lines(data: PlainMapping) -> list[str]:
     else:
         text += ["", f"no cost is known, the original is written; ended: {data['ended']}"]
     for name, why in data["judges"].items():
-        told = f"does not build the original, so it refuses no model: {why}" if why else ""
-        text.append(f"{name} {told or 'builds the model'}")
+        note = f"does not build the original, so it refuses no model: {why}" if why else ""
+        text.append(f"{name} {note or 'builds the model'}")
     if data["fitted"]:
         text.append(
             f"{', '.join(data['fitted'])}: weights were rounded by the samples that measure "
@@ -255,11 +255,16 @@ def _why(
         rejected = other["event"] == "try" and not other["accepted"]
         if rejected and other["names"].get(entry["group"]) == entry["format"]:
             return f"not chosen, a model with it was rejected: {other['why']}"
-    return _compared(gain, own, chosen)
+    return _compare(gain, own, chosen)
 
 
 def _why_not(
-    name: str, gain: float, group: str, own: Score | None, start: float, tried: Sequence[Tried]
+    name: str,
+    gain: float,
+    group: str,
+    own: Score | None,
+    start: float,
+    tried: Sequence[TriedModel],
 ) -> str:
     """Return why a group does not have a format, from what a search found.
 
@@ -276,10 +281,10 @@ def _why_not(
     for other in reversed(tried):
         if not other.accepted and other.names.get(group) == name:
             return f"not chosen, a model with it was rejected: {other.why}"
-    return _compared(gain, start - own.cost if own else 0.0, own.format if own else FLOAT32)
+    return _compare(gain, start - own.cost if own else 0.0, own.format if own else FLOAT32)
 
 
-def _compared(gain: float, own: float, chosen: str) -> str:
+def _compare(gain: float, own: float, chosen: str) -> str:
     if gain > own:
         return (
             f"not chosen, it gains more than {chosen}, but loses what others need of the "

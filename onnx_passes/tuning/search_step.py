@@ -13,7 +13,7 @@ from onnx_passes.plain import PlainMapping
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.search_journal import Record
 from onnx_passes.tuning.search_result import lines, to_json
-from onnx_passes.tuning.task import task_of
+from onnx_passes.tuning.task_from_config import task_of
 from onnx_passes.verify.reference_data import ReferenceData
 
 
@@ -48,6 +48,6 @@ def search_within(
     result = TuningSearch(task, Record(folder, task.key)).run()
     if result.ended == "interrupted":
         raise PassError("tune: the search was interrupted")
-    told = lines(to_json(result))
+    text = lines(to_json(result))
     same = all(name == "float32" for name in result.best.names.values())
-    return None if same else result.model, told
+    return None if same else result.model, text

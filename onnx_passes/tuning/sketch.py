@@ -61,7 +61,7 @@ class Sketch:
         """
         if not by_rows:
             return cls([feeds[number] for number in numbers], numbers, represented)
-        whole = _joined(feeds)
+        whole = _join(feeds)
         assert whole is not None, "rows were chosen"
         return cls([_rows(whole, numbers)], numbers, represented, by_rows)
 
@@ -90,7 +90,7 @@ class Sketch:
             Outputs by feed of the sketch; None if they cannot be distinguished.
         """
         if self.by_rows:
-            whole = _joined(outputs)
+            whole = _join(outputs)
             return None if whole is None else [_rows(whole, self.numbers)]
         if self.represented:
             return [outputs[number] for number in self.numbers]
@@ -127,8 +127,8 @@ def draw(
     plain = Sketch(first)
     pairs = list(zip(feeds, first, strict=False))
     cut = any(_sizes(feed) != _sizes(part) for feed, part in pairs)
-    whole = _joined(original) if cut else None
-    inputs = _joined(feeds) if cut else None
+    whole = _join(original) if cut else None
+    inputs = _join(feeds) if cut else None
     if cut and (whole is None or inputs is None or _sizes(whole) != _sizes(inputs)):
         return plain
     size = sum(_count(part) for part in first) if cut else len(first)
@@ -176,7 +176,7 @@ def _choose(weights: Array, size: int) -> tuple[Array, Array]:
     return chosen, represented
 
 
-def _joined(samples: Sequence[Mapping[str, Data]]) -> dict[str, Data] | None:
+def _join(samples: Sequence[Mapping[str, Data]]) -> dict[str, Data] | None:
     """Return samples as one, along the first axis; None if they have none in common."""
     found: dict[str, Data] = {}
     for sample in samples:

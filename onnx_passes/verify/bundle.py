@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +21,7 @@ from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.runtime.openvino import OpenVinoEngine
@@ -181,7 +180,7 @@ def _check(bundle: Bundle) -> None:
         _form(name, value)  # raises for what has no form as a file
 
 
-def _form(name: str, value: Data) -> tuple[Any, dict[str, Array]]:
+def _form(name: str, value: Data) -> tuple[Plain, dict[str, Array]]:
     """Return how an input is put together from arrays, and these by name of entry."""
     if isinstance(value, np.ndarray):
         return name, {name: value}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.contract import Equality, Tolerance
 from onnx_passes.contracts.elements import dtype_name, kind_of, shape_text
+from onnx_passes.plain import Plain
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.tensor_difference import Limit, compare_elements, default_tolerance
@@ -98,7 +98,7 @@ class _Descent:
             yield OutputCheck(path, passed=True)
 
     def sequences(
-        self, path: str, expected: list[Any], actual: list[Any]
+        self, path: str, expected: list[Plain], actual: list[Plain]
     ) -> Iterator[OutputCheck]:
         if len(expected) != len(actual):
             yield _failure(path, f"has {len(actual)} elements, expected {len(expected)}")
@@ -108,7 +108,7 @@ class _Descent:
             yield from self.values(f"{path}[{index}]", *pair)
 
     def maps(
-        self, path: str, expected: Mapping[Any, Any], actual: Mapping[Any, Any]
+        self, path: str, expected: Mapping[Plain, Plain], actual: Mapping[Plain, Plain]
     ) -> Iterator[OutputCheck]:
         if missing := [key for key in expected if key not in actual]:
             yield _failure(path, f"lacks the key {missing[0]!r}")

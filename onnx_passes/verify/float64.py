@@ -12,12 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import float_limits
 from onnx_passes.errors import EngineError
 from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
@@ -25,7 +25,7 @@ from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.ops.bodies import attach_to_model, has_body
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.float64_node import DoubleNode
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import widened
@@ -163,7 +163,7 @@ class _Walk:
         self.noise = RandomRoundings(0) if noise is None else noise
         self.rng = np.random.default_rng(self.noise.seed)
         computed = self.noise.low or self.noise.wide
-        self.types = inferred_types(model) if computed else {}
+        self.types = infer_types(model) if computed else {}
         self.imports = dict(model.graph.opset_imports)
         self.found = WideEvaluation()
         self.values: dict[ir.Value, list[Data]] = {}
@@ -223,8 +223,7 @@ class _Walk:
         return np.where(short, data, self._scattered(data, most, dtype))
 
     def _scattered(self, data: Array, most: float, dtype: ir.DataType) -> Array:
-        finfo: Any = ml_dtypes.finfo
-        far = most * float(finfo(dtype.numpy()).eps)
+        far = most * float(float_limits(dtype.numpy()).eps)
         return np.asarray(data * (1 + far * self.rng.uniform(-1, 1, data.shape)))
 
     def _compute(self, node: ir.Node) -> None:

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto
 
+from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineError
 from onnx_passes.model.ort_sessions import open_session, session_options
 from onnx_passes.ops.call import constant
@@ -177,7 +178,7 @@ class DoubleNode:
 
 def _model_of(
     node: onnx.NodeProto,
-    types: Mapping[str, tuple[np.dtype[Any], int]],
+    types: Mapping[str, tuple[DType, int]],
     imports: Iterable[tuple[str, int]],
 ) -> onnx.ModelProto:
     """Return a model of one node; ``types`` has the dtype and rank of what it reads."""
@@ -200,7 +201,7 @@ def _model_of(
 @lru_cache(maxsize=_SESSIONS)
 def _kept_session(
     shape: bytes,
-    types: tuple[tuple[np.dtype[Any], int], ...],
+    types: tuple[tuple[DType, int], ...],
     imports: tuple[tuple[str, int], ...],
 ) -> onnxruntime.InferenceSession | str:
     """Return a session of a node without names, or why there is none.

@@ -8,12 +8,10 @@ mean square error against a reference in double precision, over that of the old 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from onnx_passes.arrays import Array
+from onnx_passes.arrays import Array, float_limits
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.runtime.engine_base import Data, Outputs
@@ -117,5 +115,4 @@ def _rms(errors: Array) -> float:
 
 
 def _resolution(data: Data) -> float:
-    finfo: Any = ml_dtypes.finfo
-    return float(finfo(np.asarray(data).dtype).eps)
+    return float(float_limits(np.asarray(data).dtype).eps)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 import onnx_ir as ir
 
 from onnx_passes.model.tensor_bytes import string_data
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.statistics import statistics, statistics_text
 
 SHOWN = ("layers", "attrs", "weights", "values")
@@ -110,7 +109,7 @@ def _node(node: ir.Node, shown: set[str]) -> PlainDict:
     return told
 
 
-def _attribute(attribute: ir.Attr, shown: set[str]) -> Any:
+def _attribute(attribute: ir.Attr, shown: set[str]) -> Plain:
     if attribute.is_ref():
         return f"@{attribute.ref_attr_name}"
     if attribute.type == ir.AttributeType.TENSOR:

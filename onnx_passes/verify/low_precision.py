@@ -7,15 +7,13 @@ than a tolerance of float32 allows.
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import onnx_ir as ir
 
+from onnx_passes.arrays import float_limits
 from onnx_passes.contracts import Tolerance
 from onnx_passes.model.barriers import LOW, Types, types_of
 from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.tensor_difference import default_tolerance
 
 STEPS = 4
@@ -58,8 +56,7 @@ def low_tolerance(dtype: ir.DataType) -> Tolerance:
     """Return how far roundings to a type may move an output, by its largest element."""
     rtol, atol = default_tolerance(dtype.numpy())
     if dtype in _SIXTEEN_BITS:
-        finfo: Any = ml_dtypes.finfo
-        rtol = max(rtol, STEPS * float(finfo(dtype.numpy()).eps))
+        rtol = max(rtol, STEPS * float(float_limits(dtype.numpy()).eps))
     return Tolerance(rtol, atol)
 
 
@@ -67,7 +64,7 @@ def coarsest_types(model: ir.Model) -> dict[ir.Value, ir.DataType]:
     """Return the coarsest type below float32 that each value depends on, if there is one."""
     if not _may_have_low_types(model):
         return {}  # inference takes as long as a pass
-    walk = _Coarsest(inferred_types(model), model)
+    walk = _Coarsest(infer_types(model), model)
     walk.graph(model.graph)
     return walk.coarsest
 

@@ -18,6 +18,7 @@ import onnxruntime as ort
 
 HERE = Path(__file__).resolve().parent
 Feeds = dict[str, Any]
+Settings = dict[str, Any]
 BITS = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
 
 
@@ -122,7 +123,7 @@ def describe(values: Any) -> str:
     return "; ".join(told)
 
 
-def run(file: str, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
+def run(file: str, feeds: Feeds, engine: Settings) -> Feeds:
     """Return the outputs of a model by name.
 
     Args:
@@ -145,7 +146,7 @@ def run(file: str, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
     return dict(zip(names, session.run(names, given), strict=True))
 
 
-def start(model: Any, engine: dict[str, Any]) -> Any:
+def start(model: Any, engine: Settings) -> Any:
     """Return a session of onnxruntime, set up as the check had it.
 
     Args:
@@ -172,7 +173,7 @@ def start(model: Any, engine: dict[str, Any]) -> Any:
     return ort.InferenceSession(model.SerializeToString(), options, providers=providers)
 
 
-def infer(file: Path, feeds: Feeds, engine: dict[str, Any]) -> Feeds:
+def infer(file: Path, feeds: Feeds, engine: Settings) -> Feeds:
     """Return the outputs of a model by OpenVINO, set up as the check had it.
 
     Args:
@@ -303,7 +304,7 @@ def rename(node: Any, old: str, new: str) -> None:
                 rename(inner, old, new)
 
 
-def compare(path: str, name: str, old: Any, new: Any, check: dict[str, Any]) -> list[str]:
+def compare(path: str, name: str, old: Any, new: Any, check: Settings) -> list[str]:
     """Say in what two values differ, a sentence each.
 
     Args:
@@ -344,7 +345,7 @@ def compare(path: str, name: str, old: Any, new: Any, check: dict[str, Any]) -> 
     ]
 
 
-def differing(old: Any, new: Any, rtol: float, atol: float, check: dict[str, Any]) -> Any:
+def differing(old: Any, new: Any, rtol: float, atol: float, check: Settings) -> Any:
     """Return which elements differ by more than ``atol + rtol * |old|``.
 
     Args:

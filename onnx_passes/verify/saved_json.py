@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.plain import Plain
 from onnx_passes.verify import datafiles
 
 Sample: TypeAlias = dict[str, Array]
@@ -23,7 +24,7 @@ Kind: TypeAlias = Literal["feeds", "results"]
 MARK = "polygraphy_class"
 
 
-def tensor_of(data: Any, file: Path) -> Array:
+def tensor_of(data: Plain, file: Path) -> Array:
     """Return an array as it is; raise for what is not one.
 
     Args:
@@ -65,7 +66,7 @@ def read_json(path: Path) -> list[Sample]:
     return [{name: _decoded(item, name, path) for name, item in one.items()} for one in found]
 
 
-def _decoded(item: Any, name: str, path: Path) -> Array:
+def _decoded(item: Plain, name: str, path: Path) -> Array:
     if isinstance(item, dict) and item.get(MARK) == "LazyArray":
         item = item.get("values")
     if isinstance(item, dict) and item.get(MARK) == "Tensor":
@@ -123,7 +124,7 @@ def numpy_bytes(path: Path, sample: Mapping[str, Array]) -> bytes:
 
 def json_of(
     path: Path, samples: Sequence[Mapping[str, Array]], kind: Kind, runner: str
-) -> Any:
+) -> Plain:
     """Return samples as plain data for JSON.
 
     Args:

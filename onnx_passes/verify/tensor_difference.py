@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from onnx_passes.arrays import Array
+from onnx_passes.arrays import Array, DType, float_limits
 from onnx_passes.contracts.contract import Tolerance
 from onnx_passes.contracts.elements import Kind, blocks, kind_of, shape_text, widen
 from onnx_passes.verify.result import OutputCheck
@@ -29,7 +28,7 @@ _DEFAULTS = {
 }
 
 
-def default_tolerance(dtype: np.dtype[Any]) -> tuple[float, float]:
+def default_tolerance(dtype: DType) -> tuple[float, float]:
     """Return rtol and atol for a dtype.
 
     As ``torch.testing`` from 16 bits up. It has none for floats of 8 bits and fewer; those get
@@ -39,8 +38,7 @@ def default_tolerance(dtype: np.dtype[Any]) -> tuple[float, float]:
         return _DEFAULTS[dtype.name]
     if kind_of(dtype) != "float":
         return 0.0, 0.0
-    finfo: Any = ml_dtypes.finfo
-    info = finfo(dtype)
+    info = float_limits(dtype)
     return float(info.eps), float(info.smallest_subnormal)
 
 
@@ -61,7 +59,7 @@ class Limit:
     negative_zero: bool = False
     explicit: bool = False
 
-    def of(self, dtype: np.dtype[Any]) -> tuple[float, float] | None:
+    def of(self, dtype: DType) -> tuple[float, float] | None:
         """Return rtol and atol for a dtype; None where elements must be equal."""
         kind = kind_of(dtype)
         inexact = kind in ("float", "complex") or (kind == "int" and self.explicit)

@@ -6,7 +6,7 @@ import sys
 import onnx.parser
 import pytest
 
-from onnx_passes.cli import building_again
+from onnx_passes.cli import repeated_builds
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
@@ -183,7 +183,7 @@ def test_a_check_needs_builds_to_check(cli, model):
 
 def test_a_check_that_no_shell_would_read_is_told():
     with pytest.raises(UsageError, match="is not a command: no closing quotation"):
-        building_again._words("test 'x")
+        repeated_builds._words("test 'x")
 
 
 def test_a_script_builds_as_the_command_would(cli, model, tmp_path):

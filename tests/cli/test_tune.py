@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from onnx_passes.cli import interrupts
-from onnx_passes.tuning.whole import InMemory
+from onnx_passes.tuning.all_samples import SamplesInMemory
 
 from .conftest import ROOT
 
@@ -194,7 +194,7 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
         interrupts.received.number = signal.SIGINT
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(InMemory, "measure", interrupted)
+    monkeypatch.setattr(SamplesInMemory, "measure", interrupted)
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
     assert found.code == 130
     assert "out.onnx holds the best model so far" in found.err

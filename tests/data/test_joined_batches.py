@@ -7,7 +7,7 @@ import pytest
 
 from onnx_passes.data import joined_batches
 from onnx_passes.data.accumulators.pair import Measures, PairState
-from onnx_passes.data.binding import Binding
+from onnx_passes.data.input_binding import Binding
 from onnx_passes.data.joined_batches import OutputBlocks
 from onnx_passes.data.shard import Shard
 from onnx_passes.errors import EngineError, ReferenceDataError

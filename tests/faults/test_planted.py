@@ -26,6 +26,11 @@ def expect_failures(names):
 FULL = [pytest.param(f, id=f.name) for f in FAULTS if f.source.full is not f.source.small]
 
 
+def faults(params):
+    """Give a test the faults; by the scope, all tests of a fault follow one another."""
+    return pytest.mark.parametrize("fault", params, scope="module")
+
+
 @cache
 def examined(fault):
     return examine(fault, full=False)
@@ -40,17 +45,17 @@ def test_the_suite_is_as_big_as_it_says():
     assert {f.name for f in FAULTS} | {cls.name for cls, _ in INNOCENTS} >= spared
 
 
-@pytest.mark.parametrize("fault", SMALL)
+@faults(SMALL)
 def test_the_fault_changes_a_result_and_the_pass_without_it_does_not(fault):
     assert oracle.real(fault, examined(fault).at, full=False)
 
 
-@pytest.mark.parametrize("fault", expect_failures(NOT_YET))
+@faults(expect_failures(NOT_YET))
 def test_caught_and_named(fault):
     _assert_caught(examined(fault))
 
 
-@pytest.mark.parametrize("fault", expect_failures(NOT_YET_SPARED))
+@faults(expect_failures(NOT_YET_SPARED))
 def test_the_pass_without_its_fault_is_not_accused(fault):
     assert not examined(fault).accused
 

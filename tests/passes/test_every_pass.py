@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_passes.cli.pass_descriptions import option_docs, option_rows
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.base import Analysis, Annotation, is_shipped
 from onnx_passes.passes.naming import pipeline_name
@@ -58,6 +59,11 @@ def test_summary_begins_with_a_standard_verb(cls):
     assert verb in VERBS
 
 
+def test_every_option_is_described(cls):
+    described = option_docs(cls)
+    assert [name for name, _, _ in option_rows(cls) if name not in described] == []
+
+
 def test_has_a_test_beside_its_mirror(cls):
     parts = cls.__module__.split(".")[1:]
     path = ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}.py")
@@ -69,6 +75,7 @@ def test_has_a_page_in_the_docs(cls):
     assert page.is_file(), "run `make docs`"
 
 
+@pytest.mark.usefixtures("random_models_are_kept")
 def test_says_so_when_it_changes_a_model(cls):
     for recipe in recipes(4, seed=5):
         model = recipe.model()

@@ -1,11 +1,12 @@
 import base64
 import hashlib
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 
-from onnx_passes.report.html import to_html, write_html
+from onnx_passes.report.html import to_html
 from onnx_passes.report.summary import outcome, verdict_words
 from onnx_passes.verify.result import Check, Verdict
 
@@ -104,13 +105,13 @@ def test_a_pass_without_a_verdict_is_listed_though_nobody_wrote_a_sentence(sampl
 
 
 def test_a_failure_is_told_in_full_at_the_top(sample):
-    text = to_html(sample("broken"))
+    text = unescape(to_html(sample("broken")))
     top = text[: text.index('"tiles"')]
     told = Page(text).text
     assert "PostconditionError: Post-condition for pass 'BreakAdds' failed" in top
     for part in [
         "#58 BreakAdds",
-        "Add(bn2, bn2) -&gt; add2",
+        "Add(bn2, bn2) -> add2",
         "at [0, 463]",
         "12.25",
         "21.5625",
@@ -207,11 +208,6 @@ def test_a_failed_check_is_shown_though_many_passed(sample, build):
     text = Page(to_html(report)).text
     assert "crashed at the end" in text
     assert "and 71 checks more" in text
-
-
-def test_the_page_is_written_as_utf8(sample, tmp_path):
-    write_html(sample("resnet50"), tmp_path / "run.html")
-    assert (tmp_path / "run.html").read_bytes().decode("utf-8").startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize("missing", ["before", "after", "reference"])

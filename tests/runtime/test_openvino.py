@@ -15,7 +15,7 @@ from onnx_passes.errors import (
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.runtime.layers import layers_of, profiled
+from onnx_passes.runtime.layers import layers_of, with_profiling
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
 from onnx_passes.runtime.timing import time_runs
 
@@ -280,7 +280,7 @@ def test_layers_are_told_by_the_nodes_that_they_are_made_of():
 def test_a_child_process_times_runs_and_tells_layers():
     engine = engine_from_config("openvino")
     try:
-        own = profiled(engine)
+        own = with_profiling(engine)
         with own.prepare(model(ADD)) as session:
             assert len(time_runs(session, {"x": X}, 2, 3)) == 3
             assert layers_of(session)

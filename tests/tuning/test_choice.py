@@ -6,8 +6,8 @@ import pytest
 from onnx_passes.tuning import choice as choices
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.format_scores import Score
-from onnx_passes.tuning.front import front
 from onnx_passes.tuning.loss_budget import LossBudget
+from onnx_passes.tuning.pareto_front import find_front
 from onnx_passes.tuning.part_formats import by_format
 
 
@@ -101,7 +101,7 @@ def test_of_about_equal_costs_the_safer_is_taken(table):
 
 
 def test_the_front_starts_in_float32(table):
-    points = front(table(), (0.2, 0.6, 1.0))
+    points = find_front(table(), (0.2, 0.6, 1.0))
     assert points[0][0] == (0, 0, 0, 0)
     losses, costs = [p[1] for p in points], [p[2] for p in points]
     assert losses == sorted(losses)

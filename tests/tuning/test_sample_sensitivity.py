@@ -27,7 +27,7 @@ def test_all_at_once_is_one_by_one(limits, monkeypatch):
     samples, budget = outputs(), LossBudget(limits)
     budget.begin(samples)
     quick = sensitivity(samples, budget)
-    monkeypatch.setattr(module, "_stacked", lambda samples, budget: None)
+    monkeypatch.setattr(module, "_stack", lambda samples, budget: None)
     np.testing.assert_allclose(quick, sensitivity(samples, budget), rtol=1e-9)
 
 
@@ -42,7 +42,7 @@ def test_all_at_once_is_one_by_one(limits, monkeypatch):
 def test_what_is_no_row_of_scores_is_measured_one_by_one(limits, flips, rows):
     samples = [{"y": np.repeat(sample["y"], rows, 0)} for sample in outputs()]
     budget = LossBudget(limits, flips)
-    assert module._stacked(samples, budget) is None
+    assert module._stack(samples, budget) is None
     budget.begin(samples)
     assert sensitivity(samples, budget).shape == (20,)
 
@@ -50,4 +50,4 @@ def test_what_is_no_row_of_scores_is_measured_one_by_one(limits, flips, rows):
 def test_numbers_that_are_not_finite_are_measured_one_by_one():
     samples = outputs()
     samples[3]["y"][0, 2] = np.inf
-    assert module._stacked(samples, LossBudget({"rmse": (0.0, 1.0)})) is None
+    assert module._stack(samples, LossBudget({"rmse": (0.0, 1.0)})) is None

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.classification import kl_divergence, rank_of, ranked
+from onnx_passes.contracts.classification import kl_divergence, rank, rank_of
 from onnx_passes.contracts.elements import widen
 from onnx_passes.data.accumulators.exact_sums import ExactSum, plain
 from onnx_passes.data.accumulators.worst import WorstSamples, first_rows
@@ -57,8 +57,8 @@ class Classes:
         if labels is None:
             old_rows, new_rows = (widen(a).reshape(-1, a.shape[-1]) for a in (left, right))
         else:
-            old_rows, truth = ranked(left, labels)
-            new_rows, _ = ranked(right, labels)
+            old_rows, truth = rank(left, labels)
+            new_rows, _ = rank(right, labels)
         self._grow(old_rows.shape[1])
         old, new = _classes(old_rows), _classes(new_rows)
         owner = np.repeat(rows, len(old) // max(1, len(rows)))

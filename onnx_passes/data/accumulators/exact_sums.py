@@ -14,7 +14,7 @@ _SHIFT = 1074
 class ExactSum:
     """A sum of floats as a whole number; at most 2,100 bits and some for the count.
 
-    NaN and infinities are counted apart.
+    NaN and infinities are counted separately.
     """
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ class LogHistogram:
         """Count numbers.
 
         Args:
-            values: float64 >= 0 of any shape; NaN and infinities are counted apart.
+            values: float64 >= 0 of any shape; NaN and infinities are counted separately.
         """
         flat = values.reshape(-1)
         finite = flat[np.isfinite(flat)]

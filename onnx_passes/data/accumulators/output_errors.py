@@ -53,7 +53,7 @@ class Errors:
         count = len(rows)
         self.counts["samples"] += count
         self.counts["elements"] += left.size
-        if reason := _unlike(left, right):
+        if reason := _describe_mismatch(left, right):
             self.reasons[reason] = self.reasons.get(reason, 0) + count
             self.counts["failing_samples"] += count
             self.counts["failing_elements"] += left.size
@@ -180,7 +180,7 @@ def _decibels(signal: float, noise: float) -> float:
     return 10 * (math.log10(signal) - math.log10(noise))
 
 
-def _unlike(left: Array, right: Array) -> str:
+def _describe_mismatch(left: Array, right: Array) -> str:
     want, got = dtype_name(left.dtype), dtype_name(right.dtype)
     if want != got:
         return f"dtype is {got}, expected {want}"

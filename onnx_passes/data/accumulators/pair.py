@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from onnx_passes.data.accumulators.classes import Classes
 from onnx_passes.data.accumulators.metric_sums import Metrics
 from onnx_passes.data.accumulators.output_errors import Errors
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.verify.tensor_difference import Limit
 
 MOST_DECISIONS = 10_000
@@ -57,7 +57,7 @@ class Measures:
 
     @classmethod
     def of(
-        cls, contract: Equality | Tolerance, overrides: Mapping[str, Tolerance], **rest: Any
+        cls, contract: Equality | Tolerance, overrides: Mapping[str, Tolerance], **rest: Plain
     ) -> Measures:
         """Return the measures of limits as other commands have them.
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.executors.dask_worker import evaluate_shard, make_plugin, version
 from onnx_passes.data.executors.executor import WAIT, WorkersGoneError, died
-from onnx_passes.data.extras import Foreign, need
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.errors import EngineUnavailableError, UsageError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 
 CONNECT_SECONDS = 30
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
@@ -35,7 +35,7 @@ def make_dask(
     Raises:
         UsageError: The address cannot be read, or ``distributed`` is not installed.
     """
-    need("distributed")
+    import_optional("distributed")
     local = re.fullmatch(r"local:(\d+)", address)
     if local is not None and int(local[1]) > 0:
         return Dask(None, int(local[1]), {})
@@ -96,7 +96,7 @@ class Dask:
 
     def start(self, job: DataJob) -> None:
         """Start or reach the cluster; see ``Executor.start``."""
-        distributed = need("distributed")
+        distributed = import_optional("distributed")
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._job, self._text = job, json.dumps(job.to_json())

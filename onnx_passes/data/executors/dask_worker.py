@@ -6,13 +6,12 @@ import hashlib
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.data import files
-from onnx_passes.data.evaluate import evaluator_of
-from onnx_passes.data.evaluation_job import DataJob
-from onnx_passes.data.extras import Foreign, need
-from onnx_passes.plain import PlainDict
+from onnx_passes.data.evaluation_job import DataJob, ModelFile
+from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.data.shard_evaluation import evaluator_of
+from onnx_passes.plain import Foreign, PlainDict
 
 _jobs: dict[str, tuple[str, str | None]] = {}
 """The jobs that this worker was sent, by digest, and where their models are."""
@@ -35,7 +34,7 @@ def make_plugin(text: str, digest: str) -> Foreign:
         digest: Its digest, by which workers know it.
     """
 
-    class Warm(need("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
+    class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
         """Hands the job to each worker, those that join later included."""
 
         def setup(self, worker: object) -> None:
@@ -90,7 +89,7 @@ def _has_models(text: str) -> bool:
     return _checked[text]
 
 
-def _is_there(model: Any) -> bool:
+def _is_there(model: ModelFile) -> bool:
     folder = Path(model.path).parent
     try:
         content = [files.digest(str(folder / name)) for name in model.files]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import ClassVar, Protocol
 
-from onnx_passes.data.evaluate import Evaluator, Sessions
 from onnx_passes.data.evaluation_job import DataJob
+from onnx_passes.data.shard_evaluation import Evaluator, Sessions
 from onnx_passes.errors import EngineError
 from onnx_passes.plain import PlainDict
 

@@ -14,9 +14,9 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 
-from onnx_passes.data.evaluate import evaluator_of, forget_others
 from onnx_passes.data.evaluation_job import DataJob
 from onnx_passes.data.executors.executor import died
+from onnx_passes.data.shard_evaluation import evaluator_of, forget_others
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 

@@ -10,9 +10,9 @@ import tarfile
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.extras import need
 from onnx_passes.data.files import local
-from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
 from onnx_passes.plain import PlainDict
 
 IMAGES = ("png", "jpg", "jpeg", "webp", "ppm", "bmp")
@@ -37,12 +37,16 @@ class TarPart:
                 for member in archive:
                     if member.isfile():
                         if member.offset_data + member.size > size:
-                            raise broken(self._name, f"is truncated in {member.name!r}")
+                            raise broken_file_error(
+                                self._name, f"is truncated in {member.name!r}"
+                            )
                         self._add(member)
                 self._check_end(archive.offset)
         except (tarfile.TarError, EOFError) as error:
             help_ = "shards are not compressed; write them with a tool for WebDataset"
-            raise broken(self._name, f"is not a complete tar file: {error}", help_) from error
+            raise broken_file_error(
+                self._name, f"is not a complete tar file: {error}", help_
+            ) from error
         self._keys = list(self._samples)
 
     def _check_end(self, offset: int) -> None:
@@ -50,7 +54,9 @@ class TarPart:
         with open(self._path, "rb") as file:
             file.seek(offset)
             if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-                raise broken(self._name, "is truncated: the mark at the end is missing")
+                raise broken_file_error(
+                    self._name, "is truncated: the mark at the end is missing"
+                )
 
     def _add(self, member: tarfile.TarInfo) -> None:
         folder, _, file = member.name.rpartition("/")
@@ -100,7 +106,7 @@ def join(samples: list[PlainDict], name: str) -> Columns:
             if sorted(sample) == sorted(columns):
                 continue
             both = f"{', '.join(columns)} and {', '.join(sample)}"
-            raise broken(name, f"holds samples with different columns: {both}")
+            raise broken_file_error(name, f"holds samples with different columns: {both}")
     return {column: [sample[column] for sample in samples] for column in columns}
 
 
@@ -122,7 +128,7 @@ def _decode(data: bytes, column: str, where: str) -> object:
         if ending in IMAGES:
             return decode_image(data)
     except (ValueError, OSError, SyntaxError) as error:
-        raise broken(where, f"cannot be read: {error}") from error
+        raise broken_file_error(where, f"cannot be read: {error}") from error
     return data
 
 
@@ -133,7 +139,7 @@ def decode_image(data: bytes) -> Array:
         OSError: It is not an image.
         UsageError: Pillow is not installed.
     """
-    image = need("PIL.Image").open(io.BytesIO(data))
+    image = import_optional("PIL.Image").open(io.BytesIO(data))
     pixels = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
     return pixels[..., None] if pixels.ndim == 2 else pixels
 

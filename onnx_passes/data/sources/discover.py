@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from onnx_passes.data import files
+from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources import function, numpy_files, saved_feeds, tables
 from onnx_passes.data.sources.archive import TarPart
 from onnx_passes.data.sources.part import PartSpec
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.interface import did_you_mean
@@ -44,7 +44,7 @@ def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     """
     if spec.named:
         _refuse_split(spec)
-        yield from _named(spec)
+        yield from _find_named(spec)
         return
     columns: list[str] = []
     if not any((Path(spec.base) / s / "dataset_dict.json").is_file() for s in spec.sources):
@@ -80,7 +80,7 @@ def _is_function(source: str, base: str) -> bool:
 
 
 def _function(source: str) -> Iterator[PartSpec]:
-    given = function.call(source)
+    given = function.call_once(source)
     if function.is_sequence(given):
         yield PartSpec("function", {"": source}, source)
         return
@@ -177,7 +177,7 @@ def _columns(paths: list[str]) -> Iterator[PartSpec]:
         yield PartSpec("npy", by_column, name, options={"number": number})
 
 
-def _named(spec: DataSpec) -> Iterator[PartSpec]:
+def _find_named(spec: DataSpec) -> Iterator[PartSpec]:
     found = {column: files.expand(text, spec.base) for column, text in spec.named.items()}
     counts = {column: len(paths) for column, paths in found.items()}
     if len(set(counts.values())) > 1:

@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.data.sources.archive import join
-from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Foreign, PlainDict
 from onnx_passes.verify.runs.user_functions import named_function
 
 _SPOOL_SAMPLES = 256
@@ -31,9 +30,11 @@ class SequencePart:
 
     def __init__(self, spec: PartSpec) -> None:
         self._text = spec.path
-        self._samples = call(self._text)
+        self._samples = call_once(self._text)
         if not is_sequence(self._samples):
-            raise broken(self._text, "gave a sequence before, and gives an iterator now")
+            raise broken_file_error(
+                self._text, "gave a sequence before, and gives an iterator now"
+            )
 
     @property
     def count(self) -> int:
@@ -41,7 +42,7 @@ class SequencePart:
         try:
             return len(self._samples)
         except Exception as error:  # whatever the sequence raises
-            raise broken(
+            raise broken_file_error(
                 f"len({self._text})", f"raised {type(error).__name__}: {error}"
             ) from error
 
@@ -59,7 +60,7 @@ class SequencePart:
         except (ReferenceDataError, MemoryError, OSError):
             raise  # the last two may pass, so that the shard is tried again
         except Exception as error:  # whatever the sequence raises
-            raise broken(
+            raise broken_file_error(
                 f"{self._text}[{row}]", f"raised {type(error).__name__}: {error}"
             ) from error
 
@@ -79,7 +80,7 @@ class SequencePart:
 
 
 @cache
-def call(text: str) -> Any:
+def call_once(text: str) -> Foreign:
     """Call a function of the user's once in this process.
 
     Raises:
@@ -112,7 +113,7 @@ def as_sample(given: object, text: str) -> dict[str, Array]:
         ReferenceDataError: It is not a mapping.
     """
     if not isinstance(given, Mapping):
-        raise broken(
+        raise broken_file_error(
             text,
             f"gives a sample of type {type(given).__name__}",
             "return or yield mappings of column names to arrays",
@@ -143,7 +144,9 @@ def spool(samples: Iterable[object], text: str) -> Iterator[Path]:
             try:
                 np.savez(path, allow_pickle=False, **part)
             except (OSError, ValueError) as error:
-                raise broken(text, f"cannot be kept on disk: {error}", "set TMPDIR") from error
+                raise broken_file_error(
+                    text, f"cannot be kept on disk: {error}", "set TMPDIR"
+                ) from error
             number += 1
             yield path
 
@@ -155,7 +158,9 @@ def _spool_folder(text: str) -> Path:
     try:
         folder = tempfile.TemporaryDirectory(prefix="onnx-passes-data-")
     except OSError as error:
-        raise broken(text, f"cannot be kept on disk: {error}", "set TMPDIR") from error
+        raise broken_file_error(
+            text, f"cannot be kept on disk: {error}", "set TMPDIR"
+        ) from error
     _FOLDERS.append(folder)
     return Path(folder.name)
 
@@ -166,7 +171,7 @@ def _group(stream: Iterator[object], text: str) -> list[dict[str, Array]]:
     except ReferenceDataError:
         raise
     except Exception as error:  # whatever the iterator raises
-        raise broken(text, f"raised {type(error).__name__}: {error}") from error
+        raise broken_file_error(text, f"raised {type(error).__name__}: {error}") from error
 
 
 def _by_shape(group: list[dict[str, Array]]) -> Iterator[dict[str, Array]]:

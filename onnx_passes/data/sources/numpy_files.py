@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal
+from typing import IO, BinaryIO, Literal
 
 import numpy as np
 
 from onnx_passes.arrays import Array, DType
 from onnx_passes.data.files import local
-from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
 from onnx_passes.errors import ReferenceDataError
 
 _LOCAL_HEADER = 30
@@ -87,10 +87,10 @@ class ArrayPart:
         shapes = {name: array.shape for name, array in self._arrays.items()}
         lengths = {name: shape[0] if shape else 1 for name, shape in shapes.items()}
         if not lengths:
-            raise broken(spec.name, "holds no arrays")
+            raise broken_file_error(spec.name, "holds no arrays")
         if not self._whole and len(set(lengths.values())) > 1:
             each = ", ".join(f"{name}: {length}" for name, length in lengths.items())
-            raise broken(spec.name, f"holds arrays of different lengths ({each})")
+            raise broken_file_error(spec.name, f"holds arrays of different lengths ({each})")
         self._count = 1 if self._whole else next(iter(lengths.values()))
 
     @property
@@ -167,7 +167,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> Array
             head = file.read(_LOCAL_HEADER)
             name, extra = struct.unpack("<HH", head[26:30])
             file.seek(info.header_offset + _LOCAL_HEADER + name + extra)
-            return _mapped(file, path)
+            return _map(file, path)
     with archive.open(info) as stream:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array
@@ -175,10 +175,10 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> Array
 
 def _map_npy(path: str, name: str) -> Mapped:
     with _faults(Path(name).name), open(path, "rb") as file:
-        return _mapped(file, path)
+        return _map(file, path)
 
 
-def _mapped(file: BinaryIO, path: str) -> Mapped:
+def _map(file: BinaryIO, path: str) -> Mapped:
     """Read the header of an array at which the file is."""
     shape, fortran, dtype = _header(file)
     if dtype.hasobject:
@@ -192,14 +192,11 @@ def _mapped(file: BinaryIO, path: str) -> Mapped:
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, DType]:
     version = np.lib.format.read_magic(stream)
-    read: Any = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }.get(version)
-    if read is None:
-        raise ValueError(f"has version {version} of numpy's format, and 1.0 and 2.0 are read")
-    found: tuple[tuple[int, ...], bool, DType] = read(stream)
-    return found
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(stream)
+    raise ValueError(f"has version {version} of numpy's format, and 1.0 and 2.0 are read")
 
 
 @contextmanager
@@ -209,13 +206,13 @@ def _faults(name: str) -> Iterator[None]:
     except (ReferenceDataError, MemoryError):
         raise
     except FileNotFoundError as error:
-        raise broken(name, "is not there any more") from error
+        raise broken_file_error(name, "is not there any more") from error
     except Exception as error:  # of a broken file: those of zip, zlib, tokenize and more
         text = " ".join(str(error).split()) or type(error).__name__
         what = (
             text if text.startswith(("is ", "has ", "holds ")) else f"cannot be read: {text}"
         )
-        raise broken(name, what) from error
+        raise broken_file_error(name, what) from error
 
 
 FORMS["npy"] = FORMS["npz"] = ArrayPart

@@ -76,7 +76,7 @@ FORMS: dict[str, Callable[[PartSpec], SourcePart]] = {}
 """What opens a part, by its form. A family of forms adds itself when it is imported."""
 
 
-def broken(
+def broken_file_error(
     name: str, what: str, help_: str = "write it again, or leave it out"
 ) -> ReferenceDataError:
     """Return the error of a file that cannot be used.

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.data.files import local
 from onnx_passes.data.sources.archive import join
-from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.datafiles import read_value
 from onnx_passes.verify.saved import read_samples
@@ -27,7 +27,9 @@ class TestDataPart:
             for path in sorted(self._folder.glob(f"{word}_*.pb")):
                 number = re.fullmatch(rf"{word}_(\d+)", path.stem)
                 if number is None or int(number[1]) >= len(names):
-                    raise broken(f"{self._name}/{path.name}", f"is not an {word} of the model")
+                    raise broken_file_error(
+                        f"{self._name}/{path.name}", f"is not an {word} of the model"
+                    )
                 key = names[int(number[1])] if word == "input" else path.stem
                 self._files[key] = path
 

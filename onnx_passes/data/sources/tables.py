@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.extras import Foreign, need
 from onnx_passes.data.files import local
+from onnx_passes.data.optional_libraries import import_optional
 from onnx_passes.data.sources.archive import decode_image
-from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken
+from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, broken_file_error
+from onnx_passes.plain import Foreign
 
 
 class _Blocks:
@@ -41,7 +42,7 @@ class _Blocks:
             order.append(chosen)
             local_rows = rows[chosen] - self._starts[number]
             parts.append(self._block(int(number)).take(local_rows))
-        table = need("pyarrow").concat_tables(parts)
+        table = import_optional("pyarrow").concat_tables(parts)
         back = np.argsort(np.concatenate(order), kind="stable")
         table = table.take(back)
         names = table.column_names
@@ -62,13 +63,15 @@ class ParquetPart(_Blocks):
     """A Parquet file, read by row groups."""
 
     def __init__(self, spec: PartSpec) -> None:
-        parquet = need("pyarrow.parquet")
+        parquet = import_optional("pyarrow.parquet")
         try:
             self._file = parquet.ParquetFile(local(spec.path))
             meta = self._file.metadata
             lengths = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         except (OSError, ValueError) as error:  # pyarrow's own are subclasses of these
-            raise broken(spec.name, f"is not a complete Parquet file: {error}") from error
+            raise broken_file_error(
+                spec.name, f"is not a complete Parquet file: {error}"
+            ) from error
         super().__init__(spec.name, lengths)
 
     def read(self, number: int) -> Foreign:
@@ -76,7 +79,7 @@ class ParquetPart(_Blocks):
         try:
             return self._file.read_row_group(number, use_threads=False)
         except (OSError, ValueError) as error:
-            raise broken(self._name, f"is damaged: {error}") from error
+            raise broken_file_error(self._name, f"is damaged: {error}") from error
 
 
 class ArrowPart(_Blocks):
@@ -87,7 +90,7 @@ class ArrowPart(_Blocks):
         super().__init__(spec.name, [batch.num_rows for batch in self._open()])
 
     def _open(self) -> list[Foreign]:
-        pyarrow, ipc = need("pyarrow"), need("pyarrow.ipc")
+        pyarrow, ipc = import_optional("pyarrow"), import_optional("pyarrow.ipc")
         try:
             source = pyarrow.memory_map(self._path)
             try:
@@ -96,7 +99,9 @@ class ArrowPart(_Blocks):
                 file = ipc.open_file(source)
                 return [file.get_batch(i) for i in range(file.num_record_batches)]
         except (OSError, ValueError) as error:
-            raise broken(self._name, f"is not a complete Arrow file: {error}") from error
+            raise broken_file_error(
+                self._name, f"is not a complete Arrow file: {error}"
+            ) from error
 
     def take(self, rows: Array) -> Columns:
         """Read samples; see ``SourcePart.take``.
@@ -113,12 +118,12 @@ class ArrowPart(_Blocks):
 
     def read(self, number: int) -> Foreign:
         """Return a record batch as a table."""
-        return need("pyarrow").Table.from_batches([self._batches[number]])
+        return import_optional("pyarrow").Table.from_batches([self._batches[number]])
 
 
 def _values(column: Foreign, where: str) -> Foreign:
     """Return a column of pyarrow as numpy has it; lists become axes."""
-    types = need("pyarrow").types
+    types = import_optional("pyarrow").types
     kind = column.type
     if types.is_struct(kind) and {"bytes", "path"} <= {f.name for f in kind}:
         # The form of images in Hugging Face data sets.
@@ -126,38 +131,42 @@ def _values(column: Foreign, where: str) -> Foreign:
         try:
             return [decode_image(cell["bytes"]) for cell in cells]
         except (OSError, TypeError) as error:
-            raise broken(where, f"holds an image that cannot be read: {error}") from error
+            raise broken_file_error(
+                where, f"holds an image that cannot be read: {error}"
+            ) from error
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         if column.null_count:
-            raise broken(where, f"holds {column.null_count} missing values")
+            raise broken_file_error(where, f"holds {column.null_count} missing values")
         return column.to_numpy()
     if _is_list(kind):
-        return _nested(column, where)
+        return _read_nested(column, where)
     if getattr(kind, "extension_name", "") == "arrow.fixed_shape_tensor":
         return column.combine_chunks().to_numpy_ndarray()
     return column.to_pylist()
 
 
-def _nested(column: Foreign, where: str) -> Array | list[Array]:
+def _read_nested(column: Foreign, where: str) -> Array | list[Array]:
     """Return lists as arrays; those of one shape become one array."""
-    pyarrow = need("pyarrow")
+    pyarrow = import_optional("pyarrow")
     values, shape, width = column.combine_chunks(), [len(column)], len(column)
     if isinstance(values, pyarrow.ChunkedArray):
         values = values.chunk(0)
     while _is_list(values.type):
-        lengths = set(need("pyarrow.compute").list_value_length(values).unique().to_pylist())
+        lengths = set(
+            import_optional("pyarrow.compute").list_value_length(values).unique().to_pylist()
+        )
         if len(lengths) != 1 or None in lengths:
-            return _ragged(column, where)
+            return _read_ragged(column, where)
         shape.append(lengths.pop())
         width *= shape[-1]
         values = values.flatten()
     if values.null_count or len(values) != width:
-        raise broken(where, "holds missing values")
+        raise broken_file_error(where, "holds missing values")
     array: Array = values.to_numpy(zero_copy_only=False).reshape(shape)
     return array
 
 
-def _ragged(column: Foreign, where: str) -> list[Array]:
+def _read_ragged(column: Foreign, where: str) -> list[Array]:
     leaf = column.type
     while _is_list(leaf):
         leaf = leaf.value_type
@@ -165,11 +174,11 @@ def _ragged(column: Foreign, where: str) -> list[Array]:
         dtype = leaf.to_pandas_dtype()
         return [np.asarray(cell, dtype) for cell in column.to_pylist()]
     except (TypeError, ValueError, NotImplementedError) as error:
-        raise broken(where, f"holds lists that are not arrays: {error}") from error
+        raise broken_file_error(where, f"holds lists that are not arrays: {error}") from error
 
 
 def _is_list(kind: object) -> bool:
-    types = need("pyarrow").types
+    types = import_optional("pyarrow").types
     return bool(
         types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array, Numbers
+from onnx_passes.arrays import Array, Numbers, float_limits
 from onnx_passes.ops.semantics import Elements, is_float
 
 Interval: TypeAlias = tuple[float, float]
@@ -70,8 +69,7 @@ def pair(low: Numbers, high: Numbers) -> Elements:
 
 def resolution(dtype: ir.DataType) -> float:
     """Return the distance from 1 to the next number of a type; 0 for what is exact."""
-    finfo: Any = ml_dtypes.finfo
-    return float(finfo(dtype.numpy()).eps) if is_float(dtype) else 0.0
+    return float(float_limits(dtype.numpy()).eps) if is_float(dtype) else 0.0
 
 
 def fitted(

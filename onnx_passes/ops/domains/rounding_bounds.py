@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array, Numbers
+from onnx_passes.arrays import Array, Numbers, float_limits
 from onnx_passes.ops.domains.concrete import CURVES, ArraySemantics, ConcreteSemantics
 from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
 
@@ -156,8 +154,7 @@ class RoundingSemantics(ArraySemantics):
         size: Array | float | None = None,
     ) -> Elements:
         """Add what rounding the result, or sums of this size, to the type may add."""
-        info: Any = ml_dtypes.finfo
-        finfo = info(dtype.numpy())
+        finfo = float_limits(dtype.numpy())
         scale = np.maximum(np.abs(result), 0.0 if size is None else size)
         with np.errstate(all="ignore"):
             error = carried + ulps * max(_unit(dtype), self._widest) * scale
@@ -233,8 +230,7 @@ def _wide(dtype: ir.DataType) -> ir.DataType:
 
 
 def _unit(dtype: ir.DataType) -> float:
-    finfo: Any = ml_dtypes.finfo
-    return float(finfo(dtype.numpy()).eps)
+    return float(float_limits(dtype.numpy()).eps)
 
 
 def _selected(condition: Scalar, x: Scalar, y: Scalar) -> Scalar:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import Array
+from onnx_passes.arrays import Array, FloatLimits, float_limits
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import MatchContext
 
@@ -74,10 +71,9 @@ def narrowed(array: Array, dtype: ir.DataType) -> Array | None:
         return array.astype(dtype.numpy()) if fits.all() else None
 
 
-def float_info(dtype: ir.DataType) -> Any:
+def float_info(dtype: ir.DataType) -> FloatLimits:
     """Return the limits of a type of floats, bfloat16 too."""
-    finfo: Any = ml_dtypes.finfo  # it has no types
-    return finfo(dtype.numpy())
+    return float_limits(dtype.numpy())
 
 
 def scalar_of(value: ir.Value | None) -> float | None:

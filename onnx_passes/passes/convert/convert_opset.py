@@ -13,18 +13,15 @@ from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import graphs_within
+from onnx_passes.ops.node_edit import CannotConvertError, Edit
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._bodies import body_of
 from onnx_passes.passes.convert._conform import conform, schema_of
 from onnx_passes.passes.convert._constants import constant_value
-from onnx_passes.passes.convert._down import DOWN
-from onnx_passes.passes.convert._down_legacy import DOWN_LEGACY
-from onnx_passes.passes.convert._edit import CannotConvertError, Edit
-from onnx_passes.passes.convert._legacy import LEGACY
 from onnx_passes.passes.convert._loading import lost
-from onnx_passes.passes.convert._up import UP
+from onnx_passes.passes.convert._versions import lower_node, raise_node
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
 
@@ -166,20 +163,14 @@ def _convert_node(
     if before is not None and before == schema_of(node, version):
         return []
     if version > since:
-        borders = range(since + 1, version + 1)
-        steps = [(UP if border > 7 else LEGACY, border, border) for border in borders]
+        steps = [(raise_node, border, border) for border in range(since + 1, version + 1)]
     else:
-        borders = range(since, version, -1)
-        steps = [
-            (DOWN if border > 12 else DOWN_LEGACY, border, border - 1) for border in borders
-        ]
+        steps = [(lower_node, border, border - 1) for border in range(since, version, -1)]
     added: list[tuple[ir.Node, int]] = []
-    for adapters, border, reached in steps:
-        adapter = adapters.find(node.op_type, border)
-        if adapter is not None:
-            adapter(edit)
-            added.extend((new, reached) for new in edit.added)
-            edit.added.clear()
+    for cross, border, reached in steps:
+        cross(edit, border)
+        added.extend((new, reached) for new in edit.added)
+        edit.added.clear()
     after = schema_of(node, version)
     if after is None:
         return added + _expand(node, since, version, names)

@@ -29,6 +29,9 @@ class FreezeDims(Transformation):
     Sound because for inputs of that size nothing changes; other sizes are refused from now on.
 
     Leaves alone: dimensions that are not named in ``dims``, those without a name, functions.
+
+    Attributes:
+        dims: Sizes by the names of dimensions.
     """
 
     interface_changes = frozenset({"dims"})

@@ -7,14 +7,14 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.model.walk import graphs_within
+from onnx_passes.ops.node_edit import CannotConvertError
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert._bodies import body_of
 from onnx_passes.passes.convert._conform import conform, schema_of
-from onnx_passes.passes.convert._edit import CannotConvertError
-from onnx_passes.passes.convert._up import UP
+from onnx_passes.passes.convert._versions import changes
 
 
 class FunctionPass(Transformation):
@@ -127,7 +127,7 @@ def _fits(body: ir.Function, node: ir.Node, since: int, opset: int) -> bool:
     for inner in (n for outer in body for n in nodes_within(outer)):
         after = schema_of(inner, opset)
         borders = range(since + 1, opset + 1)
-        if after is None or any(UP.find(inner.op_type, border) for border in borders):
+        if after is None or any(changes(inner.op_type, border) for border in borders):
             return False
         try:
             conform(inner, schema_of(inner, since), after)

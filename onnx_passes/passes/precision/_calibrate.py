@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import make_grid, quantise
+from onnx_passes.plain import Plain
+
+if TYPE_CHECKING:
+    from onnxruntime.quantization.calibrate import HistogramCollector
 
 Method = Literal["minmax", "percentile", "entropy", "mse"]
 Range: TypeAlias = tuple[float, float]
@@ -58,12 +62,13 @@ def calibrate(
     return {n: _ends(r) for n, r in dict(found_ranges).items()}
 
 
-def _ends(found: Any) -> Range:
-    low, high = getattr(found, "range_value", found)[:2]
+def _ends(found: object) -> Range:
+    ends: Plain = getattr(found, "range_value", found)
+    low, high = ends[:2]
     return float(low), float(high)
 
 
-def _collector(method: str, symmetric: bool, percentile: float) -> Any:
+def _collector(method: str, symmetric: bool, percentile: float) -> HistogramCollector:
     # Takes long to load, and only these rules need it.
     from onnxruntime.quantization.calibrate import HistogramCollector
 

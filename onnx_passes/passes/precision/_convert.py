@@ -14,9 +14,9 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.passes.interface_map import InterfaceMap
-from onnx_passes.passes.precision._half import Lowering, misfit, misfit_of
+from onnx_passes.passes.precision._half_precision import Lowering, misfit, misfit_of
 from onnx_passes.passes.precision._kernels import has_kernel
-from onnx_passes.passes.precision._narrow import narrow_bodies
+from onnx_passes.passes.precision._narrow_bodies import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
@@ -26,7 +26,16 @@ _WHERE = ("nodes", "operators", "after", "before")
 
 
 class ConvertsToHalf(OnSomeNodes):
-    """A pass that moves float32 nodes to a type of 16 bits."""
+    """A pass that moves float32 nodes to a type of 16 bits.
+
+    Attributes:
+        io: Whether inputs and outputs keep their type or are converted.
+        missing: Treatment of nodes that ONNX Runtime has no kernel for. They stay in float32,
+            have inputs and outputs rounded to the type in float32, or are converted for
+            another engine.
+        data: .npz files, each with the inputs of one run by name, on which values are
+            recorded; by default the inputs under ``reference`` of the pipeline.
+    """
 
     needs = ("shape-inference",)
     interface_changes = frozenset({"types"})

@@ -171,7 +171,7 @@ def weight_grid(
     return Grid(made.scale, made.zero, axis, block)
 
 
-def fitted_grid(weight: Array, dtype: ir.DataType, grid: Grid) -> Grid:
+def fit_grid(weight: Array, dtype: ir.DataType, grid: Grid) -> Grid:
     """Return a grid whose scales are smaller where that lessens the squared error.
 
     Zero points stay: both ends of a range shrink by the same share.
@@ -185,13 +185,13 @@ def fitted_grid(weight: Array, dtype: ir.DataType, grid: Grid) -> Grid:
     for share in np.linspace(1.0, 0.4, _SHARES, dtype=np.float32):
         tried = Grid(grid.scale * share, grid.zero, grid.axis, grid.block)
         near = dequantise(quantise(weight, tried, dtype), tried)
-        error = _summed((near - weight).astype(np.float64) ** 2, grid)
+        error = _sum_by_scale((near - weight).astype(np.float64) ** 2, grid)
         scale = np.where(error < best, tried.scale, scale)
         best = np.minimum(best, error)
     return Grid(scale.astype(np.float32), grid.zero, grid.axis, grid.block)
 
 
-def _summed(error: Array, grid: Grid) -> Array:
+def _sum_by_scale(error: Array, grid: Grid) -> Array:
     """Sum over the elements that share a scale."""
     if grid.axis is None:
         return np.asarray(error.sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,10 +12,10 @@ from onnx_passes.errors import PassError
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import Grid, quantise
-from onnx_passes.passes.precision._half import drop_constant, insert_behind
+from onnx_passes.passes.precision._half_precision import drop_constant, insert_behind
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 
 _SMALL_TYPES = frozenset((ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32))
 
@@ -66,8 +65,8 @@ class Inserter:
         *,
         behind: ir.Node | None = None,
         domain: str = "",
-        shape: Any = None,
-        **attributes: Any,
+        shape: ir.Shape | None = None,
+        **attributes: Plain,
     ) -> list[ir.Value]:
         """Add a node, and return what it computes.
 
@@ -76,7 +75,7 @@ class Inserter:
             inputs: What it reads.
             kinds: Types of its results.
             name: The results are named after it.
-            behind: The node that it stands behind; by default that of its first input.
+            behind: The node that it is inserted after; by default that of its first input.
             domain: Domain of the operator.
             shape: Shape of the first result.
             **attributes: Its attributes.

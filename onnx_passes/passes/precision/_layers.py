@@ -61,7 +61,7 @@ def layers_of(nodes: Iterable[ir.Node]) -> tuple[list[Layer], list[ir.Node]]:
     return found, others
 
 
-def stored_layers_of(nodes: Iterable[ir.Node]) -> list[Layer]:
+def find_stored_layers(nodes: Iterable[ir.Node]) -> list[Layer]:
     """Return the layers among nodes whose weights are integers behind a DequantizeLinear."""
     found = layers_of(nodes)[0]
     return [

@@ -74,7 +74,7 @@ def record(
         if v.name in wanted and v.dtype is ir.DataType.FLOAT
     ]
     for feed, arrays in zip(feeds, _run(model, feeds, inner, [*watched], pass_), strict=True):
-        found = _joined((name, arrays[end]) for end, name in watched.items())
+        found = _join_ranges((name, arrays[end]) for end, name in watched.items())
         found |= {name: arrays[name] for name in inner}
         yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
 
@@ -130,7 +130,7 @@ def _run(
         ) from error
 
 
-def _joined(ranges: Iterable[tuple[str, Array]]) -> dict[str, Array]:
+def _join_ranges(ranges: Iterable[tuple[str, Array]]) -> dict[str, Array]:
     """Return one range for each name."""
     found: dict[str, Array] = {}
     for name, ends in ranges:

@@ -139,11 +139,11 @@ def round_by_learning(
         soft -= _RATE * first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
     up = soft >= 0
     found = np.clip(floor + up, *ends(dtype)).astype(np.float64)
-    found = _turned(found, floor, exact, scale, ends(dtype), gram)
+    found = _flip(found, floor, exact, scale, ends(dtype), gram)
     return _better(weight, found, grid, dtype, gram)
 
 
-def _turned(
+def _flip(
     levels: Array,
     floor: Array,
     exact: Array,

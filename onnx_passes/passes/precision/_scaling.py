@@ -22,7 +22,7 @@ _PASSED = frozenset((*_HOMOGENEOUS, *_POOLS, "Flatten", "Add"))
 _NORMALISATIONS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 
 
-def limited(factors: Array, *, powers: bool) -> Array:
+def limit_factors(factors: Array, *, powers: bool) -> Array:
     """Return factors within limits, as float32; 1 for those that are not numbers.
 
     Args:
@@ -140,7 +140,11 @@ class Absorber:
             axis: The axis of channels: 1, or -1 for the last.
         """
         node = value.producer()
-        if node is None or node.domain not in ("", "com.microsoft") or len(_used(node)) > 1:
+        if (
+            node is None
+            or node.domain not in ("", "com.microsoft")
+            or len(_used_outputs(node)) > 1
+        ):
             return None
         inputs, kind = list(node.inputs), node.op_type
         if kind in _NORMALISATIONS:
@@ -150,7 +154,7 @@ class Absorber:
         if kind in _HOMOGENEOUS or (kind in _POOLS and axis == 1):
             return self._behind(node, 0, count, axis)
         if kind == "Flatten" and axis == -1 and node.attributes.get_int("axis", 1) == 1:
-            return self._flattened(node, count)
+            return self._before_flatten(node, count)
         if kind in ("Mul", "Add"):
             place = next((i for i in (0, 1) if self._is_vector(inputs[i], count, axis)), None)
             own = None if place is None else self._all(node, [place], count)
@@ -167,7 +171,7 @@ class Absorber:
         layer = found[0]
         assert layer.weight is not None, "it was looked at"
         assert layer.channels is not None, "it was looked at"
-        weight = self._known(node.inputs[layer.weight])
+        weight = self._floats_of(node.inputs[layer.weight])
         if weight is None or weight.shape[layer.channels] != count:
             return None
         if channel_axis(layer) != axis:
@@ -184,7 +188,7 @@ class Absorber:
         alone = value is not None and len(value.uses()) == 1 and not value.is_graph_output()
         return self.places_of(value, count, axis) if alone and value is not None else None
 
-    def _flattened(self, node: ir.Node, count: int) -> list[Place] | None:
+    def _before_flatten(self, node: ir.Node, count: int) -> list[Place] | None:
         """Continue in front of a Flatten, where one channel represents several."""
         value = node.inputs[0]
         shape = None if value is None else value.shape
@@ -198,16 +202,16 @@ class Absorber:
     def _all(self, node: ir.Node, places: list[int], count: int) -> list[Place] | None:
         """Return constants that have nothing but the channels."""
         for index in places:
-            array = self._known(node.inputs[index])
+            array = self._floats_of(node.inputs[index])
             if array is None or array.size != count:
                 return None
         return [Place(node, index, -1) for index in places]
 
     def _is_vector(self, value: ir.Value | None, count: int, axis: int) -> bool:
-        array = self._known(value)
+        array = self._floats_of(value)
         return axis == -1 and array is not None and array.shape[-1:] == (count,)
 
-    def _known(self, value: ir.Value | None) -> Array | None:
+    def _floats_of(self, value: ir.Value | None) -> Array | None:
         tensor = constant_of(value) if value is not None else None
         if tensor is None or tensor.dtype is not ir.DataType.FLOAT:
             return None
@@ -215,7 +219,7 @@ class Absorber:
         return array if is_moderate(array) else None
 
 
-def _used(node: ir.Node) -> list[ir.Value]:
+def _used_outputs(node: ir.Node) -> list[ir.Value]:
     return [v for v in node.outputs if v.uses() or v.is_graph_output()]
 
 

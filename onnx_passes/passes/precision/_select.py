@@ -17,9 +17,9 @@ from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.passes.precision._between import names_of, nodes_between
 from onnx_passes.passes.precision._layers import Layer
 from onnx_passes.passes.precision._moments import Moments
+from onnx_passes.passes.precision._node_span import names_of, nodes_between
 from onnx_passes.passes.precision._probes import Key, measure, rows_in_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._watch import WatchProbe
@@ -173,12 +173,6 @@ class OnData(OnSomeNodes):
     """Such a pass that needs values of the model on the user's data.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all that the pass knows.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which values are
             recorded; by default the inputs under ``reference`` of the pipeline.
     """

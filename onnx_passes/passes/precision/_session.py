@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -77,12 +77,12 @@ def _start(
                 value.const_value = ir.tensor(np.array(tensor.numpy()), tensor.dtype, name)
             elif _is_file(tensor) and _parent(tensor) == folder:
                 assert isinstance(tensor, ir.ExternalTensor), "it was looked at"
-                value.const_value = _declared(tensor, Path(tensor.path).name, tensor.offset)
+                value.const_value = _declare(tensor, Path(tensor.path).name, tensor.offset)
             elif beside and tensor.dtype.numpy().isbuiltin == 1:
                 given[name] = ort.OrtValue.ortvalue_from_numpy(
                     np.ascontiguousarray(tensor.numpy()).reshape(tensor.shape.numpy())
                 )
-                value.const_value = _declared(tensor, _ELSEWHERE, 0)
+                value.const_value = _declare(tensor, _ELSEWHERE, 0)
     proto = ir.to_proto(copy)
     known = {output.name for output in proto.graph.output}
     for name in outputs:
@@ -124,7 +124,9 @@ def _folder_of(model: ir.Model) -> str | None:
     return sizes.most_common(1)[0][0] if sizes else None
 
 
-def _declared(tensor: ir.TensorProtocol, location: str, offset: int | None) -> Any:
+def _declare(
+    tensor: ir.TensorProtocol, location: str, offset: int | None
+) -> ir.ExternalTensor:
     """Return a tensor that says where data is, and holds none."""
     assert isinstance(tensor.shape, ir.Shape), "a tensor has a shape"
     return ir.ExternalTensor(

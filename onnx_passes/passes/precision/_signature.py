@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import onnx
 import onnx_ir as ir
+
+T = TypeVar("T")
 
 WIDE = ir.DataType.FLOAT
 NONE = "which compute no float32"
@@ -67,6 +70,6 @@ def signature_of(node: ir.Node, opset: int, half: ir.DataType) -> Signature | st
     return Signature(read, outputs)
 
 
-def _formal(places: Any, index: int) -> Any:
+def _formal(places: Sequence[T], index: int) -> T:
     # The last place of a variadic operator represents all that follow.
     return places[min(index, len(places) - 1)]

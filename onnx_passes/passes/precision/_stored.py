@@ -10,7 +10,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import Grid, dequantise
 
 
-def dequantised(node: ir.Node) -> Array | None:
+def dequantise_node(node: ir.Node) -> Array | None:
     """Return the result of a DequantizeLinear; None if it is computed or not float32."""
     levels, scale, *rest = (constant_of(value) for value in node.inputs)
     if levels is None or scale is None or scale.dtype is not ir.DataType.FLOAT:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.contents import subgraphs_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import Plain
 
 OPSET = 11
 """The first opset in which floats can be compared."""
@@ -87,7 +89,7 @@ class WatchBuilder:
     def __init__(self, namer: Namer, graph: ir.Graph, opset: int, main: ir.Graph) -> None:
         self._namer, self.graph, self._opset, self._main = namer, graph, opset, main
 
-    def constant(self, array: Any) -> ir.Value:
+    def constant(self, array: Array) -> ir.Value:
         """Return a constant of the graph.
 
         Args:
@@ -97,7 +99,7 @@ class WatchBuilder:
         made.type, made.shape = ir.TensorType(ir.DataType.from_numpy(array.dtype)), None
         return made
 
-    def large(self, array: Any) -> ir.Value:
+    def large(self, array: Array) -> ir.Value:
         """Return a constant of the main graph.
 
         Args:
@@ -108,7 +110,7 @@ class WatchBuilder:
         self._main.register_initializer(made)
         return made
 
-    def node(self, operator: str, *inputs: ir.Value, **attributes: Any) -> ir.Value:
+    def node(self, operator: str, *inputs: ir.Value, **attributes: Plain) -> ir.Value:
         """Return what a new node computes.
 
         Args:
@@ -251,7 +253,9 @@ class _Lifter:
                     given = self._give(node, body, others, inner, item.size)
                     if stacks:
                         _add_axis(node)
-                        given = self._typed(item.join(self._builder(graph), given), item.size)
+                        given = self._set_type(
+                            item.join(self._builder(graph), given), item.size
+                        )
                     yield key, item, given
 
     def _inside(self, body: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
@@ -259,7 +263,7 @@ class _Lifter:
         for value in (*body.inputs, *made):
             for key, item in self._probes.get(value, ()):
                 vector = item.measure(self._builder(body), value)
-                yield key, item, self._typed(vector, item.size)
+                yield key, item, self._set_type(vector, item.size)
         yield from self.lift(body)
 
     def _give(
@@ -282,7 +286,7 @@ class _Lifter:
     def _builder(self, graph: ir.Graph) -> WatchBuilder:
         return WatchBuilder(self._namer, graph, self._opset, self._main)
 
-    def _typed(self, value: ir.Value, size: int) -> ir.Value:
+    def _set_type(self, value: ir.Value, size: int) -> ir.Value:
         value.type, value.shape = ir.TensorType(WIDE), ir.Shape([size])
         return value
 

@@ -32,20 +32,6 @@ class ConvertBfloat16(ConvertsToHalf):
     Leaves alone: nodes with other bodies; operators without bfloat16; operators that ONNX
     Runtime has no kernel for, unless ``missing`` says otherwise. The report names what stays,
     and why.
-
-    Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay in float32.
-        skip_operators: Operators, or patterns of them, that stay in float32.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
-        io: Whether inputs and outputs keep their type or are converted.
-        missing: Treatment of nodes that ONNX Runtime has no kernel for. They stay in float32,
-            have inputs and outputs rounded to bfloat16 in float32, or are converted for
-            another engine.
-        data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
     half: ClassVar[ir.DataType] = ir.DataType.BFLOAT16

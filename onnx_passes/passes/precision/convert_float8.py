@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
-from onnx_passes.passes.precision._layers import Layer, layers_of, stored_layers_of
+from onnx_passes.passes.precision._layers import Layer, find_stored_layers, layers_of
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
 
@@ -40,14 +40,6 @@ class ConvertFloat8(OnData):
     that are integers; with ``scaled``, layers in bodies that do not run on the data.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
-        data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline.
         format: Four bits of exponent and three of fraction (e4m3fn), or five and two (e5m2).
         scaled: Whether each value, and each output channel of a weight, has a scale that makes
             its largest element the largest number of the type. Needs data.
@@ -71,7 +63,7 @@ class ConvertFloat8(OnData):
         self._most = float(self._kind.max)
         opened = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=True))
-        stored = {layer.node for layer in stored_layers_of([layer.node for layer in found])}
+        stored = {layer.node for layer in find_stored_layers([layer.node for layer in found])}
         found = [layer for layer in found if layer.node not in stored]
         if not found:
             return ir.passes.PassResult(model, modified=opened)

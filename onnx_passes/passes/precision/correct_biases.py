@@ -9,12 +9,12 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._insert import ORIGINALS, Inserter
-from onnx_passes.passes.precision._layers import Layer, stored_layers_of
+from onnx_passes.passes.precision._layers import Layer, find_stored_layers
 from onnx_passes.passes.precision._moments import Moments, has_rows, matrix_of, moments_of
 from onnx_passes.passes.precision._probes import in_body
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
-from onnx_passes.passes.precision._stored import dequantised
+from onnx_passes.passes.precision._stored import dequantise_node
 
 _LARGEST = 2**31 - 1
 
@@ -38,16 +38,6 @@ class CorrectBiases(OnData):
     Leaves alone: layers whose weights no pass of this run has rounded; groups of a Conv;
     stacks of matrices; products in integers and MatMulNBits; layers in bodies that do not run
     on the data. Means in bodies are those over all iterations.
-
-    Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
-        data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline.
     """
 
     repeats_itself = False
@@ -63,8 +53,8 @@ class CorrectBiases(OnData):
         """
         inserter = Inserter(model, self.state_dict)
         lost: dict[Layer, Array] = {}
-        for layer in stored_layers_of(self.select(model, bodies=True)):
-            moved = _moved(layer, inserter) if has_rows(layer) else None
+        for layer in find_stored_layers(self.select(model, bodies=True)):
+            moved = _rounding_shift(layer, inserter) if has_rows(layer) else None
             if moved is not None:
                 lost[layer] = moved
         if not lost:
@@ -111,14 +101,14 @@ def _before_quantisers(layer: Layer) -> str:
     return name.removesuffix("_exact")
 
 
-def _moved(layer: Layer, inserter: Inserter) -> Array | None:
+def _rounding_shift(layer: Layer, inserter: Inserter) -> Array | None:
     """Return what rounding took from a weight, as [depth, channels]; None if nothing."""
     assert layer.weight is not None, "stored layers have weights"
     value = layer.node.inputs[layer.weight]
     node = value.producer() if value is not None else None
     levels = node.inputs[0] if node is not None else None
     known = inserter.originals.get(str(levels.name)) if levels is not None else None
-    near = dequantised(node) if node is not None and known is not None else None
+    near = dequantise_node(node) if node is not None and known is not None else None
     if near is None or known is None:
         return None
     moved = known.numpy().astype(np.float64) - near

@@ -17,7 +17,7 @@ from onnx_passes.passes.precision._scaling import (
     Place,
     can_scale_input,
     channel_axis,
-    limited,
+    limit_factors,
     scale_input,
 )
 from onnx_passes.passes.precision._select import OnSomeNodes
@@ -49,11 +49,6 @@ class EqualizeLayers(OnSomeNodes):
 
     Attributes:
         nodes: Names of the later layers, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         sweeps: How often all pairs are balanced, at most; a chain needs several.
         powers: Whether scales are powers of two, which change no rounding.
     """
@@ -104,7 +99,7 @@ def _balance(layer: Layer, absorber: Absorber, inserter: Inserter, *, powers: bo
     ours = ours.reshape(-1, stride).max(1)
     theirs = _reach(_constant(first, inserter), first.axis)
     with np.errstate(divide="ignore", invalid="ignore"):
-        factors = limited(np.sqrt(ours / theirs), powers=powers).repeat(stride)
+        factors = limit_factors(np.sqrt(ours / theirs), powers=powers).repeat(stride)
     if np.abs(np.log2(factors)).max(initial=0.0) < _BALANCED:
         return False
     absorber.scale(data, places, factors)

@@ -34,7 +34,7 @@ class FoldQdq(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Iterator[Rule]:
         yield Rule(_with_zero, _integers, _same_grid)
-        yield Rule(_without_zero, _integers, _same_grid)
+        yield Rule(_rewrite_without_zero, _integers, _same_grid)
 
 
 def _with_zero(op: Op, q: Var, s: Var, z: Var, t: Var, u: Var) -> Var:
@@ -42,7 +42,7 @@ def _with_zero(op: Op, q: Var, s: Var, z: Var, t: Var, u: Var) -> Var:
     return op.QuantizeLinear(wide, t, u, _outputs=["y"])
 
 
-def _without_zero(op: Op, q: Var, s: Var, t: Var, u: Var) -> Var:
+def _rewrite_without_zero(op: Op, q: Var, s: Var, t: Var, u: Var) -> Var:
     wide = op.DequantizeLinear(q, s, _outputs=["wide"])
     return op.QuantizeLinear(wide, t, u, _outputs=["y"])
 

@@ -7,12 +7,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._crossing import Crossings
+from onnx_passes.passes.precision._body_values import Crossings
 from onnx_passes.passes.precision._grid import quantise, weight_grid
 from onnx_passes.passes.precision._insert import Inserter
-from onnx_passes.passes.precision._layers import Layer, stored_layers_of
+from onnx_passes.passes.precision._layers import Layer, find_stored_layers
 from onnx_passes.passes.precision._select import OnSomeNodes
-from onnx_passes.passes.precision._stored import dequantised
+from onnx_passes.passes.precision._stored import dequantise_node
 from onnx_passes.passes.precision.remove_qdq import QUANTISERS, remove_pair
 
 _INTEGERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "QuantizeLinear")
@@ -48,11 +48,6 @@ class PlaceQdq(OnSomeNodes):
     Attributes:
         nodes: Names of nodes, or patterns such as ``/encoder/*``, whose quantisers right
             before and behind them are meant as well; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
     """
 
     needs = ("shape-inference",)
@@ -67,7 +62,7 @@ class PlaceQdq(OnSomeNodes):
         inserter, nodes = Inserter(model), _with_quantisers(self.select(model, bodies=True))
         changed = [opened]
         changed += [_widen(node, inserter) for node in nodes if _is(node, "QuantizeLinear")]
-        changed += [_symmetric_weight(layer, inserter) for layer in stored_layers_of(nodes)]
+        changed += [_symmetric_weight(layer, inserter) for layer in find_stored_layers(nodes)]
         for node in nodes:
             if node.op_type in ("Conv", "Gemm") and not node.domain and len(node.inputs) > 2:
                 changed.append(_float_bias(node, inserter))
@@ -140,7 +135,7 @@ def _symmetric_weight(layer: Layer, inserter: Inserter) -> bool:
         "block_size", 0
     ) != 0:
         return False
-    array = dequantised(node)
+    array = dequantise_node(node)
     if array is None:
         return False
     scale = constant_of(node.inputs[1])
@@ -160,7 +155,9 @@ def _float_bias(node: ir.Node, inserter: Inserter) -> bool:
     value = node.inputs[2]
     source = value.producer() if value is not None else None
     array = (
-        dequantised(source) if source is not None and _is(source, "DequantizeLinear") else None
+        dequantise_node(source)
+        if source is not None and _is(source, "DequantizeLinear")
+        else None
     )
     if value is None or source is None or array is None:
         return False

@@ -37,12 +37,6 @@ class QuantizeDynamic(OnSomeNodes):
     transA; weights with fewer elements than ``least``.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Integers for weights.
         per_channel: Whether each output channel of a weight has a scale of its own.
         reduce_range: Use 7 bits for weights, so that processors without VNNI do not saturate.

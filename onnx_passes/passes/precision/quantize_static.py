@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import onnx_ir as ir
@@ -13,12 +13,12 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._between import names_of
 from onnx_passes.passes.precision._calibrate import Method, Range, calibrate, extremes
 from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
-from onnx_passes.passes.precision._half import return_instead
+from onnx_passes.passes.precision._half_precision import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._node_span import names_of
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
 
@@ -47,12 +47,6 @@ class QuantizeStatic(OnSomeNodes):
     that are the first operand; what reads a DequantizeLinear already.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         data: .npz files, each with the inputs of one run by name, on which ranges are
             recorded; by default the inputs under ``reference`` of the pipeline.
         calibration: How ranges follow from recorded values: all of them (minmax); all but the
@@ -100,7 +94,7 @@ class QuantizeStatic(OnSomeNodes):
         opset = max(map(opset_for, kinds))
         demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
         ranges = self._ranges(model, found)
-        found = self._known(model, found, ranges)
+        found = self._drop_unrun(model, found, ranges)
         grids = {name: self._grid(ends) for name, ends in ranges.items()}
         inserter = Inserter(model, self.state_dict)
         ends = {layer.end: None for layer in found} if self.outputs else {}
@@ -110,7 +104,7 @@ class QuantizeStatic(OnSomeNodes):
             self._round_end(value, grids[str(value.name)], inserter)
         return ir.passes.PassResult(model, modified=bool(found or opened))
 
-    def _known(
+    def _drop_unrun(
         self, model: ir.Model, layers: list[Layer], ranges: Mapping[str, Range]
     ) -> list[Layer]:
         """Leave out layers in bodies that do not run on the data."""
@@ -140,7 +134,9 @@ class QuantizeStatic(OnSomeNodes):
         inner = names - names_of(model.graph)
         seen: list[dict[str, Array]] = []
         found = calibrate(
-            _divided(record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen),
+            _take_inner(
+                record(model, feeds, names, self.name, bodies=bool(inner)), inner, seen
+            ),
             self.calibration,
             type_of(self.activations),
             symmetric=self.symmetric,
@@ -176,7 +172,7 @@ class QuantizeStatic(OnSomeNodes):
         if layer.bias is not None and scale is not None:
             self._round_bias(layer, layer.bias, used.scale * scale, inserter)
 
-    def _round_bias(self, layer: Layer, index: int, scale: Any, inserter: Inserter) -> None:
+    def _round_bias(self, layer: Layer, index: int, scale: Array, inserter: Inserter) -> None:
         """Store a bias on the grid of the sums it is added to."""
         bias = layer.node.inputs[index]
         tensor = None if bias is None else bias.const_value
@@ -212,7 +208,7 @@ def _read(layer: Layer) -> list[str]:
     return [str(value.name) for value in values if value is not None]
 
 
-def _divided(
+def _take_inner(
     samples: Iterable[dict[str, Array]], inner: Collection[str], seen: list[dict[str, Array]]
 ) -> Iterator[dict[str, Array]]:
     """Yield the values of the main graph, and note the ranges of those in bodies."""
@@ -221,7 +217,7 @@ def _divided(
         yield sample
 
 
-def _scale_of(weight: ir.Value) -> Any:
+def _scale_of(weight: ir.Value) -> Array | None:
     """Return the scales of integers by channel; None for those of blocks."""
     node = weight.producer()
     scale = constant_of(node.inputs[1]) if node is not None else None

@@ -15,7 +15,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import (
     Grid,
     Kind,
-    fitted_grid,
+    fit_grid,
     quantise,
     type_of,
     weight_grid,
@@ -49,12 +49,6 @@ class QuantizeWeights(OnSomeNodes):
     matrix in the main graph.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Integers for weights; 4 and 16 bits, and blocks, from opset 21; 2 bits from
             opset 25.
         block: Elements that share a scale, along the axis that is summed over; 0 for one
@@ -153,7 +147,7 @@ class QuantizeWeights(OnSomeNodes):
 
     def _grid(self, array: Array, dtype: ir.DataType, axis: int | None, block: int) -> Grid:
         grid = weight_grid(array, dtype, axis=axis, block=block, symmetric=self.symmetric)
-        return fitted_grid(array, dtype, grid) if self.calibration == "mse" else grid
+        return fit_grid(array, dtype, grid) if self.calibration == "mse" else grid
 
     def _store(self, layer: Layer, dtype: ir.DataType, inserter: Inserter) -> None:
         assert layer.weight is not None, "it has been looked at"
@@ -188,14 +182,14 @@ class QuantizeWeights(OnSomeNodes):
         name, shape = str(weight.name), node.outputs[0].shape
         grid = self._grid(array, dtype, 0, self.block)
         bits = dtype.bitwidth
-        packed = _packed(self.round_weight(layer, array, grid, dtype), grid, bits)
+        packed = _pack_levels(self.round_weight(layer, array, grid, dtype), grid, bits)
         inputs: list[ir.Value | None] = [
             data,
             inserter.constant(packed, f"{name}_uint{bits}"),
             inserter.constant(grid.scale.T.reshape(-1), f"{name}_scale"),
         ]
         if not self.symmetric:
-            inputs.append(inserter.constant(_packed_zeros(grid, bits), f"{name}_zero_point"))
+            inputs.append(inserter.constant(_pack_zeros(grid, bits), f"{name}_zero_point"))
         (new,) = inserter.node(
             "MatMulNBits",
             inputs,
@@ -213,7 +207,7 @@ class QuantizeWeights(OnSomeNodes):
         inserter.take_over(node.outputs[0], new)
 
 
-def _packed(levels: Array, grid: Grid, bits: int) -> Array:
+def _pack_levels(levels: Array, grid: Grid, bits: int) -> Array:
     """Return integers as MatMulNBits has them: [columns, blocks, bytes], low bits first."""
     depth, columns = levels.shape
     blocks = len(grid.scale)
@@ -224,7 +218,7 @@ def _packed(levels: Array, grid: Grid, bits: int) -> Array:
     return padded.reshape(columns, blocks, -1)
 
 
-def _packed_zeros(grid: Grid, bits: int) -> Array:
+def _pack_zeros(grid: Grid, bits: int) -> Array:
     """Return zero points as MatMulNBits has them: [columns, bytes of all blocks]."""
     zeros = grid.zero.astype(np.uint8).T
     if bits == 8:

@@ -6,11 +6,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._half import drop_constant
+from onnx_passes.passes.precision._half_precision import drop_constant
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
-from onnx_passes.passes.precision._stored import dequantised
+from onnx_passes.passes.precision._stored import dequantise_node
 
 QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 """The operators of a pair."""
@@ -35,11 +35,6 @@ class RemoveQdq(OnSomeNodes):
 
     Attributes:
         nodes: Names of DequantizeLinear nodes, or patterns; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
         weights: Whether constants are stored as float32 again.
     """
 
@@ -103,7 +98,7 @@ def remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
 
 def _store_floats(node: ir.Node, inserter: Inserter) -> bool:
     (result,) = node.outputs
-    array = dequantised(node) if result.dtype in (WIDE, None) else None
+    array = dequantise_node(node) if result.dtype in (WIDE, None) else None
     if array is None:
         return False
     new = inserter.constant(array, f"{result.name}_float")

@@ -19,7 +19,7 @@ from onnx_passes.passes.precision._scaling import (
     Absorber,
     can_scale_input,
     channel_axis,
-    limited,
+    limit_factors,
     scale_input,
 )
 from onnx_passes.passes.precision._select import OnData
@@ -53,14 +53,6 @@ class SmoothActivations(OnData):
     matrices; weights over 2^40; layers in bodies that do not run on the data.
 
     Attributes:
-        nodes: Names of nodes, or patterns such as ``/encoder/*``; empty for all.
-        operators: Operators, or patterns of them; empty for all.
-        skip: Names or patterns of nodes that stay as they are.
-        skip_operators: Operators, or patterns of them, that stay as they are.
-        after: Values; only nodes that depend on one of them are meant, empty for all.
-        before: Values; only nodes that one of them depends on are meant, empty for all.
-        data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline.
         strength: How much of the spread the weights take over: 0 for nothing, 1 for all.
         insert: Whether a Mul scales what no constant before it can scale.
         powers: Whether scales are powers of two, which change no rounding.
@@ -157,7 +149,7 @@ class SmoothActivations(OnData):
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = size**self.strength / np.max(weights, 0) ** (1 - self.strength)
             middle = np.exp(np.mean(np.log(spread[np.isfinite(spread) & (spread > 0)])))
-            factors = limited(spread / middle, powers=self.powers)
+            factors = limit_factors(spread / middle, powers=self.powers)
         if (factors == 1).all():
             return False
         axis, absorber = channel_axis(layers[0]), Absorber(inserter)

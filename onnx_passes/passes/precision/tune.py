@@ -55,8 +55,8 @@ class Tune(Transformation):
             )
         # The search stands above passes and engines, and runs both: it is loaded for a run.
         step = import_module("onnx_passes.tuning.search_step")
-        found, told = step.search_within(model, self.config, feeds, self.record)
-        self.context.notes.extend(line for line in told if line)
+        found, lines = step.search_within(model, self.config, feeds, self.record)
+        self.context.notes.extend(line for line in lines if line)
         if found is None:
             return ir.passes.PassResult(model, modified=False)
         model.graph = found.graph

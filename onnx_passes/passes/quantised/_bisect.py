@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.passes.quantised._chains import Steps
+
+Level: TypeAlias = Callable[[Array], Array]
+"""Makes integers of a chain's results, as float64."""
 
 _LARGEST = np.finfo(np.float32).max
 _OCTAVE = 1 << 23
@@ -43,12 +46,12 @@ class Table:
     start: Array
 
 
-def find_table(steps: Steps, level: Any, most: int) -> Table | None:
+def find_table(steps: Steps, level: Level, most: int) -> Table | None:
     """Find the thresholds of a chain by bisection over the floats.
 
     Every operator of a chain is weakly monotone as computed, so that each level is reached at
     one float32 and kept from there on. It is found exactly, in 32 runs of the chain. Where the
-    chain turns, which is found alike, it is searched piece by piece.
+    chain turns, which is found in the same way, it is searched piece by piece.
 
     Args:
         steps: The chain.
@@ -103,7 +106,7 @@ class _Piece:
     high: Array
 
 
-def _ends(steps: Steps, level: Any) -> _Piece | None:
+def _ends(steps: Steps, level: Level) -> _Piece | None:
     """Return the floats of least and greatest place at which a chain has a level.
 
     A factor may make an infinity of a large number, and an activation NaN of that.
@@ -142,7 +145,7 @@ def _starts(steps: Steps, ends: _Piece) -> Array:
 
 
 def _steps_within(
-    steps: Steps, level: Any, piece: _Piece, change: Array, most: int
+    steps: Steps, level: Level, piece: _Piece, change: Array, most: int
 ) -> tuple[Array, Array] | None:
     """Return thresholds and weights of a piece, ``[steps, *channels]``."""
     count = int(np.abs(change).max())
@@ -195,13 +198,13 @@ def _holds(
     return True
 
 
-def _ordered(value: float) -> int:
+def _place_of(value: float) -> int:
     """Return the place of a float32 among all: neighbours differ by 1, both zeros are 0."""
     bits = int(np.float32(value).view(np.int32))
     return bits if bits >= 0 else -(bits & 0x7FFFFFFF)
 
 
-_TOP = _ordered(float(_LARGEST))
+_TOP = _place_of(float(_LARGEST))
 
 
 def _float(places: Array) -> Array:

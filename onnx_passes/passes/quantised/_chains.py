@@ -198,7 +198,7 @@ def _chain(segments: list[_Segment], opset: int) -> Chain | None:
     bend = next((s for s in segments if s.turns is not None), None)
     if bend is not None and bend.turns is not None:
         found = Chain(
-            source, tuple(nodes), opset, tuple(channels), bend.source, _aligned(bend, rank)
+            source, tuple(nodes), opset, tuple(channels), bend.source, _align(bend, rank)
         )
     else:
         found = Chain(source, tuple(nodes), opset, tuple(channels))
@@ -207,7 +207,7 @@ def _chain(segments: list[_Segment], opset: int) -> Chain | None:
     return found
 
 
-def _aligned(bend: _Segment, rank: int) -> Array:
+def _align(bend: _Segment, rank: int) -> Array:
     """Return turns with an axis for each axis of the source."""
     turns = bend.turns
     assert turns is not None, "the caller looks"

@@ -14,7 +14,7 @@ NARROW = frozenset(t for types in (_SIGNED, _UNSIGNED) for b, t in types.items()
 """Integer types of less than 8 bits."""
 
 _SINCE = {2: 25, 4: 21, 8: 10}
-"""Opsets from which QuantizeLinear makes integers of so many bits."""
+"""Opsets from which QuantizeLinear has integers with this number of bits."""
 
 PER_CHANNEL = 13
 """Opset from which QuantizeLinear has a scale for each channel."""

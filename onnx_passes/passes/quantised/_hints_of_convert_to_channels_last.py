@@ -29,7 +29,7 @@ def _image(kind: str, inputs: str, weights: str, pads: tuple[object, ...]) -> Hi
     parameters = {"w": data(weights), "b": data(weights.split()[0])}
     return Hint(
         {"x": data(inputs), **({} if pooled else parameters)},
-        {f"{kind}.{name}": told for name, told in attributes.items() if name not in known},
+        {f"{kind}.{name}": value for name, value in attributes.items() if name not in known},
     )
 
 

@@ -72,7 +72,7 @@ class PairGrid:
 
     Attributes:
         scale: The scale, float32, in the shape in which it is broadcast.
-        zero: The zero point, float32, alike.
+        zero: The zero point, float32 of the same shape.
         dtype: Type of the integers.
         axis: The axis along which the scale differs, from the front; None for one scale.
     """

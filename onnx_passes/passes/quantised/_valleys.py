@@ -79,7 +79,7 @@ def _of_product(node: ir.Node, p: ir.Value | None, gate: ir.Value | None) -> Val
     nodes, inner, minimum = found
     beside, source = [], p
     while True:
-        scaled = _scaled_from(inner, source)
+        scaled = _find_scaling(inner, source)
         if scaled is not None:
             break
         step = _factor(source.producer())
@@ -92,7 +92,7 @@ def _of_product(node: ir.Node, p: ir.Value | None, gate: ir.Value | None) -> Val
     return Valley((*dict.fromkeys(parts), node), source, minimum / slope)
 
 
-def _scaled_from(value: ir.Value, source: ir.Value) -> tuple[list[ir.Node], float] | None:
+def _find_scaling(value: ir.Value, source: ir.Value) -> tuple[list[ir.Node], float] | None:
     """Return the nodes and the factor that make a value of another one."""
     nodes: list[ir.Node] = []
     slope = 1.0

@@ -28,12 +28,12 @@ class AbsorbLayouts(RulePass):
         return _RULES
 
 
-def _composed(v: Values) -> tuple[list[int], list[str]] | None:
+def _compose(v: Values) -> tuple[list[int], list[str]] | None:
     """Return one permutation for two, and what the axes of ``x`` are."""
     first, second = (list(node_of(v[n]).attributes.get_ints("perm") or ()) for n in "ty")
     converter = next(node_of(v[n]) for n in "ty" if node_of(v[n]).domain == CUSTOM)
-    told = converter.attributes.get("assumes")
-    axes = [] if told is None or told.is_ref() else list(told.as_strings())
+    assumed = converter.attributes.get("assumes")
+    axes = [] if assumed is None or assumed.is_ref() else list(assumed.as_strings())
     if not first or not len(axes) == len(first) == len(second):
         return None
     if node_of(v["y"]) is converter:
@@ -51,7 +51,7 @@ _KINDS = (("Transpose", ""), ("LayoutConverter", CUSTOM))
 _RULES = [
     TermRule(
         call(second, call(first, "x", result="t", domain=d), result="y", domain=e),
-        _composed,
+        _compose,
         _converter,
     )
     for (first, d), (second, e) in (_KINDS, _KINDS[::-1])

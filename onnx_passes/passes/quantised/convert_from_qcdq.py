@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -81,7 +80,9 @@ def _of_constant(v: Values) -> _Form | None:
     return _form(grid.scale, grid.zero, range_of(grid.dtype), floats)
 
 
-def _form(scale: Array, zeros: Array, levels: Levels, floats: Array | None = None) -> Any:
+def _form(
+    scale: Array, zeros: Array, levels: Levels, floats: Array | None = None
+) -> _Form | None:
     """Return the parameters; None if no number of bits has these levels and zero point."""
     zero, form = int(zeros.flat[0]), levels.form()
     if form is None or (zeros != zero).any() or zero % 2:

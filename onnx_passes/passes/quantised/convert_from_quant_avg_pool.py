@@ -46,7 +46,7 @@ def _plain(v: Values) -> BodyCall | None:
     return plain_call(node)
 
 
-def _truncated(op: Op, v: Values, pool: BodyCall) -> Value:
+def _make_truncated(op: Op, v: Values, pool: BodyCall) -> Value:
     kernel, stride, after = (
         pool.attributes.get(name, 1) for name in ("kernel", "stride", "obits")
     )
@@ -59,6 +59,6 @@ def _truncated(op: Op, v: Values, pool: BodyCall) -> Value:
 
 
 _RULES = [
-    TermRule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _truncated)
+    TermRule(call("QuantAvgPool2d", "x", result="y", domain=domain), _plain, _make_truncated)
     for domain in QONNX_ALIASES
 ]

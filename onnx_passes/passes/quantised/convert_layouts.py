@@ -47,8 +47,8 @@ class ConvertLayouts(Transformation):
         """Return layouts that turn the axes of inputs and outputs round."""
         required = [value for value in model.graph.inputs if not value.is_initializer()]
         return {
-            "inp": tuple(map(_turned_round, required)),
-            "out": tuple(map(_turned_round, model.graph.outputs)),
+            "inp": tuple(map(_reverse_axes, required)),
+            "out": tuple(map(_reverse_axes, model.graph.outputs)),
         }
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -124,7 +124,7 @@ def _insert(graph: ir.Graph, nodes: list[ir.Node]) -> None:
     graph.extend(nodes)
 
 
-def _turned_round(value: ir.Value) -> Layout | None:
+def _reverse_axes(value: ir.Value) -> Layout | None:
     if not value.shape or not isinstance(value.type, ir.TensorType):
         return None
     axes = range(len(value.shape))

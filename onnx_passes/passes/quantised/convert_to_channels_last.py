@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -48,7 +48,7 @@ class ConvertToChannelsLast(RulePass):
         return _RULES
 
 
-def _window(node: ir.Node, spatial: int, kernel: Any) -> Attributes | None:
+def _window(node: ir.Node, spatial: int, kernel: Sequence[int] | None) -> Attributes | None:
     """Return the attributes of a window, each one given; None if the padding is automatic."""
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or kernel is None:
         return None
@@ -118,7 +118,9 @@ def _first(op: Op, value: Value, rank: int) -> Value:
     return made
 
 
-def _made(kind: str, moved: int = 1, domain: str = CHANNELS_LAST) -> Any:
+def _maker(
+    kind: str, moved: int = 1, domain: str = CHANNELS_LAST
+) -> Callable[[Op, Values, Attributes], Value]:
     """Return what builds an operator, of whose operands the first ones are transposed."""
 
     def make(op: Op, v: Values, attributes: Attributes) -> Value:
@@ -135,20 +137,20 @@ def _made(kind: str, moved: int = 1, domain: str = CHANNELS_LAST) -> Any:
 
 
 _RULES = [
-    TermRule(call("Conv", "x", "w", result="y"), _conv, _made("Conv", 2)),
-    TermRule(call("Conv", "x", "w", "b", result="y"), _conv, _made("Conv", 2)),
-    TermRule(call("MaxPool", "x", result="y"), _pool, _made("MaxPool")),
+    TermRule(call("Conv", "x", "w", result="y"), _conv, _maker("Conv", 2)),
+    TermRule(call("Conv", "x", "w", "b", result="y"), _conv, _maker("Conv", 2)),
+    TermRule(call("MaxPool", "x", result="y"), _pool, _maker("MaxPool")),
     TermRule(
         call("BatchNormalization", *"xbcde", result="y"),
         _normalization,
-        _made("BatchNormalization"),
+        _maker("BatchNormalization"),
         since=9,
     ),
     *(
         TermRule(
             call("QuantAvgPool2d", "x", result="y", domain=domain),
             _mean,
-            _made("QuantAvgPool2d", domain=domain),
+            _maker("QuantAvgPool2d", domain=domain),
         )
         for domain in QONNX_ALIASES
     ),

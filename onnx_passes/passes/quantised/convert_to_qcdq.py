@@ -53,7 +53,7 @@ class ConvertToQcdq(RulePass):
 
     def table(self) -> list[TermRule]:
         places = (place for place in quantisers(*"xszb") if place.kind != "BipolarQuant")
-        return [TermRule(place, self._plan, _converted) for place in places]
+        return [TermRule(place, self._plan, _convert) for place in places]
 
     def _plan(self, v: Values) -> _Plan | None:
         quantiser, x, opset = quantiser_of(node_of(v["y"])), v["x"], v.opset
@@ -64,7 +64,7 @@ class ConvertToQcdq(RulePass):
             return None
         levels = Levels(int(low), int(high))
         dtype = levels.dtype(opset, narrow=self.narrow_types)
-        zero = _even(quantiser.zero)
+        zero = _find_even(quantiser.zero)
         if dtype is None or zero is None or not levels.low <= zero <= levels.high:
             return None
         if range_of(dtype) != levels and opset < _CLIPS_INTEGERS:
@@ -94,7 +94,7 @@ class _Plan:
         return levels
 
 
-def _converted(op: Op, v: Values, plan: _Plan) -> Value:
+def _convert(op: Op, v: Values, plan: _Plan) -> Value:
     scale = plan.quantiser.scale.reshape(-1)
     single = plan.axis is None
     scales = op.Constant(value=ir.tensor(scale[0] if single else scale))
@@ -121,7 +121,7 @@ def _is_nearest(quantiser: Quantiser) -> bool:
     return bool(quantiser.mode in ("ROUND", "HALF_EVEN") and positive)
 
 
-def _even(zero: Array) -> int | None:
+def _find_even(zero: Array) -> int | None:
     """Return a zero point that keeps the parity of what it is added to."""
     same = zero.size > 0 and (zero == zero.flat[0]).all() and np.isfinite(zero).all()
     number = float(zero.flat[0]) if same else 1.0

@@ -51,7 +51,7 @@ class ConvertToQuantAvgPool(RulePass):
 _Pool = tuple[PlainDict, float, float]
 
 
-def _pooled(op: Op, v: Values, found: _Pool) -> Value:
+def _make_pool(op: Op, v: Values, found: _Pool) -> Value:
     attributes, scale, factor = found
     whole = op.Div(v["x"], constant(op, scale))
     made = op.QuantAvgPool2d(whole, _domain=node_of(v["y"]).domain, **attributes)
@@ -123,7 +123,7 @@ def _bits(kernel: int, dropped: float, after: float) -> int | None:
 
 
 def _fits(source: Quantiser, bits: int) -> bool:
-    """Whether integers of so many bits hold the levels of a quantiser."""
+    """Whether integers with this number of bits hold the levels of a quantiser."""
     low, high = (
         (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if source.low < 0 else (0, 2**bits - 1)
     )
@@ -143,7 +143,7 @@ def _is_unclamped(
 
 
 _RULES = [
-    TermRule(call("Trunc", *operands, result="y", domain=domain), _pool, _pooled)
+    TermRule(call("Trunc", *operands, result="y", domain=domain), _pool, _make_pool)
     for mean in (
         *(call(kind, "x", result="mean") for kind in MEANS),
         call(MEANS[-1], "x", "axes", result="mean"),

@@ -45,8 +45,8 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         found = table_of(t, w)
         assert found is not None, "check has seen to it"
         thresholds, weights = found
-        rising = _repeated(thresholds, np.maximum(weights, 0))
-        falling = _repeated(thresholds, np.maximum(-weights, 0))
+        rising = _repeat(thresholds, np.maximum(weights, 0))
+        falling = _repeat(thresholds, np.maximum(-weights, 0))
         one = np.ones((), np.float32)
         result = multi_threshold(op, x, rising, one)
         if np.isnan(falling).all():
@@ -55,7 +55,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
         return made
 
 
-def _repeated(thresholds: Array, weights: Array) -> Array:
+def _repeat(thresholds: Array, weights: Array) -> Array:
     """Repeat each threshold as its weight says, along the last axis."""
     rows = thresholds.reshape(-1, thresholds.shape[-1])
     counts = weights.reshape(rows.shape).astype(np.int64)

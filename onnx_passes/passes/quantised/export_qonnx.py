@@ -13,7 +13,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._monotone import keeps_shape
 from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._products import IntegerRange
-from onnx_passes.passes.streamline._rows import narrowed
+from onnx_passes.passes.streamline._rows import narrow
 from onnx_passes.passes.streamline._terms import constant, floats, rank_of
 from onnx_passes.plain import PlainDict
 
@@ -79,15 +79,15 @@ def _rows(v: Values) -> tuple[Array, PlainDict] | None:
         return None
     if not keeps_shape(node_of(v["y"]), v["x"]):
         return None
-    weight, table = float(found[1].flat[0]), narrowed(found[0], kept=1)
+    weight, table = float(found[1].flat[0]), narrow(found[0], kept=1)
     axes = [rank - table.ndim + 1 + i for i, n in enumerate(table.shape[:-1]) if n != 1]
     last = rank - 1 if rank > 2 and _is_channels_last(v) else 1
     layout = _LAYOUTS.get((rank, *(axes or [last])))
     if (found[1] != weight).any() or weight <= 0 or len(axes) > 1 or layout is None:
         return None
     attributes = {"out_scale": weight, "out_bias": 0.0, "data_layout": layout}
-    told = _told(table.shape[-1], attributes)
-    return None if told is None else (table.reshape(-1, table.shape[-1]), told)
+    noted = _with_datatype(table.shape[-1], attributes)
+    return None if noted is None else (table.reshape(-1, table.shape[-1]), noted)
 
 
 def _is_channels_last(v: Values) -> bool:
@@ -111,11 +111,11 @@ def _is_channels_last(v: Values) -> bool:
 def _tells_channels_last(node: ir.Node) -> bool:
     """Whether a node reads channels-last data by its domain or its layout."""
     layout = node.attributes.get("data_layout")
-    told = layout is not None and layout.value in ("NHWC", "NWC")
-    return node.domain == CHANNELS_LAST or told
+    noted = layout is not None and layout.value in ("NHWC", "NWC")
+    return node.domain == CHANNELS_LAST or noted
 
 
-def _told(steps: int, attributes: PlainDict) -> PlainDict | None:
+def _with_datatype(steps: int, attributes: PlainDict) -> PlainDict | None:
     """Return attributes with the datatype of the integers that they make."""
     scale, bias = attributes["out_scale"], attributes["out_bias"]
     if not (scale.is_integer() and bias.is_integer()):
@@ -130,7 +130,7 @@ def _thresholds(op: Op, v: Values, found: tuple[Array, PlainDict]) -> Value:
     return made
 
 
-def _biased(v: Values) -> PlainDict | None:
+def _find_bias(v: Values) -> PlainDict | None:
     """Return the attributes of thresholds that take in a sum."""
     number, known = floats(v["a"]), node_of(v["m"]).attributes
     table = floats(v["t"])
@@ -145,7 +145,9 @@ def _biased(v: Values) -> PlainDict | None:
     attributes = {attribute.name: attribute.value for attribute in known.values()}
     if attributes.get("out_bias") != 0 or "out_scale" not in attributes:
         return None
-    return _told(table.shape[-1], {**attributes, "out_bias": float(number.reshape(()))})
+    return _with_datatype(
+        table.shape[-1], {**attributes, "out_bias": float(number.reshape(()))}
+    )
 
 
 def _with_bias(op: Op, v: Values, attributes: PlainDict) -> Value:
@@ -157,5 +159,5 @@ _EXPORTED = call("MultiThreshold", "x", "t", result="m", domain=QONNX)
 _RULES = [
     TermRule(call("Quant", *"xszb", result="y", domain=CUSTOM), _flags, _quant),
     TermRule(call("MultiThreshold", *"xtw", result="y", domain=CUSTOM), _rows, _thresholds),
-    TermRule(call("Add", _EXPORTED, "a"), _biased, _with_bias),
+    TermRule(call("Add", _EXPORTED, "a"), _find_bias, _with_bias),
 ]

@@ -70,7 +70,7 @@ def _parts(v: Values) -> tuple[Array, ...] | None:
         return None
     node = node_of(v["y"])
     scale = _scale(node)
-    result = None if scale is None else _computed(node, v.opset)
+    result = None if scale is None else _compute(node, v.opset)
     if result is None or scale is None:
         return None
     if _is_bias(v["y"]):
@@ -93,7 +93,7 @@ def _scale(node: ir.Node) -> Array | None:
     return scale if scale is not None and (scale > 0).all() else None
 
 
-def _computed(node: ir.Node, opset: int) -> Array | None:
+def _compute(node: ir.Node, opset: int) -> Array | None:
     """Return what a node over constants computes."""
     proto = onnx.ModelProto(ir_version=IR_VERSION)
     proto.opset_import.add(domain="", version=opset)

@@ -28,10 +28,10 @@ class FuseThresholds(RulePass):
     """
 
     def table(self) -> list[TermRule]:
-        return [_fused("Add", 1.0), _fused("Sub", -1.0)]
+        return [_fuse("Add", 1.0), _fuse("Sub", -1.0)]
 
 
-def _fused(kind: str, sign: float) -> TermRule:
+def _fuse(kind: str, sign: float) -> TermRule:
     def find(v: Values) -> list[Array] | None:
         first, second = table_of(v["s"], v["v"]), table_of(v["t"], v["w"])
         if first is None or second is None:

@@ -72,7 +72,7 @@ def _quant(kind: str, domain: str) -> TermRule:
 
 
 def _thresholds(kind: str, domain: str) -> TermRule:
-    return TermRule(call(kind, "x", "a", result="y", domain=domain), _table, _weighted)
+    return TermRule(call(kind, "x", "a", result="y", domain=domain), _table, _make_thresholds)
 
 
 def _table(v: Values) -> Array | None:
@@ -96,7 +96,7 @@ def _table(v: Values) -> Array | None:
     return array.reshape(*shape, array.shape[1])
 
 
-def _weighted(op: Op, v: Values, table: Array) -> Value:
+def _make_thresholds(op: Op, v: Values, table: Array) -> Value:
     attributes = node_of(v["y"]).attributes
     result: Value = op.MultiThreshold(
         v["x"], constant(op, table), constant(op, 1), _domain=CUSTOM

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onnx_passes import passes
@@ -13,9 +11,9 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._attributes import Quantiser, quantisers
-from onnx_passes.passes.quantised._bisect import Table, find_table
+from onnx_passes.passes.quantised._bisect import Level, Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
-from onnx_passes.passes.streamline._rows import narrowed
+from onnx_passes.passes.streamline._rows import narrow
 from onnx_passes.passes.streamline._terms import constant
 
 
@@ -61,7 +59,7 @@ class InferThresholds(RulePass):
     max: int = 255
 
     def table(self) -> list[TermRule]:
-        return [TermRule(end, self._table, _replaced, since=13) for end in _ENDS]
+        return [TermRule(end, self._table, _replace, since=13) for end in _ENDS]
 
     def _table(self, v: Values) -> tuple[Chain, Table] | None:
         node = node_of(v["y"])
@@ -78,24 +76,24 @@ class InferThresholds(RulePass):
         return None if table is None else (chain, table)
 
 
-def _replaced(op: Op, v: Values, found: tuple[Chain, Table]) -> Value:
+def _replace(op: Op, v: Values, found: tuple[Chain, Table]) -> Value:
     chain, table = found
-    thresholds, weights = _merged(table.thresholds, table.weights)
+    thresholds, weights = _merge(table.thresholds, table.weights)
     result: Value = op.MultiThreshold(
         chain.source,
-        constant(op, narrowed(thresholds, kept=1)),
-        constant(op, narrowed(weights)),
+        constant(op, narrow(thresholds, kept=1)),
+        constant(op, narrow(weights)),
         _domain=CUSTOM,
     )
     quantiser = chain.quantiser
     start = table.start.astype(np.float64)
     if quantiser is None:
-        return _shifted(op, result, start)
+        return _shift(op, result, start)
     if not np.array_equal(quantiser.zero, np.rint(quantiser.zero)):
-        result = _shifted(op, result, start)
+        result = _shift(op, result, start)
         result = op.Sub(result, constant(op, quantiser.zero))
     else:
-        result = _shifted(op, result, start - quantiser.zero)
+        result = _shift(op, result, start - quantiser.zero)
     if (quantiser.scale != 1).any():
         result = op.Mul(result, constant(op, quantiser.scale))
     return result
@@ -120,7 +118,7 @@ _ENDS = [
 ]
 
 
-def _levels_of(quantiser: Quantiser | None) -> Any:
+def _levels_of(quantiser: Quantiser | None) -> Level:
     """Return what makes levels of the results of a quantiser: integers, as float64."""
     if quantiser is None:
         return lambda results: results.astype(np.float64)
@@ -133,15 +131,15 @@ def _levels_of(quantiser: Quantiser | None) -> Any:
     return levels
 
 
-def _shifted(op: Op, x: Value, offset: Array) -> Value:
+def _shift(op: Op, x: Value, offset: Array) -> Value:
     offset = np.asarray(offset, np.float32)
     if not offset.any():
         return x
-    made: Value = op.Add(x, constant(op, narrowed(offset)))
+    made: Value = op.Add(x, constant(op, narrow(offset)))
     return made
 
 
-def _merged(thresholds: Array, weights: Array) -> tuple[Array, Array]:
+def _merge(thresholds: Array, weights: Array) -> tuple[Array, Array]:
     """Let one threshold of more weight replace several that are at one place everywhere."""
     differ = thresholds[..., 1:] != thresholds[..., :-1]
     first = np.flatnonzero([True, *differ.any(tuple(range(differ.ndim - 1)))])

@@ -31,26 +31,26 @@ class InlineQonnx(RulePass):
         return _RULES
 
 
-def _known(v: Values) -> Quantiser | None:
+def _find(v: Values) -> Quantiser | None:
     found = quantiser_of(node_of(v["y"]))
     fits = found is not None and found.mode in _ROUNDINGS and found.low < found.high
     return found if fits else None
 
 
-def _inlined(op: Op, v: Values, found: Quantiser) -> Value:
+def _inline(op: Op, v: Values, found: Quantiser) -> Value:
     if found.node.op_type == "BipolarQuant":
         result: Value = op.Mul(_two_levels(op, v["x"]), v["s"])
         return result
     shifted = bool(found.zero.any())
     q = op.Div(v["x"], v["s"])
     q = op.Add(q, v["z"]) if shifted else q
-    level = _two_levels(op, q) if found.bipolar else _rounded(op, q, found)
+    level = _two_levels(op, q) if found.bipolar else _round(op, q, found)
     level = op.Sub(level, v["z"]) if shifted else level
     result = op.Mul(level, v["s"])
     return result
 
 
-def _rounded(op: Op, q: Value, found: Quantiser) -> Value:
+def _round(op: Op, q: Value, found: Quantiser) -> Value:
     clipped = op.Clip(q, constant(op, found.low), constant(op, found.high))
     made: Value = _ROUNDINGS[found.mode](op, clipped)
     return made
@@ -63,7 +63,7 @@ def _two_levels(op: Op, q: Value) -> Value:
     return made
 
 
-def _signed(op: Op, x: Value, size: Value) -> Value:
+def _make_sign(op: Op, x: Value, size: Value) -> Value:
     made: Value = op.Mul(op.Sign(x), size)
     return made
 
@@ -77,13 +77,13 @@ _ROUNDINGS: PlainDict = {
     "HALF_EVEN": lambda op, x: op.Round(x),
     "CEIL": lambda op, x: op.Ceil(x),
     "FLOOR": lambda op, x: op.Floor(x),
-    "UP": lambda op, x: _signed(op, x, op.Ceil(op.Abs(x))),
-    "DOWN": lambda op, x: _signed(op, x, op.Floor(op.Abs(x))),
-    "ROUND_TO_ZERO": lambda op, x: _signed(op, x, op.Floor(op.Abs(x))),
-    "HALF_UP": lambda op, x: _signed(op, x, op.Floor(op.Add(op.Abs(x), _half(op)))),
-    "HALF_DOWN": lambda op, x: _signed(op, x, op.Ceil(op.Sub(op.Abs(x), _half(op)))),
+    "UP": lambda op, x: _make_sign(op, x, op.Ceil(op.Abs(x))),
+    "DOWN": lambda op, x: _make_sign(op, x, op.Floor(op.Abs(x))),
+    "ROUND_TO_ZERO": lambda op, x: _make_sign(op, x, op.Floor(op.Abs(x))),
+    "HALF_UP": lambda op, x: _make_sign(op, x, op.Floor(op.Add(op.Abs(x), _half(op)))),
+    "HALF_DOWN": lambda op, x: _make_sign(op, x, op.Ceil(op.Sub(op.Abs(x), _half(op)))),
 }
 
 _RULES = [
-    TermRule(place, _known, _inlined, since=12) for place in quantisers("x", "s", "z", "b")
+    TermRule(place, _find, _inline, since=12) for place in quantisers("x", "s", "z", "b")
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import TermRule, Values, call
 from onnx_passes.passes.base import Value
-from onnx_passes.passes.streamline._behind import Found, behind
+from onnx_passes.passes.streamline._move_behind import Found, behind
 from onnx_passes.passes.streamline._products import may_skip
 from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of
 
@@ -30,7 +30,7 @@ def conv_rules(kind: str) -> list[TermRule]:
     ]
 
 
-def _factors(kind: str, *, of_weights: bool) -> Any:
+def _factors(kind: str, *, of_weights: bool) -> Callable[[Values], Found]:
     axis = 0 if kind == "Conv" else 1
     """Axis of the output channels of weights; those of a group in a ConvTranspose."""
 

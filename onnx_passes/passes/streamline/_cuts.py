@@ -7,11 +7,11 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.shapes import ints_of
-from onnx_passes.passes.streamline._rows import moved_row, narrowed
+from onnx_passes.passes.streamline._rows import move_row, narrow
 from onnx_passes.passes.streamline._terms import rank_of
 
 
-def moved_rows(node: ir.Node, array: Array) -> list[Array] | None:
+def move_rows(node: ir.Node, array: Array) -> list[Array] | None:
     """Return a constant as it is combined with each result of an operator.
 
     Args:
@@ -23,29 +23,29 @@ def moved_rows(node: ir.Node, array: Array) -> list[Array] | None:
     """
     rank = rank_of(node.inputs[0])
     if node.domain != "" or node.op_type not in ("Slice", "Split"):
-        row = moved_row(node, array)
+        row = move_row(node, array)
         return None if row is None else [row]
     if rank is None or array.ndim > rank:
         return None
     wide = array.reshape([1] * (rank - array.ndim) + list(array.shape))
     if node.op_type == "Split":
         return _split(node, wide)
-    sliced = _sliced(node, wide)
-    return None if sliced is None else [narrowed(sliced)]
+    sliced = _slice(node, wide)
+    return None if sliced is None else [narrow(sliced)]
 
 
 def _split(node: ir.Node, wide: Array) -> list[Array] | None:
     axis = node.attributes.get_int("axis", 0) or 0
     if wide.shape[axis] == 1:
-        return [narrowed(wide) for _ in node.outputs]
+        return [narrow(wide) for _ in node.outputs]
     sizes = [None if out.shape is None else out.shape[axis] for out in node.outputs]
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) < len(sizes) or sum(known) != wide.shape[axis]:
         return None
-    return [narrowed(part) for part in np.split(wide, np.cumsum(known)[:-1], axis)]
+    return [narrow(part) for part in np.split(wide, np.cumsum(known)[:-1], axis)]
 
 
-def _sliced(node: ir.Node, wide: Array) -> Array | None:
+def _slice(node: ir.Node, wide: Array) -> Array | None:
     """Cut a constant as a Slice with known places cuts what it is combined with."""
     given = [None if value is None else ints_of(value) for value in node.inputs[1:]]
     starts, ends, axes, steps = (*given, None, None, None, None)[:4]
@@ -61,4 +61,4 @@ def _sliced(node: ir.Node, wide: Array) -> Array | None:
     return wide
 
 
-__all__ = ["moved_rows"]
+__all__ = ["move_rows"]

@@ -110,11 +110,11 @@ def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
     if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
         return range_of_sums(node, of(node.inputs[0]))
     if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
-        return _moved(of(node.inputs[0]))
+        return _at_zero(of(node.inputs[0]))
     if node.domain not in ("", CHANNELS_LAST):
         return None
     if node.op_type in _KEPT or only_moves(node):
-        return _moved(of(node.inputs[0]))
+        return _at_zero(of(node.inputs[0]))
     ranges = [of(value) for value in node.inputs]
     if node.op_type == "Concat":
         known = [r for r in ranges if r is not None]
@@ -122,7 +122,7 @@ def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
             return None
         return IntegerRange(min(r.low for r in known), max(r.high for r in known))
     if node.op_type == "Pad":
-        return _padded(of(node.inputs[0]), padding_of(node))
+        return _pad(of(node.inputs[0]), padding_of(node))
     if node.op_type in PRODUCTS:
         return of_product(node, ranges)
     if len(ranges) < 1 or any(r is None for r in ranges):
@@ -130,11 +130,11 @@ def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
     return _of_arithmetic(node.op_type, [r for r in ranges if r is not None])
 
 
-def _moved(found: IntegerRange | None) -> IntegerRange | None:
+def _at_zero(found: IntegerRange | None) -> IntegerRange | None:
     return None if found is None else replace(found, least=0.0, most=0.0)
 
 
-def _padded(found: IntegerRange | None, number: float | None) -> IntegerRange | None:
+def _pad(found: IntegerRange | None, number: float | None) -> IntegerRange | None:
     if found is None or number is None or not number.is_integer():
         return None
     return IntegerRange(min(found.low, number), max(found.high, number))
@@ -144,10 +144,10 @@ def _of_arithmetic(kind: str, ranges: list[IntegerRange]) -> IntegerRange | None
     first, second = ranges[0], ranges[-1]
     match kind:
         case "Add":
-            step = _shared(first, second)
+            step = _common_step(first, second)
             return IntegerRange(first.low + second.low, first.high + second.high, step)
         case "Sub":
-            step = _shared(first, second)
+            step = _common_step(first, second)
             return IntegerRange(first.low - second.high, first.high - second.low, step)
         case "Mul":
             ends = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
@@ -159,7 +159,7 @@ def _of_arithmetic(kind: str, ranges: list[IntegerRange]) -> IntegerRange | None
     return None
 
 
-def _shared(first: IntegerRange, second: IntegerRange) -> int:
+def _common_step(first: IntegerRange, second: IntegerRange) -> int:
     """Return the step of a sum; a single number has any step."""
     steps = [r.step for r in (first, second) if r.low != r.high]
     return gcd(*steps) if steps else 1

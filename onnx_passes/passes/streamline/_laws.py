@@ -1,4 +1,4 @@
-"""What the laws of operators ask of them."""
+"""Conditions of the algebraic laws of operators."""
 
 from __future__ import annotations
 

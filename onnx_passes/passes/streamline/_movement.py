@@ -38,7 +38,7 @@ def only_moves(node: ir.Node) -> bool:
 
 
 def let_through(node: ir.Node) -> Collection[str]:
-    """Return what may stand behind an operator of one operand as well as in front of it."""
+    """Return what may be moved across an operator of one operand, in either direction."""
     if node.domain != "" or only_moves(node) or node.op_type in ("Concat", "Split"):
         return ARITHMETIC
     if node.op_type == "Pad":

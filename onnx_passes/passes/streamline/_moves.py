@@ -1,4 +1,4 @@
-"""Putting one node behind another, on the graph itself."""
+"""Move one node behind another, in the graph."""
 
 from __future__ import annotations
 

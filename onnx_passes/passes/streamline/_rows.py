@@ -1,4 +1,4 @@
-"""Constants of several numbers, as they stand behind an operator that moves elements."""
+"""Constants of several numbers, as they are combined with moved elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POOLS = frozenset({"MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePoo
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
-def moved_row(node: ir.Node, array: Array) -> Array | None:
+def move_row(node: ir.Node, array: Array) -> Array | None:
     """Return a constant as it is combined with the result of an operator.
 
     Args:
@@ -34,18 +34,18 @@ def moved_row(node: ir.Node, array: Array) -> Array | None:
     wide = array.reshape([1] * (rank - array.ndim) + list(array.shape))
     if (node.domain, node.op_type) in (("", "Transpose"), (CUSTOM, "LayoutConverter")):
         perm = node.attributes.get_ints("perm") or tuple(reversed(range(rank)))
-        return narrowed(np.transpose(wide, perm))
+        return narrow(np.transpose(wide, perm))
     if node.domain != "":
         return None
     if node.op_type == "Relu":
-        return narrowed(wide)
+        return narrow(wide)
     if node.op_type in _POOLS:
         same = all(size == 1 for size in wide.shape[2:]) and wide.shape[0] == 1
-        return narrowed(wide) if same else None
-    return _viewed(x, node.outputs[0], wide) if node.op_type in _VIEWS else None
+        return narrow(wide) if same else None
+    return _view(x, node.outputs[0], wide) if node.op_type in _VIEWS else None
 
 
-def _viewed(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
+def _view(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
     """Return a constant in another shape; its first dimension may be dynamic."""
     before, after = dims_of(x), dims_of(y)
     if before is None or after is None:
@@ -59,10 +59,10 @@ def _viewed(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
     count = int(np.prod(sizes[0]))
     if count != int(np.prod(sizes[1])) or not 0 < count <= _LARGEST:
         return None
-    return narrowed(np.broadcast_to(wide, sizes[0]).reshape(sizes[1]))
+    return narrow(np.broadcast_to(wide, sizes[0]).reshape(sizes[1]))
 
 
-def narrowed(array: Array, *, kept: int = 0) -> Array:
+def narrow(array: Array, *, kept: int = 0) -> Array:
     """Drop repeated elements along axes, and axes of size 1 in front; keep the last axes.
 
     Args:

@@ -1,4 +1,4 @@
-"""What the schemas ask of constants beside them."""
+"""Constants of rules: as arrays and scalars, and placed along axes."""
 
 from __future__ import annotations
 

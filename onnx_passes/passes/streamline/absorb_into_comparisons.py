@@ -12,7 +12,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.quantised._monotone import COMPARES, CONVERSES
-from onnx_passes.passes.streamline._rows import narrowed
+from onnx_passes.passes.streamline._rows import narrow
 from onnx_passes.passes.streamline._terms import constant
 
 _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
@@ -49,9 +49,9 @@ class AbsorbIntoComparisons(RulePass):
         return _RULES
 
 
-def _replaced(op: Op, v: Values, found: _Steps) -> Value:
+def _replace(op: Op, v: Values, found: _Steps) -> Value:
     chain, starts_true, places = found
-    x, values = chain.source, [constant(op, narrowed(place)) for place in places]
+    x, values = chain.source, [constant(op, narrow(place)) for place in places]
     made: Value
     if len(values) == 1:
         made = (op.Less if starts_true else op.GreaterOrEqual)(x, values[0])
@@ -94,7 +94,7 @@ def _places(table: Table) -> tuple[bool, list[Array]] | None:
 
 
 def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
-    """Whether NaN and infinities are compared alike."""
+    """Whether NaN and infinities are compared in the same way."""
     shape = (len(_BEYOND), *steps.chain.channels)
     x = np.broadcast_to(_BEYOND.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
     expected = x < places[0] if starts_true else x >= places[0]
@@ -104,6 +104,6 @@ def _holds_beyond(steps: Steps, starts_true: bool, places: list[Array]) -> bool:
 
 
 _RULES = [
-    TermRule(call(kind, "x", "c", result="y"), _steps_to, _replaced, since=13)
+    TermRule(call(kind, "x", "c", result="y"), _steps_to, _replace, since=13)
     for kind in sorted(COMPARES | CONVERSES)
 ]

@@ -57,13 +57,13 @@ def common_factor(array: Array | None) -> tuple[Array, Array] | None:
         levels = np.rint(array.astype(np.float64) / guess)
         if np.abs(levels).max() > _MOST:
             continue
-        best = np.float32(_fitted(array, levels))
+        best = np.float32(_fit(array, levels))
         if np.array_equal(levels.astype(np.float32) * best, array):
             return levels.astype(np.float32), np.asarray(best)
     return None
 
 
-def _fitted(array: Array, levels: Array) -> float:
+def _fit(array: Array, levels: Array) -> float:
     """Return the factor that the largest level gives: it has the most digits."""
     place = int(np.abs(levels).argmax())
     return float(array.reshape(-1)[place]) / float(levels.reshape(-1)[place])

@@ -42,7 +42,7 @@ _EXPAND = 8
 """Opset from which Expand repeats a constant."""
 
 
-def _decided(before: TermCall, element: Element, dtype: ir.DataType | None = None) -> TermRule:
+def _decide(before: TermCall, element: Element, dtype: ir.DataType | None = None) -> TermRule:
     """Return the rule that an expression of ``x`` is one element, of the type of ``x``.
 
     A second operand ``c`` is a constant of that element, and decides the result alone.
@@ -80,14 +80,14 @@ _LAWS = [
         order
         for o in operators()
         if o.elementwise and not o.domain and 1 in o.algebra.absorbing
-        for order in _decided(call(o.op_type, "x", "c"), o.algebra.absorbing[1]).orders()
+        for order in _decide(call(o.op_type, "x", "c"), o.algebra.absorbing[1]).orders()
     ),
     *(
         order
         for inverse, both, either, _ in NEGATIONS
         for kind, element in ((both, _FALSE), (either, Element(-1 if both != "And" else 1)))
-        for order in _decided(call(kind, "x", call(inverse, "x")), element).orders()
+        for order in _decide(call(kind, "x", call(inverse, "x")), element).orders()
     ),
-    *(_decided(call(kind, "x", "x"), _FALSE) for kind in ("Xor", "BitwiseXor", "Sub")),
-    *(_decided(call(kind, "x", "x"), e, ir.DataType.BOOL) for kind, e in _SELF.items()),
+    *(_decide(call(kind, "x", "x"), _FALSE) for kind in ("Xor", "BitwiseXor", "Sub")),
+    *(_decide(call(kind, "x", "x"), e, ir.DataType.BOOL) for kind, e in _SELF.items()),
 ]

@@ -47,7 +47,7 @@ class GatherTerms(RulePass):
 _Constants = tuple[Array | None, Array | None]
 
 
-def _gathered(before: TermCall, find: Callable[[Values], _Constants | None]) -> TermRule:
+def _gather(before: TermCall, find: Callable[[Values], _Constants | None]) -> TermRule:
     """Return the rule that an expression is ``x * factor + term``, if ``x`` is computed."""
 
     def make(op: Op, values: Values, found: _Constants) -> Value:
@@ -71,7 +71,7 @@ def _pair(inner: str, outer: str) -> TermRule:
         term = both if inner == "Add" else None
         return None if both is None else _in_range(factor, term)
 
-    return _gathered(call(outer, call(inner, "x", "a"), "b", result="y"), find)
+    return _gather(call(outer, call(inner, "x", "a"), "b", result="y"), find)
 
 
 def _together(
@@ -117,10 +117,10 @@ def _single(kind: str) -> TermRule:
         powers = np.abs(np.frexp(array)[0]) == 0.5
         return _in_range(array, None) if powers.all() else None
 
-    return _gathered(call(kind, "x", "a"), find)
+    return _gather(call(kind, "x", "a"), find)
 
 
-def _swapped(kind: str) -> TermRule:
+def _swap(kind: str) -> TermRule:
     """Put the constant second."""
 
     def find(v: Values) -> _Constants | None:
@@ -129,14 +129,14 @@ def _swapped(kind: str) -> TermRule:
             return None
         return (array, None) if kind == "Mul" else (None, array)
 
-    return _gathered(call(kind, "a", "x"), find)
+    return _gather(call(kind, "a", "x"), find)
 
 
 def _negative(v: Values) -> _Constants | None:
     return (np.array(-1), None) if v["x"].dtype == ir.DataType.FLOAT else None
 
 
-def _like(left: str, right: str) -> TermRule:
+def _merge_like(left: str, right: str) -> TermRule:
     """Merge two terms of one value, each a product (``a`` or ``b``) or the value itself."""
 
     def find(v: Values) -> _Constants | None:
@@ -152,7 +152,7 @@ def _like(left: str, right: str) -> TermRule:
         return _in_range(both, None) if large.all() and both.all() else None
 
     terms = (call("Mul", "x", name) if name else "x" for name in (left, right))
-    return _gathered(call("Add", *terms), find)
+    return _gather(call("Add", *terms), find)
 
 
 def _wide(value: Value, kind: str) -> Array | None:
@@ -185,12 +185,12 @@ _RULES = [
     _pair("Add", "Div"),
     _single("Sub"),
     _single("Div"),
-    _swapped("Add"),
-    _swapped("Mul"),
+    _swap("Add"),
+    _swap("Mul"),
     _pair("Mul", "Div"),
     law(call("Neg", call("Sub", "x", "y")), call("Sub", "y", "x")),
-    _gathered(call("Neg", "x"), _negative),
-    _like("a", "b"),
-    _like("a", ""),
-    _like("", "a"),
+    _gather(call("Neg", "x"), _negative),
+    _merge_like("a", "b"),
+    _merge_like("a", ""),
+    _merge_like("", "a"),
 ]

@@ -62,7 +62,7 @@ def _sum(v: Values) -> Array | None:
     return made if holds and floats(v["x"]) is None else None
 
 
-def _turned(v: Values) -> list[int] | None:
+def _find_turn(v: Values) -> list[int] | None:
     """Return the permutation of two Transposes that change the last two axes."""
     rank = rank_of(v["x"])
     if rank is None or rank < 2 or rank != rank_of(v["y"]):
@@ -73,12 +73,12 @@ def _turned(v: Values) -> list[int] | None:
     return swapped if same else None
 
 
-def _turned_back(op: Op, v: Values, perm: list[int]) -> Value:
+def _turn_back(op: Op, v: Values, perm: list[int]) -> Value:
     made: Value = op.Transpose(op.MatMul(v["y"], v["x"]), perm=perm)
     return made
 
 
-def _merged(before: TermCall, find: Callable[[Values], object], *, first: bool) -> TermRule:
+def _merge(before: TermCall, find: Callable[[Values], object], *, first: bool) -> TermRule:
     """Return a rule whose result is one product of ``x`` with a constant, before or behind."""
 
     def make(op: Op, v: Values, found: Array) -> Value:
@@ -91,11 +91,9 @@ def _merged(before: TermCall, find: Callable[[Values], object], *, first: bool) 
 
 _TRANSPOSES = (call("Transpose", n, result=r) for n, r in (("x", "s"), ("y", "t")))
 _RULES = [
-    _merged(call("MatMul", call("MatMul", "x", "a"), "b"), _product, first=False),
-    _merged(call("MatMul", "a", call("MatMul", "b", "x")), _product, first=True),
-    _merged(
-        call("Add", call("MatMul", "x", "a"), call("MatMul", "x", "b")), _sum, first=False
-    ),
-    _merged(call("Add", call("MatMul", "a", "x"), call("MatMul", "b", "x")), _sum, first=True),
-    TermRule(call("MatMul", *_TRANSPOSES), _turned, _turned_back),
+    _merge(call("MatMul", call("MatMul", "x", "a"), "b"), _product, first=False),
+    _merge(call("MatMul", "a", call("MatMul", "b", "x")), _product, first=True),
+    _merge(call("Add", call("MatMul", "x", "a"), call("MatMul", "x", "b")), _sum, first=False),
+    _merge(call("Add", call("MatMul", "a", "x"), call("MatMul", "b", "x")), _sum, first=True),
+    TermRule(call("MatMul", *_TRANSPOSES), _find_turn, _turn_back),
 ]

@@ -21,7 +21,7 @@ class SimplifyLattices(RulePass):
             ``Xor(And(x, y), And(x, z))``
     After:  ``x``, ``x``, ``And(x, Or(y, z))``; ``And(x, Xor(y, z))``
 
-    Operands stand in any order.
+    Operands may have any order.
 
     Sound because each pair is a distributive lattice, and And distributes over Xor. NaN goes
     through Min and Max from either operand; engines choose which of -0 and 0 is the greater.

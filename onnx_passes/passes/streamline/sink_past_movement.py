@@ -10,7 +10,7 @@ from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.streamline._cuts import moved_rows
+from onnx_passes.passes.streamline._cuts import move_rows
 from onnx_passes.passes.streamline._movement import ARITHMETIC, CHOOSING, let_through
 from onnx_passes.passes.streamline._moves import Mover
 from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
@@ -106,7 +106,7 @@ def _move(node: ir.Node, mover: Mover) -> bool:
         return False
     behind = [first.inputs[1]] * len(read)
     if array.ndim > 1 or not is_single(first.inputs[1]):
-        rows = [array.reshape(())] * len(read) if array.size == 1 else moved_rows(node, array)
+        rows = [array.reshape(())] * len(read) if array.size == 1 else move_rows(node, array)
         if rows is None or node.graph is None:
             return False
         behind = [mover.constant(node.graph, ir.tensor(row)) for row in rows]

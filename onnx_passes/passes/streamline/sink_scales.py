@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
-from onnx_passes.passes.streamline._behind import Found, behind
 from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
+from onnx_passes.passes.streamline._move_behind import Found, behind
 from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of, scalar
 
 
@@ -134,7 +133,7 @@ def _common(v: Values) -> Found:
     return None if floats(v["x"]) is not None and floats(v["y"]) is not None else [one]
 
 
-def _beside(kind: str) -> Any:
+def _beside(kind: str) -> Callable[[Values], Found]:
     """Return what finds a term or factor of one of two operands that are computed."""
 
     def find(v: Values) -> Found:

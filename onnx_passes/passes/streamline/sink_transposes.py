@@ -73,8 +73,8 @@ class SinkTransposes(Transformation):
         if node.domain != "":
             return is_quantiser(node.domain, node.op_type) or _is_thresholds(node)
         operator = operator_of(node)
-        told = operator is not None and operator.elementwise
-        return told or node.op_type in _BESIDES
+        knows = operator is not None and operator.elementwise
+        return knows or node.op_type in _BESIDES
 
     def _move(self, node: ir.Node, graph: ir.Graph, mover: Mover) -> bool:
         moved = [v.producer() for v in node.inputs if v is not None and _permutation(v)]
@@ -91,7 +91,7 @@ class SinkTransposes(Transformation):
                 inputs.append(None if source is None else source.inputs[0])
                 continue
             # The last axis of a table of thresholds is that of its steps.
-            array = _turned(value, [*perm, len(perm)] if _is_thresholds(node) else perm)
+            array = _reorder(value, [*perm, len(perm)] if _is_thresholds(node) else perm)
             if array is None:
                 return False
             tensor = constant_of(value)
@@ -149,7 +149,7 @@ def _permutation(value: ir.Value) -> list[int]:
     return list(perm) if perm is not None else list(reversed(range(rank or 0)))
 
 
-def _turned(value: ir.Value, perm: list[int]) -> Array | None:
+def _reorder(value: ir.Value, perm: list[int]) -> Array | None:
     """Return a constant in the order of axes before a Transpose."""
     tensor = constant_of(value)
     if tensor is None or tensor.dtype is ir.DataType.STRING or len(tensor.shape) > len(perm):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from onnx_passes.report.page.markup import Child, Element, tag
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.text import plural
 from onnx_passes.verify.result import OutputCheck
@@ -36,15 +36,56 @@ class NodeText:
 
 
 @dataclass
-class _Box:
+class GraphBox:
+    """A box of a drawn graph: a node, or a value that comes in or goes out.
+
+    Attributes:
+        label: Its text.
+        style: "op", "value", "right" or "wrong".
+        level: Its row, from the top.
+        left: Its left edge in pixels.
+    """
+
     label: str
     style: str
     level: int
-    x: float = 0.0
+    left: float = 0.0
 
     @property
     def width(self) -> float:
+        """Width in pixels."""
         return max(34.0, len(self.label) * _CHARACTER + 18)
+
+    @property
+    def top(self) -> float:
+        """Upper edge in pixels."""
+        return _EDGE + self.level * (_HEIGHT + _GAP_Y)
+
+    @property
+    def middle(self) -> float:
+        """Horizontal middle in pixels."""
+        return self.left + self.width / 2
+
+
+@dataclass(frozen=True)
+class DrawnGraph:
+    """Nodes as a graph, what they read on top and what they compute below.
+
+    Attributes:
+        boxes: The nodes and values.
+        wires: Paths in SVG.
+        width: Width in pixels.
+        height: Height in pixels.
+        label: What it shows, for those who cannot see it.
+        box_height: Height of each box in pixels.
+    """
+
+    boxes: Sequence[GraphBox]
+    wires: Sequence[str]
+    width: float
+    height: float
+    label: str
+    box_height: int = _HEIGHT
 
 
 def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
@@ -59,40 +100,33 @@ def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
     return found
 
 
-def drawing(blame: Blame) -> Element | None:
+def drawing(blame: Blame) -> tuple[PlainDict, PlainDict] | None:
     """Return the nodes before and after a rewrite as graphs; None if they cannot be drawn."""
     before, after = read_nodes(blame.nodes), read_nodes(blame.new_nodes)
     if not before or after is None or max(len(before), len(after)) > _MOST_NODES:
         return None
     wrong = blame.value
-    return tag(
-        "div",
+    return (
         _side("Before", before, wrong, wrong.expected if wrong else None, "right"),
         _side("After", after, wrong, wrong.actual if wrong else None, "wrong"),
-        class_="drawn",
     )
 
 
 def _side(
     title: str, nodes: list[NodeText], wrong: OutputCheck | None, told: str | None, style: str
-) -> Element:
-    name = None if wrong is None else wrong.output
-    children: list[Child] = [tag("figcaption", title)]
-    if nodes:
-        children.append(graph(nodes, name, style))
-    else:
-        children.append(tag("p", "No node: its values come from elsewhere.", class_="caption"))
+) -> PlainDict:
+    value = None
     if told is not None and wrong is not None:
         place = "" if wrong.worst is None else f"[{', '.join(map(str, wrong.worst))}]"
-        value = tag("code", f"{_short(wrong.output)}{place} = {told[:60]}", class_=style)
-        children.append(tag("p", value))
-    return tag("figure", children)
+        value = f"{_short(wrong.output)}{place} = {told[:60]}"
+    shown = graph(nodes, wrong.output if wrong else None, style) if nodes else None
+    return {"title": title, "graph": shown, "value": value, "style": style}
 
 
 def graph(
     nodes: Sequence[NodeText], wrong: str | None, style: str, *, loose: Sequence[str] = ()
-) -> Element:
-    """Return nodes as a graph, what they read on top and what they compute below.
+) -> DrawnGraph:
+    """Return nodes as a graph.
 
     Args:
         nodes: In topological order.
@@ -102,35 +136,29 @@ def graph(
     """
     boxes, edges = _boxes(nodes, wrong, style)
     if not nodes:
-        boxes = {name: _Box(name, "value", 0) for name in loose}
-    levels: dict[int, list[_Box]] = {}
+        boxes = {name: GraphBox(name, "value", 0) for name in loose}
+    levels: dict[int, list[GraphBox]] = {}
     for box in boxes.values():
         levels.setdefault(box.level, []).append(box)
     wide = max(sum(b.width + _GAP_X for b in row) - _GAP_X for row in levels.values())
-    for row in levels.values():
-        x = (wide - sum(b.width + _GAP_X for b in row) + _GAP_X) / 2
-        for box in row:
-            box.x = x
-            x += box.width + _GAP_X
     spare = 30 if any(boxes[b].level - boxes[a].level > 1 for a, b in edges) else 0
-    width = wide + 2 * (_EDGE + spare)
-    for box in boxes.values():
-        box.x += spare
-    height = (max(levels) + 1) * (_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _EDGE
-    return tag(
-        "svg",
-        [_line(boxes[start], boxes[end]) for start, end in edges],
-        [_drawn(box) for box in boxes.values()],
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
-        width=f"{width:.0f}",
-        role="img",
-        aria_label=f"{plural(len(nodes), 'node')}: {', '.join(n.op for n in nodes)}",
+    for row in levels.values():
+        x = (wide - sum(b.width + _GAP_X for b in row) + _GAP_X) / 2 + spare + _EDGE
+        for box in row:
+            box.left = x
+            x += box.width + _GAP_X
+    return DrawnGraph(
+        list(boxes.values()),
+        [_wire(boxes[start], boxes[end]) for start, end in edges],
+        wide + 2 * (_EDGE + spare),
+        (max(levels) + 1) * (_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _EDGE,
+        f"{plural(len(nodes), 'node')}: {', '.join(n.op for n in nodes)}",
     )
 
 
 def _boxes(
     nodes: Sequence[NodeText], wrong: str | None, style: str
-) -> tuple[dict[str, _Box], list[tuple[str, str]]]:
+) -> tuple[dict[str, GraphBox], list[tuple[str, str]]]:
     """Return boxes by key, and edges: inputs of the part on top, what it gives below."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.outputs}
     read = {name for node in nodes for name in node.inputs}
@@ -138,14 +166,16 @@ def _boxes(
     for index, node in enumerate(nodes):
         above = [levels[makers[n]] for n in node.inputs if makers.get(n, index) < index]
         levels.append(max(above, default=0) + 1)
-    boxes: dict[str, _Box] = {}
+    boxes: dict[str, GraphBox] = {}
     edges: list[tuple[str, str]] = []
     for index, node in enumerate(nodes):
         for name in node.inputs:
             if name not in makers:
                 # Right above the first node that reads it.
-                boxes.setdefault(f"in {name}", _Box(_short(name), "value", levels[index] - 1))
-        boxes[f"node {index}"] = _Box(_short(node.op), "op", levels[index])
+                boxes.setdefault(
+                    f"in {name}", GraphBox(_short(name), "value", levels[index] - 1)
+                )
+        boxes[f"node {index}"] = GraphBox(_short(node.op), "op", levels[index])
         edges += [
             (f"node {makers[n]}" if n in makers else f"in {n}", f"node {index}")
             for n in node.inputs
@@ -154,43 +184,25 @@ def _boxes(
     last = max((box.level for box in boxes.values()), default=0) + 1
     for name, index in makers.items():
         if (name not in read or name == wrong) and not name.startswith(UNNAMED):
-            boxes[f"out {name}"] = _Box(
+            boxes[f"out {name}"] = GraphBox(
                 _short(name), style if name == wrong else "value", last
             )
             edges.append((f"node {index}", f"out {name}"))
     return boxes, edges
 
 
-def _drawn(box: _Box) -> Element:
-    y = _EDGE + box.level * (_HEIGHT + _GAP_Y)
-    x = _EDGE + box.x
-    radius = 5 if box.style == "op" else _HEIGHT / 2
-    return tag(
-        "g",
-        tag("rect", x=x, y=y, width=box.width, height=_HEIGHT, rx=radius),
-        tag("text", box.label, x=x + box.width / 2, y=y + _HEIGHT / 2 + 4),
-        class_=box.style,
-    )
-
-
-def _line(start: _Box, end: _Box) -> Element:
-    x1, x2 = (_EDGE + box.x + box.width / 2 for box in (start, end))
-    y1 = _EDGE + start.level * (_HEIGHT + _GAP_Y) + _HEIGHT
-    y2 = _EDGE + end.level * (_HEIGHT + _GAP_Y)
+def _wire(start: GraphBox, end: GraphBox) -> str:
+    x1, x2, y1, y2 = start.middle, end.middle, start.top + _HEIGHT, end.top
     middle = (y1 + y2) / 2
     # Past the boxes between, which stand in the middle.
     aside = 0.0 if end.level - start.level == 1 else 20 + max(start.width, end.width)
     points = ((x1 + aside, middle), (x2 + aside, middle), (x2, y2))
     curve = " ".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    return tag("path", d=f"M{x1:.1f} {y1:.1f} C{curve}", class_="wire")
+    return f"M{x1:.1f} {y1:.1f} C{curve}"
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(_each(text))
-
-
-def _each(text: str) -> Iterator[str]:
-    yield from (name for name in text.split(", ") if name)
+    return tuple(filter(None, text.split(", ")))
 
 
 def _short(text: str) -> str:

@@ -10,11 +10,9 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.data.accumulators.classes import MOST_CLASSES
 from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
-from onnx_passes.plain import PlainMapping
-from onnx_passes.report.page.charts import Bar, bars
-from onnx_passes.report.page.markup import Element, named, tag
-from onnx_passes.report.page.table import table
-from onnx_passes.report.plots.png import encode
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.report.page.charts import BarRow, scaled
+from onnx_passes.report.page.png import encode
 
 _CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
 _NAMED = 16
@@ -25,11 +23,10 @@ _LARGEST_IMAGE = 1024
 _MOST_BARS = 40
 
 
-def errors(name: str, output: PlainMapping) -> Element | None:
+def errors(output: PlainMapping) -> Sequence[BarRow]:
     """Return the distribution of absolute errors of an output, a bar for each power of two.
 
     Args:
-        name: Name of the output.
         output: What was counted of it, with a histogram by power of two.
     """
     histogram = output["histogram"]
@@ -38,20 +35,16 @@ def errors(name: str, output: PlainMapping) -> Element | None:
         power = int(place) // STEPS
         counts[power] = counts.get(power, 0) + count
     if not counts:
-        return None
-    rows = [Bar("0", [(histogram["zeros"], "second")], f"{histogram['zeros']:,}")]
+        return []
+    rows = [BarRow("0", f"{histogram['zeros']:,}", [[(histogram["zeros"], "second")]])]
     for power in sorted(counts)[-_MOST_BARS:]:
         edge = upper_edge(power * STEPS + STEPS - 1)
-        rows.append(Bar(f"to {edge:.2g}", [(counts[power], "first")], f"{counts[power]:,}"))
-    return tag(
-        "figure",
-        tag("h3", "Absolute errors of ", named(name)),
-        tag("p", "Elements by the size of their error", class_="caption"),
-        bars(rows),
-    )
+        count = counts[power]
+        rows.append(BarRow(f"to {edge:.2g}", f"{count:,}", [[(count, "first")]]))
+    return scaled(rows)
 
 
-def matrix(title: str, classes: PlainMapping, name: str) -> Element | None:
+def matrix(title: str, classes: PlainMapping, name: str) -> PlainDict | None:
     """Return a table of classes by classes as squares, the denser the more rows.
 
     Args:
@@ -70,65 +63,46 @@ def matrix(title: str, classes: PlainMapping, name: str) -> Element | None:
     cell, margin = (_CELL, _MARGIN) if count <= _NAMED else (_SMALL_CELL, 0)
     # Rows without a class, because of a NaN, come last and are rare.
     shown = width if any(count in divmod(place, width) for place, _ in cells) else count
-    side = margin + cell * shown
-    drawn = tag(
-        "svg",
-        [
-            _square(divmod(place, width), n, totals[place // width], count, cell, margin)
-            for place, n in cells
-        ],
-        [_axis(label, count, cell, margin) for label in range(shown)] if margin else None,
-        width=side,
-        viewBox=f"0 0 {side} {side}",
-        role="img",
-        aria_label=title,
-        class_="matrix",
-    )
     caption = f"A row for each class of the {title.split()[0].lower()}"
     caption += "; the last is not a class" if shown > count else ""
-    return tag("figure", tag("h3", title), tag("p", caption, class_="caption"), drawn)
+    squares = [
+        _square(divmod(place, width), n, totals[place // width], count, cell, margin)
+        for place, n in cells
+    ]
+    axis = [
+        ("-" if place == count else str(place), margin + cell * place + cell // 2)
+        for place in range(shown if margin else 0)
+    ]
+    return {
+        "title": title,
+        "caption": caption,
+        "side": margin + cell * shown,
+        "cell": cell,
+        "margin": margin,
+        "squares": squares,
+        "axis": axis,
+    }
 
 
 def _square(
     where: tuple[int, int], number: int, total: int, count: int, cell: int, margin: int
-) -> Element:
+) -> PlainDict:
     """Return a cell of a matrix; a number is written where there is room."""
     row, column = where
-    x, y = margin + cell * column, margin + cell * row
     share = number / total
-    told = f"{_class(row, count)}, {_class(column, count)}: {number:,}"
-    square = tag(
-        "rect",
-        tag("title", told),
-        class_="first" if row == column else "off",
-        x=x,
-        y=y,
-        width=cell - 1,
-        height=cell - 1,
-        fill_opacity=f"{0.2 + 0.8 * share:.3f}",
-    )
     text = f"{number:,}"
-    if not margin or len(text) > _DIGITS:
-        return square
-    strong = row == column and share > 0.5
-    written = tag(
-        "text", text, x=x + cell // 2, y=y + cell // 2 + 4, class_="strong" if strong else None
-    )
-    return tag("g", square, written)
+    return {
+        "x": margin + cell * column,
+        "y": margin + cell * row,
+        "style": "first" if row == column else "off",
+        "opacity": f"{0.2 + 0.8 * share:.3f}",
+        "told": f"{_class(row, count)}, {_class(column, count)}: {text}",
+        "text": text if margin and len(text) <= _DIGITS else "",
+        "strong": row == column and share > 0.5,
+    }
 
 
-def _axis(place: int, count: int, cell: int, margin: int) -> Element:
-    """Return the name of a class beside its row and above its column."""
-    text, middle = "-" if place == count else str(place), margin + cell * place + cell // 2
-    return tag(
-        "g",
-        tag("text", text, x=margin // 2, y=middle + 4),
-        tag("text", text, x=middle, y=margin // 2 + 4),
-        class_="axis",
-    )
-
-
-def per_class(classes: PlainMapping, *, alone: bool) -> Element | None:
+def per_class(classes: PlainMapping, *, alone: bool) -> list[list[str]]:
     """Return how many rows of each class are right.
 
     Args:
@@ -136,9 +110,9 @@ def per_class(classes: PlainMapping, *, alone: bool) -> Element | None:
         alone: Whether there is one side only.
     """
     if not classes["labelled"]:
-        return None
+        return []
     left, right = (_hits(classes, side) for side in ("left", "right"))
-    rows = [
+    return [
         [
             str(label),
             f"{right[label][1]:,}",
@@ -148,8 +122,6 @@ def per_class(classes: PlainMapping, *, alone: bool) -> Element | None:
         for label in range(classes["classes"])
         if right[label][1]
     ]
-    names = ["Class", "Samples", "" if alone else "Reference", "Accuracy"]
-    return tag("section", tag("h2", "Classes"), table("Accuracy by class", names, rows))
 
 
 def _hits(classes: PlainMapping, side: str) -> list[tuple[int, int]]:
@@ -171,30 +143,20 @@ def _hits(classes: PlainMapping, side: str) -> list[tuple[int, int]]:
     return list(zip(hits, totals, strict=True))
 
 
-def worst(rows: Sequence[tuple[str, Mapping[str, Array]]]) -> Element | None:
-    """Return the worst samples; those that look like images are shown as images.
+def values_of(feeds: Mapping[str, Array]) -> list[PlainDict]:
+    """Return what a sample feeds a model; what looks like an image is a PNG in base64.
 
     Args:
-        rows: Names of samples, and arrays of any shape that a model is fed for each.
+        feeds: Arrays of any shape and type by name of an input.
     """
-    if not rows:
-        return None
-    shown = [
-        tag("li", [_value(key, value) for key, value in feeds.items()], named(name))
-        for name, feeds in rows
-    ]
-    return tag("section", tag("h2", "Worst samples"), tag("ul", shown, class_="gallery"))
+    return [_value(name, value) for name, value in feeds.items()]
 
 
-def _value(name: str, value: Array) -> Element:
+def _value(name: str, value: Array) -> PlainDict:
     picture = as_image(value)
-    if picture is None:
-        shape = ",".join(map(str, value.shape))
-        return tag("span", named(name), f" {value.dtype}[{shape}] ")
-    data = base64.b64encode(encode(picture)).decode()
-    return tag(
-        "img", src=f"data:image/png;base64,{data}", alt=f"input {name[:100]}", width=112
-    )
+    kind = f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    png = None if picture is None else base64.b64encode(encode(picture)).decode()
+    return {"name": name, "kind": kind, "png": png}
 
 
 def as_image(value: Array) -> Array | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.atomic import pending
-from onnx_passes.report.plots.pictures import ValueLayer, heat_map, histogram, layers
-from onnx_passes.report.plots.png import encode
+from onnx_passes.plain import Foreign
+from onnx_passes.report.plots.pictures import ValueLayer, heat_map, histogram, layers, png
 from onnx_passes.verify.runs.found import Found, Pair, Run
 
 MOST = 20
@@ -31,7 +32,7 @@ def draw_plots(found: Found, folder: Path) -> list[Path]:
         N, and ``N-layers.png`` where there are several.
 
     Raises:
-        UsageError: The folder cannot be written to.
+        UsageError: The folder cannot be written to, or matplotlib is not installed.
     """
     runs = {run.name: run for run in found.runs}
     written: list[Path] = []
@@ -39,10 +40,10 @@ def draw_plots(found: Found, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for number, pair in enumerate(found.pairs, 1):
             pictures = _pictures(pair, runs[pair.reference], runs[pair.candidate])
-            for name, image in pictures.items():
+            for name, figure in pictures.items():
                 path = folder / f"{number}-{name}.png"
                 with pending(path) as file:
-                    file.write(encode(image))
+                    file.write(png(figure))
                     file.publish(path)
                 written.append(path)
     except OSError as error:
@@ -54,8 +55,8 @@ def draw_plots(found: Found, folder: Path) -> list[Path]:
     return written
 
 
-def _pictures(pair: Pair, reference: Run, candidate: Run) -> dict[str, Array]:
-    found: dict[str, Array] = {}
+def _pictures(pair: Pair, reference: Run, candidate: Run) -> dict[str, Foreign]:
+    found: dict[str, Foreign] = {}
     if len(pair.outputs) > 1:
         values = [ValueLayer(check.max_abs, check.passed) for check in pair.outputs]
         found["layers"] = layers(values, pair.candidate)
@@ -85,7 +86,7 @@ def _tensor(run: Run, sample: int, name: str) -> Array | None:
     return value
 
 
-def _file_name(name: str, taken: dict[str, Array]) -> str:
+def _file_name(name: str, taken: Container[str]) -> str:
     base = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("_.")[-80:] or "value"
     unique, number = base, 2
     while f"{unique}.heat" in taken:

@@ -5,33 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import blocks, shape_text, widen
-from onnx_passes.report.plots.glyphs import draw_text, text_width
+from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.plain import Foreign
 
-Colour = tuple[int, int, int]
-
-_BACK: Colour = (255, 255, 255)
-_INK: Colour = (40, 40, 40)
-_FAINT: Colour = (222, 222, 222)
-_BLUE: Colour = (46, 98, 168)
-_RED: Colour = (200, 30, 40)
-_NONE: Colour = (240, 240, 236)
+_BLUE, _RED, _NONE = "#2e62a8", "#c81e28", "#f0f0ec"
 # From small to large; dark to light, so that it reads in grey too.
-_SCALE = np.array(
-    [(26, 18, 76), (110, 30, 120), (190, 55, 85), (240, 125, 35), (252, 220, 90)]
-)
+_COLOURS = "inferno"
 _DECADES = 6
-_LEFT, _TOP, _RIGHT, _BOTTOM = 60, 44, 96, 36
-_PLOT_WIDTH, _PLOT_HEIGHT = 480, 300
-_BINS = 48
-_CELL, _LEGEND = 40, 80
+_WIDTH, _HEIGHT, _PIXELS = 6.4, 4.0, 100  # inches, and pixels of one
+_MOST_ROWS, _MOST_COLUMNS = 300, 480
+_BINS, _MOST_TICKS, _LONGEST = 48, 8, 60
 
 
-def heat_map(expected: Array, actual: Array, title: str) -> Array:
+def heat_map(expected: Array, actual: Array, title: str) -> Foreign:
     """Draw where in a tensor errors are.
 
     Rows are all axes but the last, one after the other; of a large tensor each cell shows the
@@ -44,34 +36,30 @@ def heat_map(expected: Array, actual: Array, title: str) -> Array:
         title: Name of the value.
 
     Returns:
-        uint8 of shape [height, width, 3].
+        A figure of matplotlib.
     """
     cells, special = _pooled(expected, actual)
-    rows, columns = cells.shape
-    high, wide = (
-        max(1, min(_CELL, room // cells))
-        for room, cells in ((_PLOT_HEIGHT, rows), (_PLOT_WIDTH, columns))
-    )
     most = float(cells.max(initial=0.0))
-    picture = _coloured(cells, special, most).repeat(high, 0).repeat(wide, 1)
-    tall = max(picture.shape[0], _LEGEND)
-    image = _canvas(max(picture.shape[1], 260), tall)
-    image[_TOP : _TOP + picture.shape[0], _LEFT : _LEFT + picture.shape[1]] = picture
-    _frame(image, picture.shape[1], picture.shape[0])
-    _title(image, title, f"{shape_text(expected.shape)} largest error {most:.3g}")
-    last = math.prod(expected.shape[:-1]) - 1 if expected.ndim else 0
-    _label(image, _LEFT - 6, _TOP, "0", end=True)
-    if rows > 1:
-        _label(image, _LEFT - 6, _TOP + picture.shape[0] - 10, f"{last}", end=True)
-    bottom = _TOP + picture.shape[0] + 8
-    _label(image, _LEFT, bottom, "0")
-    width = expected.shape[-1] - 1 if expected.ndim else 0
-    _label(image, _LEFT + picture.shape[1], bottom, f"{width}", end=True)
-    _legend(image, _LEFT + picture.shape[1] + 14, tall, most)
-    return image
+    figure, axes = _figure(title, f"{shape_text(expected.shape)} largest error {most:.3g}")
+    colours = import_optional("matplotlib.colors")
+    norm = colours.LogNorm(10**-_DECADES, 1.0, clip=True)  # of the largest, which may be tiny
+    mapped = import_optional("matplotlib.cm").ScalarMappable(norm, _COLOURS)
+    shown = mapped.to_rgba(cells / most if most else cells)
+    shown[cells == 0] = colours.to_rgba(_NONE)
+    shown[special] = colours.to_rgba(_RED)
+    rows, columns = math.prod(expected.shape[:-1]), expected.shape[-1] if expected.ndim else 1
+    axes.imshow(shown, aspect="auto", interpolation="nearest", extent=(0, columns, rows, 0))
+    axes.locator_params(integer=True)
+    axes.set(xlabel="last axis", ylabel="the other axes, one after the other")
+    if most:
+        bar = figure.colorbar(mapped, ax=axes, label="largest error of a block")
+        ticks = [10.0**-n for n in range(_DECADES + 1)]
+        bar.minorticks_off()
+        bar.set_ticks(ticks, labels=[f"{most * tick:.1e}" for tick in ticks])
+    return figure
 
 
-def histogram(expected: Array, actual: Array, title: str) -> Array:
+def histogram(expected: Array, actual: Array, title: str) -> Foreign:
     """Draw how many elements have errors of each size; the axis is logarithmic.
 
     Args:
@@ -80,28 +68,21 @@ def histogram(expected: Array, actual: Array, title: str) -> Array:
         title: Name of the value.
 
     Returns:
-        uint8 of shape [height, width, 3].
+        A figure of matplotlib.
     """
     errors = _Errors()
     for _, (e, a) in blocks(expected, actual):
         errors.add(widen(e), widen(a))
     counts, low, high = errors.counts()
-    most = int(counts.max(initial=0))
-    image = _canvas(_PLOT_WIDTH, _PLOT_HEIGHT)
-    _gridded(image, low, high)
-    for index, count in enumerate(counts.tolist()):
-        if not count:
-            continue
-        left = _LEFT + index * _PLOT_WIDTH // len(counts)
-        right = _LEFT + (index + 1) * _PLOT_WIDTH // len(counts) - 1
-        tall = max(1, round(count / most * (_PLOT_HEIGHT - 8)))
-        image[_TOP + _PLOT_HEIGHT - tall : _TOP + _PLOT_HEIGHT, left:right] = _BLUE
-    _frame(image, _PLOT_WIDTH, _PLOT_HEIGHT)
     rest = f"{errors.none} equal, {errors.special} not finite on one side"
-    _title(image, title, f"elements by absolute error, {rest}")
-    _label(image, _LEFT - 6, _TOP, f"{most}", end=True)
-    _label(image, _LEFT - 6, _TOP + _PLOT_HEIGHT - 10, "0", end=True)
-    return image
+    figure, axes = _figure(title, f"elements by absolute error, {rest}")
+    axes.stairs(counts, np.linspace(low, high, _BINS + 1), fill=True, color=_BLUE)
+    step = math.ceil((high - low) / _MOST_TICKS)
+    decades = range(low, high + 1, step)
+    axes.set_xticks(decades, labels=[f"1e{decade}" for decade in decades])
+    axes.set(xlabel="absolute error", ylabel="elements", xlim=(low, high))
+    axes.grid(axis="x", alpha=0.4)
+    return figure
 
 
 @dataclass(frozen=True)
@@ -117,7 +98,7 @@ class ValueLayer:
     passed: bool
 
 
-def layers(values: Sequence[ValueLayer], title: str) -> Array:
+def layers(values: Sequence[ValueLayer], title: str) -> Foreign:
     """Draw the largest error of each value, in topological order; those that differ are red.
 
     Args:
@@ -125,34 +106,47 @@ def layers(values: Sequence[ValueLayer], title: str) -> Array:
         title: The text above.
 
     Returns:
-        uint8 of shape [height, width, 3].
+        A figure of matplotlib.
     """
-    errors = [v.error for v in values if v.error and math.isfinite(v.error)]
-    low = math.floor(math.log10(min(errors))) if errors else -1
-    high = math.ceil(math.log10(max(errors))) if errors else 0
-    high = max(high, low + 1)
-    image = _canvas(_PLOT_WIDTH, _PLOT_HEIGHT)
-    for decade in range(low, high + 1):
-        y = _TOP + round((high - decade) / (high - low) * (_PLOT_HEIGHT - 1))
-        image[y, _LEFT : _LEFT + _PLOT_WIDTH] = _FAINT
-        if (high - decade) % max(1, (high - low) // 8) == 0:
-            _label(image, _LEFT - 6, y - 5, f"1E{decade}", end=True)
-    wide = max(2, min(8, _PLOT_WIDTH // max(1, len(values)) - 1))
-    for index, value in enumerate(values):
-        x = _LEFT + round(index / max(1, len(values) - 1) * (_PLOT_WIDTH - wide))
-        place = 0.0
-        if value.error:
-            level = math.log10(value.error) if math.isfinite(value.error) else high
-            place = (min(level, high) - low) / (high - low)
-        y = _TOP + round((1 - place) * (_PLOT_HEIGHT - 1))
-        image[y : _TOP + _PLOT_HEIGHT, x : x + wide] = _BLUE if value.passed else _RED
-    _frame(image, _PLOT_WIDTH, _PLOT_HEIGHT)
+    logs = [math.log10(v.error) if v.error and v.error < math.inf else None for v in values]
+    known = [log for log in logs if log is not None]
+    low = math.floor(min(known, default=-1.0))
+    high = max(math.ceil(max(known, default=0.0)), low + 1)
+    least = 0.01 * (high - low)  # so that the colour of each is seen
+    heights = [
+        max(log - low, least) if log is not None else (high - low if value.error else least)
+        for log, value in zip(logs, values, strict=True)
+    ]
     bad = sum(not value.passed for value in values)
-    _title(image, title, f"largest error of {len(values)} values in order, {bad} differ")
-    bottom = _TOP + _PLOT_HEIGHT + 8
-    _label(image, _LEFT, bottom, "first")
-    _label(image, _LEFT + _PLOT_WIDTH, bottom, "last", end=True)
-    return image
+    told = f"largest error of {len(values)} values in order, {bad} differ"
+    figure, axes = _figure(title, told)
+    colours = [_BLUE if value.passed else _RED for value in values]
+    axes.bar(range(len(values)), heights, bottom=low, color=colours)
+    decades = range(low, high + 1, math.ceil((high - low) / _MOST_TICKS))
+    axes.set_yticks(decades, labels=[f"1e{decade}" for decade in decades])
+    axes.locator_params(axis="x", integer=True)
+    axes.set(xlabel="value, in topological order", ylabel="largest absolute error")
+    axes.set_ylim(low, high)
+    axes.grid(axis="y", alpha=0.4)
+    return figure
+
+
+def png(figure: Foreign) -> bytes:
+    """Return a figure of matplotlib as a PNG file, the same bytes each time."""
+    file = BytesIO()
+    figure.savefig(file, format="png", dpi=_PIXELS, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _figure(title: str, below: str) -> tuple[Foreign, Foreign]:
+    """Return a figure and its axes, without what opens windows."""
+    figure = import_optional("matplotlib.figure").Figure((_WIDTH, _HEIGHT))
+    # The end of a name says more than its beginning. No part of it is a formula.
+    shown = title if len(title) <= _LONGEST else f"…{title[1 - _LONGEST :]}"
+    figure.suptitle(shown, parse_math=False, fontsize="medium", fontweight="bold")
+    axes = figure.add_axes((0.13, 0.13, 0.84, 0.74))
+    axes.set_title(below, fontsize="small")
+    return figure, axes
 
 
 class _Errors:
@@ -191,10 +185,10 @@ def _pooled(expected: Array, actual: Array) -> tuple[Array, Array]:
     width = expected.shape[-1] if expected.ndim else 1
     e, a = expected.reshape(-1, width), actual.reshape(-1, width)
     down = np.unique(
-        np.linspace(0, len(e), min(len(e), _PLOT_HEIGHT), endpoint=False, dtype=int)
+        np.linspace(0, len(e), min(len(e), _MOST_ROWS), endpoint=False, dtype=int)
     )
     across = np.unique(
-        np.linspace(0, width, min(width, _PLOT_WIDTH), endpoint=False, dtype=int)
+        np.linspace(0, width, min(width, _MOST_COLUMNS), endpoint=False, dtype=int)
     )
     cells, special = (np.zeros((len(down), len(across))) for _ in range(2))
     for row, (start, end) in enumerate(zip(down, [*down[1:], len(e)], strict=True)):
@@ -207,65 +201,3 @@ def _pooled(expected: Array, actual: Array) -> tuple[Array, Array]:
         cells[row] = np.maximum.reduceat(error.max(0), across)
         special[row] = np.maximum.reduceat(odd.any(0).astype(float), across)
     return cells, special > 0
-
-
-def _coloured(cells: Array, special: Array, most: float) -> Array:
-    with np.errstate(divide="ignore"):
-        place = (
-            1 + np.log10(cells / most) / _DECADES if most else np.full(cells.shape, -np.inf)
-        )
-    colours = _ramp(np.clip(place, 0, 1))
-    colours[cells == 0] = _NONE
-    colours[special] = _RED
-    return colours
-
-
-def _ramp(place: Array) -> Array:
-    stops = np.linspace(0, 1, len(_SCALE))
-    channels = [np.interp(place, stops, _SCALE[:, channel]) for channel in range(3)]
-    return np.stack(channels, -1).round().astype(np.uint8)
-
-
-def _canvas(width: int, height: int) -> Array:
-    image = np.empty((height + _TOP + _BOTTOM, width + _LEFT + _RIGHT, 3), np.uint8)
-    image[:] = _BACK
-    return image
-
-
-def _frame(image: Array, width: int, height: int) -> None:
-    top, left = _TOP - 1, _LEFT - 1
-    bottom, right = _TOP + height, _LEFT + width
-    image[top, left : right + 1] = image[bottom, left : right + 1] = _INK
-    image[top : bottom + 1, left] = image[top : bottom + 1, right] = _INK
-
-
-def _title(image: Array, title: str, below: str) -> None:
-    room = (image.shape[1] - 20) // text_width(" ")
-    # The end of a name says more than its beginning.
-    shown = title if len(title) <= room else f"..{title[len(title) - room + 2 :]}"
-    draw_text(image, 10, 8, shown, _INK)
-    draw_text(image, 10, 24, below, _INK)
-
-
-def _label(image: Array, x: int, y: int, text: str, *, end: bool = False) -> None:
-    left = x - text_width(text) + 2 if end else x
-    draw_text(image, max(0, left), y, text, _INK)
-
-
-def _legend(image: Array, x: int, height: int, most: float) -> None:
-    place = np.linspace(1, 0, height)[:, None].repeat(12, 1)
-    image[_TOP : _TOP + height, x : x + 12] = _ramp(place)
-    if not most:
-        return
-    _label(image, x + 16, _TOP, f"{most:.1E}".replace("E-0", "E-").replace("E+0", "E"))
-    text = f"{most / 10**_DECADES:.1E}".replace("E-0", "E-").replace("E+0", "E")
-    _label(image, x + 16, _TOP + height - 10, text)
-
-
-def _gridded(image: Array, low: int, high: int) -> None:
-    for decade in range(low, high + 1):
-        x = _LEFT + round((decade - low) / (high - low) * (_PLOT_WIDTH - 1))
-        image[_TOP : _TOP + _PLOT_HEIGHT, x] = _FAINT
-        if (decade - low) % max(1, math.ceil((high - low) / 8)) == 0:
-            text = f"1E{decade}"
-            _label(image, x - text_width(text) // 2, _TOP + _PLOT_HEIGHT + 8, text)

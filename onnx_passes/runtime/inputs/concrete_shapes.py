@@ -135,17 +135,13 @@ class Shaping:
     def _read(self, proto: onnx.ModelProto) -> Concrete:
         if not self._flat:
             return Concrete(self, ir.from_proto(proto), [])
-        first = self._model is None
         if self._model is None:
-            self._model = ir.from_proto(proto)
+            self._model = ir.from_proto(_without_notes(self._proto))
         graph, declared = self._model.graph, proto.graph
         infos = {i.name: i for i in (*declared.input, *declared.value_info, *declared.output)}
         values = (*graph.inputs, *(value for node in graph for value in node.outputs))
         noted = [(value, *self._type(infos.get(str(value.name)))) for value in values]
-        concrete = Concrete(self, None, noted)
-        if first:
-            self._shown = concrete
-        return concrete
+        return Concrete(self, None, noted)
 
     def _type(
         self, info: onnx.ValueInfoProto | None
@@ -160,6 +156,14 @@ class Shaping:
                 value.shape.freeze()
             self._types[key] = value.type, value.shape
         return self._types[key]
+
+
+def _without_notes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy that says nothing of inner values, which takes half as long to read."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(proto)
+    del bare.graph.value_info[:]
+    return bare
 
 
 def _fits(node: ir.Node) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array, float_limits
 from onnx_passes.ops.input_hints import ValueHint
-from onnx_passes.runtime.engine_base import Array
 
 Span = tuple[float, float]
 
@@ -81,7 +79,7 @@ def _floats(
 ) -> Iterator[tuple[str, Array]]:
     low, high = span or (-np.inf, np.inf)
     real = array.real if array.dtype.kind == "c" else array
-    info = cast(Any, ml_dtypes).finfo(real.dtype)
+    info = float_limits(real.dtype)
     for kind, value in _FLOATS.items():
         special = np.asarray(value).astype(real.dtype)
         if not _is(special, kind) or (span is not None and not low <= value <= high):

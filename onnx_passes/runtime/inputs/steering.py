@@ -10,17 +10,6 @@ import onnx_ir as ir
 from onnx_passes.model.walk import captured_values
 from onnx_passes.ops.admitted import steers
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.use import Use, rule_for
-from onnx_passes.runtime.inputs import rules_domain
-
-# What these return is in range whatever they are given.
-_SAFE = frozenset(
-    {
-        *("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression", "Multinomial"),
-        *("TopK", "Unique"),
-    }
-)
-_DIVISIONS = frozenset({("", "Div"), ("", "Mod")})
 
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:
@@ -35,20 +24,17 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
     found: set[ir.Value] = set()
     nodes = list(model.graph.all_nodes())
     owners = {graph: node for node in nodes for graph in _graphs(node)}
-    rng = np.random.default_rng(0)
-    stack = [(value, False) for node in nodes for value in _steered(node, rng)]
+    stack = [(value, False) for node in nodes for value in _steered(node)]
     stack += [(value, True) for node in nodes for value in _repeated(node)]
     while stack:
         value, decisions = stack.pop()
         if value in found:
             continue
         producer = value.producer()
-        if producer is not None and producer.domain == "":
-            picks = producer.op_type in _SAFE and (
-                producer.op_type not in ("TopK", "Unique") or value.index() != 0
-            )
-            if picks or (_decides(value) and not decisions):
-                continue
+        described = None if producer is None else operator_of(producer)
+        bounded = described is not None and value.index() in described.in_range
+        if bounded or (_decides(value) and not decisions):
+            continue
         found.add(value)
         stack += [(read, decisions) for read in _read_for(value, owners)]
     return frozenset(str(v.name) for v in model.graph.inputs if v in found)
@@ -61,16 +47,15 @@ def _decides(value: ir.Value) -> bool:
     return described is not None and described.elementwise and value.dtype is ir.DataType.BOOL
 
 
-def _steered(node: ir.Node, rng: np.random.Generator) -> Iterator[ir.Value]:
-    divides = (node.domain, node.op_type) in _DIVISIONS and not _divides_safely(node)
+def _steered(node: ir.Node) -> Iterator[ir.Value]:
+    described = operator_of(node)
+    divides = described is not None and described.divides and not _divides_safely(node)
     for index, value in enumerate(node.inputs):
         if value is None:
             continue
-        rule = rule_for(Use(node, index, rng))
-        decides = steers(node, index) or (
-            rule is not None and rule.__module__ != rules_domain.__name__
-        )
-        if decides or (divides and (value.dtype is None or value.dtype.is_integer())):
+        if steers(node, index) or (
+            divides and (value.dtype is None or value.dtype.is_integer())
+        ):
             yield value
 
 

@@ -12,11 +12,6 @@ from onnx_passes.ops.admitted import admitted
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.use import Use
-from onnx_passes.runtime.inputs import (
-    rules_domain,  # noqa: F401 - these modules register their rules
-    rules_index,  # noqa: F401
-    rules_size,  # noqa: F401
-)
 
 _BODIES = frozenset({"Loop", "Scan", "SequenceMap"})
 

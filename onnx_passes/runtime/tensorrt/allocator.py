@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from onnx_passes.arrays import Array
+from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import EngineError
+from onnx_passes.runtime.tensorrt.binding_types import TrtMember
+from onnx_passes.runtime.tensorrt.bindings import make_listener
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
 from onnx_passes.runtime.tensorrt.types import numpy_type
 
@@ -37,7 +38,7 @@ class Grown:
         self.shape = self.error = None
 
     def reserve(self, size: int) -> int:
-        """Return an address for so many bytes; 0 where there is not that much memory."""
+        """Return an address for a number of bytes; 0 if there is not enough memory."""
         try:
             return self.memory.reserve(size)
         except EngineError as error:
@@ -45,28 +46,23 @@ class Grown:
             return 0
 
 
-def _allocator(trt: ModuleType, grown: Grown) -> Any:
-    base: Any = trt.IOutputAllocator
+def _allocator(trt: ModuleType, grown: Grown) -> object:
+    def reallocate_output(
+        self: object, tensor_name: str, memory: int, size: int, alignment: int
+    ) -> int:
+        return grown.reserve(size)
 
-    class Allocator(base):  # type: ignore[misc]  # the bindings are known only at run time
-        def __init__(self) -> None:
-            base.__init__(self)
+    def reallocate_output_async(
+        self: object, tensor_name: str, memory: int, size: int, alignment: int, stream: int
+    ) -> int:
+        return grown.reserve(size)
 
-        # The arguments are those that TensorRT gives, by position.
-        def reallocate_output(
-            self, tensor_name: str, memory: int, size: int, alignment: int
-        ) -> int:
-            return grown.reserve(size)
+    def notify_shape(self: object, tensor_name: str, shape: Iterable[int]) -> None:
+        grown.shape = tuple(shape)
 
-        def reallocate_output_async(
-            self, tensor_name: str, memory: int, size: int, alignment: int, stream: int
-        ) -> int:
-            return grown.reserve(size)
-
-        def notify_shape(self, tensor_name: str, shape: Any) -> None:
-            grown.shape = tuple(shape)
-
-    return Allocator()
+    return make_listener(
+        trt.IOutputAllocator, reallocate_output, reallocate_output_async, notify_shape
+    )
 
 
 class Watched:
@@ -84,14 +80,32 @@ class Watched:
         self.error: EngineError | None = None
         self._cuda, self._pinned = cuda, cuda.pinned_memory()
         self._on_host = trt.TensorLocation.HOST
-        self.listener = _debug_listener(trt, self.keep)
+
+        def process_debug_tensor(
+            self_: object,
+            addr: object,
+            location: object,
+            type_: TrtMember,
+            shape: Iterable[int],
+            name: str,
+            stream: int,
+        ) -> None:
+            self.keep(addr, location, type_, tuple(shape), name, stream)
+
+        self.listener = make_listener(trt.IDebugListener, process_debug_tensor)
 
     def begin(self) -> None:
         """Forget the last run."""
         self.found, self.error = {}, None
 
     def keep(
-        self, addr: Any, location: Any, type_: Any, shape: Any, name: str, stream: int
+        self,
+        addr: object,
+        location: object,
+        type_: TrtMember,
+        shape: tuple[int, ...],
+        name: str,
+        stream: int,
     ) -> None:
         """Copy a value; one of a type that numpy has no form for is left out.
 
@@ -104,7 +118,7 @@ class Watched:
             stream: The CUDA stream that computes it.
         """
         try:
-            dtype, shape = numpy_type(type_, name), tuple(shape)
+            dtype = numpy_type(type_, name)
             size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
             source = _address(addr)
             if location != self._on_host:
@@ -112,7 +126,7 @@ class Watched:
                 self._cuda.to_host(target, source, size, stream)
                 self._cuda.synchronize(stream)
                 source = target
-            self.found[name] = copied(source, dtype, shape)
+            self.found[name] = copy_from_host(source, dtype, shape)
         except EngineError as error:
             self.error = self.error or error
 
@@ -121,22 +135,7 @@ class Watched:
         self._pinned.close()
 
 
-def _debug_listener(trt: ModuleType, keep: Callable[..., None]) -> Any:
-    base: Any = trt.IDebugListener
-
-    class Listener(base):  # type: ignore[misc]  # the bindings are known only at run time
-        def __init__(self) -> None:
-            base.__init__(self)
-
-        def process_debug_tensor(
-            self, addr: Any, location: Any, type: Any, shape: Any, name: str, stream: int
-        ) -> None:
-            keep(addr, location, type, shape, name, stream)
-
-    return Listener()
-
-
-def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+def copy_from_host(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Return a copy of an array that lies in memory of the host.
 
     Args:
@@ -151,7 +150,7 @@ def copied(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     return array.reshape(shape)
 
 
-def _address(found: Any) -> int:
+def _address(found: object) -> int:
     """Return an address that the bindings give as an integer, or as a capsule."""
     if isinstance(found, int):
         return found

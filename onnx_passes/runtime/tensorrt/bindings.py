@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
+from types import ModuleType, new_class
 from typing import Literal
 
 from onnx_passes.errors import EngineUnavailableError
@@ -36,6 +37,19 @@ def installed_version(package: Package) -> str | None:
         except PackageNotFoundError:
             continue
     return "unknown"
+
+
+def make_listener(base: type, *methods: Callable[..., object]) -> object:
+    """Return what TensorRT calls back: an object of a class of the bindings.
+
+    Args:
+        base: The class.
+        methods: Functions of ``self``, and of what TensorRT gives by position; each overrides
+            the method of its name.
+    """
+    named = {method.__name__: method for method in methods}
+    made: object = new_class("Listener", (base,), exec_body=lambda own: own.update(named))()
+    return made
 
 
 def load_bindings(package: Package) -> ModuleType:

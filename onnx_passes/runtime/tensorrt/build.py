@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any
 
 import onnx_ir as ir
 
@@ -14,7 +13,6 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
-from onnx_passes.runtime.heard import heard
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.configure import configure
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
@@ -24,6 +22,7 @@ from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.parse import parse
 from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
 from onnx_passes.runtime.tensorrt.profiles import add_profiles
+from onnx_passes.runtime.user_output import forward_output
 
 _MOST_ERRORS = 3
 
@@ -67,14 +66,14 @@ def build(
         parse(parser, model)
         _call(options.network_hook, "network_hook", trt, network)
         if options.watch and not network.mark_unfused_tensors_as_debug_tensors():
-            raise EngineBuildError(f"{package} marks no debug tensors: {_said(log)}")
+            raise EngineBuildError(f"{package} marks no debug tensors: {_quote_log(log)}")
         config = builder.create_builder_config()
         cache = configure(trt, config, options)
         _call(options.config_hook, "config_hook", trt, config)
         add_profiles(builder, network, config, options.profiles)
         plan = builder.build_serialized_network(network, config)
         if plan is None:
-            raise EngineBuildError(f"the builder does not compile it: {_said(log)}")
+            raise EngineBuildError(f"the builder does not compile it: {_quote_log(log)}")
     except EngineError as error:
         error.where = error.where or log.text
         raise
@@ -108,7 +107,7 @@ def _strongly_typed(trt: ModuleType) -> int:
     return 0 if flag is None else 1 << int(flag)
 
 
-def _call(hook: str, option: str, trt: ModuleType, subject: Any) -> None:
+def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
     if not hook:
         return
     module, _, function = hook.partition(":")
@@ -120,7 +119,7 @@ def _call(hook: str, option: str, trt: ModuleType, subject: Any) -> None:
             help="list the module under 'imports', or put it beside the pipeline file",
         ) from error
     try:
-        with heard():
+        with forward_output():
             found(trt, subject)
     except Exception as error:
         raise EngineError(
@@ -128,5 +127,5 @@ def _call(hook: str, option: str, trt: ModuleType, subject: Any) -> None:
         ) from error
 
 
-def _said(log: BuildLog) -> str:
+def _quote_log(log: BuildLog) -> str:
     return "; ".join(log.errors[-_MOST_ERRORS:]) or "it gives no reason"

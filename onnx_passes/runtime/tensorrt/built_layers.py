@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime.tensorrt.binding_types import TrtEngine
+from onnx_passes.runtime.tensorrt.bindings import make_listener
 from onnx_passes.runtime.timing import mean_without_first
 
 MARK = "Layers:\n"
@@ -19,7 +20,7 @@ _LAYER = re.compile(r"^Name: ", re.MULTILINE)
 _NODE = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
 
 
-def logged_layers(text: str) -> list[PlainDict]:
+def read_logged_layers(text: str) -> list[PlainDict]:
     """Read the list of layers that a builder logs, which needs no GPU.
 
     Args:
@@ -34,7 +35,7 @@ def logged_layers(text: str) -> list[PlainDict]:
     return [_layer(_fields(body[a:b])) for a, b in zip(starts, ends, strict=True)]
 
 
-def inspected_layers(trt: ModuleType, engine: Any) -> list[PlainDict]:
+def inspect_layers(trt: ModuleType, engine: TrtEngine) -> list[PlainDict]:
     """Ask TensorRT's inspector for the layers of an engine that is loaded.
 
     Args:
@@ -72,23 +73,18 @@ def with_times(
     return found
 
 
-def profiler(trt: ModuleType, times: dict[str, list[float]]) -> Any:
+def profiler(trt: ModuleType, times: dict[str, list[float]]) -> object:
     """Return what TensorRT reports the time of each layer to, after each run.
 
     Args:
         trt: The bindings.
         times: Seconds of each run, by layer; added to.
     """
-    base: Any = trt.IProfiler
 
-    class Profiler(base):  # type: ignore[misc]  # the bindings are known only at run time
-        def __init__(self) -> None:
-            base.__init__(self)
+    def report_layer_time(self: object, layer_name: str, ms: float) -> None:
+        times.setdefault(layer_name, []).append(ms * 1e-3)
 
-        def report_layer_time(self, layer_name: str, ms: float) -> None:
-            times.setdefault(layer_name, []).append(ms * 1e-3)
-
-    return Profiler()
+    return make_listener(trt.IProfiler, report_layer_time)
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -111,10 +107,10 @@ def _outside(text: str) -> Iterator[str]:
             yield part
 
 
-def _layer(told: PlainMapping) -> PlainDict:
+def _layer(entry: PlainMapping) -> PlainDict:
     return {
-        "name": str(told.get("Name", "?")),
-        "kind": str(told.get("LayerType", "")),
-        "how": str(told.get("TacticName") or told.get("TacticValue") or ""),
-        "nodes": ", ".join(_NODE.findall(str(told.get("Metadata", "")))),
+        "name": str(entry.get("Name", "?")),
+        "kind": str(entry.get("LayerType", "")),
+        "how": str(entry.get("TacticName") or entry.get("TacticValue") or ""),
+        "nodes": ", ".join(_NODE.findall(str(entry.get("Metadata", "")))),
     }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.tensorrt.binding_types import TrtCache, TrtConfig, TrtMember
 from onnx_passes.runtime.tensorrt.cuda_driver import device
 from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions
 from onnx_passes.runtime.tensorrt.engine_store import load_bytes
 
 
-def configure(trt: ModuleType, config: Any, options: TensorRtOptions) -> Any:
+def configure(trt: ModuleType, config: TrtConfig, options: TensorRtOptions) -> TrtCache | None:
     """Set the options on a builder's config.
 
     Args:
@@ -64,7 +64,7 @@ def configure(trt: ModuleType, config: Any, options: TensorRtOptions) -> Any:
     return cache
 
 
-def _target(trt: ModuleType, config: Any, wanted: tuple[str, ...]) -> None:
+def _target(trt: ModuleType, config: TrtConfig, wanted: tuple[str, ...]) -> None:
     if not hasattr(trt, "ComputeCapability"):
         raise ConfigError(
             "compute_capabilities: tensorrt builds for the GPU of this machine only",
@@ -86,7 +86,7 @@ def _target(trt: ModuleType, config: Any, wanted: tuple[str, ...]) -> None:
         config.set_compute_capability(members[name], index)
 
 
-def _target_here(trt: ModuleType, config: Any) -> None:
+def _target_here(trt: ModuleType, config: TrtConfig) -> None:
     """Build for the GPU of this machine; the package's default is a set that may lack it."""
     here = device()
     assert here is not None, "without a GPU, capabilities are named"
@@ -96,7 +96,7 @@ def _target_here(trt: ModuleType, config: Any) -> None:
     config.set_compute_capability(members.get(name, trt.ComputeCapability.CURRENT), 0)
 
 
-def _member(trt: ModuleType, enumeration: str, name: str, option: str) -> Any:
+def _member(trt: ModuleType, enumeration: str, name: str, option: str) -> TrtMember:
     # An enumeration of the bindings lists its members by name.
     members = getattr(trt, enumeration).__members__
     if name.upper() not in members:
@@ -104,7 +104,8 @@ def _member(trt: ModuleType, enumeration: str, name: str, option: str) -> Any:
         raise ConfigError(
             f"{option}: {trt.__name__} has no {name!r}", help=did_you_mean(name, known)
         )
-    return members[name.upper()]
+    found: TrtMember = members[name.upper()]
+    return found
 
 
 def _no_rtx(trt: ModuleType, option: str, instead: str) -> None:

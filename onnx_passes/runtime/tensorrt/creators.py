@@ -1,11 +1,11 @@
-"""The plugins that TensorRT has registered, asked in a process of its own."""
+"""The plugins that TensorRT has registered, listed in a child process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from onnx_passes.runtime.isolated_calls import call_alone
+from onnx_passes.runtime.tensorrt.binding_types import TrtCreator
 from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
 from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
@@ -30,12 +30,12 @@ def list_creators(
     load_bindings(package)
     while_ = "listing its plugins"
     found: list[dict[str, str]] = call_alone(
-        package, registered, package, list(libraries), while_=while_, seconds=seconds
+        package, list_registered, package, list(libraries), while_=while_, seconds=seconds
     )
     return found
 
 
-def registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
+def list_registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
     """Return the plugins that are registered in this process; see :func:`list_creators`.
 
     Args:
@@ -47,7 +47,7 @@ def registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str
     return [_plain(one) for one in trt.get_plugin_registry().all_creators]
 
 
-def _plain(creator: Any) -> dict[str, str]:
+def _plain(creator: TrtCreator) -> dict[str, str]:
     return {
         "name": str(creator.name),
         "version": str(creator.plugin_version),

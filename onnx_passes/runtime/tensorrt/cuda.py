@@ -138,7 +138,7 @@ class Memory:
         self.address = self.size = 0
 
     def reserve(self, size: int) -> int:
-        """Return an address of at least so many bytes; of none too, which TensorRT needs.
+        """Return an address with room for a number of bytes, which may be 0 for TensorRT.
 
         What was in it is lost where it grows.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
 
@@ -43,7 +42,7 @@ class Device:
 
 
 def gpu_count() -> int:
-    """Return the number of GPUs, asked of the driver; 0 without a driver.
+    """Return the number of GPUs that the driver reports; 0 without a driver.
 
     TensorRT itself must not be asked: without a driver it may end the process.
     """
@@ -100,7 +99,7 @@ class Driver:
             EngineUnavailableError: There is no driver, or it finds no GPU.
         """
         try:
-            self._library: Any = ctypes.CDLL(DRIVER)
+            self._library: ctypes.CDLL = ctypes.CDLL(DRIVER)
         except OSError as error:
             raise EngineUnavailableError(
                 f"there is no NVIDIA driver on this machine ({DRIVER} cannot be loaded)",
@@ -109,11 +108,11 @@ class Driver:
         code = self._library.cuInit(0)
         if code:
             raise EngineUnavailableError(
-                f"the driver finds no GPU that it can use ({self.told(code)})",
+                f"the driver finds no GPU that it can use ({self.describe_error(code)})",
                 help=_DRIVER_HELP,
             )
 
-    def call(self, function: str, *arguments: Any) -> None:
+    def call(self, function: str, *arguments: object) -> None:
         """Call a function.
 
         Raises:
@@ -123,7 +122,7 @@ class Driver:
         code = getattr(self._library, function)(*arguments)
         if not code:
             return
-        message = f"{function} failed: {self.told(code)}"
+        message = f"{function} failed: {self.describe_error(code)}"
         if code in _FATAL:
             raise EngineCrashedError(
                 message, help=f"the GPU is lost to this process; {_DRIVER_HELP}"
@@ -131,13 +130,13 @@ class Driver:
         help_ = "use a smaller batch or workspace" if code == _NO_MEMORY else _DRIVER_HELP
         raise EngineError(message, help=help_)
 
-    def integer(self, function: str, *arguments: Any) -> int:
+    def integer(self, function: str, *arguments: object) -> int:
         """Call a function that returns an integer through its first argument."""
         value = ctypes.c_int()
         self.call(function, ctypes.byref(value), *arguments)
         return value.value
 
-    def told(self, code: int) -> str:
+    def describe_error(self, code: int) -> str:
         """Return an error's name and what CUDA says of it."""
         words = []
         for function in ("cuGetErrorName", "cuGetErrorString"):

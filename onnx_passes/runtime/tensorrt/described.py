@@ -24,7 +24,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
     installed_version,
     load_bindings,
 )
-from onnx_passes.runtime.tensorrt.built_layers import inspected_layers
+from onnx_passes.runtime.tensorrt.built_layers import inspect_layers
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 from onnx_passes.runtime.tensorrt.engine_store import load_bytes
 from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
@@ -56,7 +56,7 @@ def is_engine(path: str | Path) -> bool:
 def describe_engine(
     path: str | Path, package: Package, *, seconds: float | None = 600.0
 ) -> PlainDict:
-    """Describe what an engine holds, in a process of its own.
+    """Describe what an engine holds, in a child process.
 
     Args:
         path: The file.
@@ -75,14 +75,14 @@ def describe_engine(
         EngineError: TensorRT does not take the engine.
     """
     data = load_bytes(path, "engine")
-    told = {"engine": str(path), "bytes": len(data), "built_by": _built_by(data)}
+    facts = {"engine": str(path), "bytes": len(data), "built_by": _built_by(data)}
     if (missing := gpu_missing()) is not None:
         why = f"{missing}: TensorRT describes an engine only on a machine with a GPU"
-        return {**told, "not_read": why}
+        return {**facts, "not_read": why}
     if installed_version(package) is None:
         why = f"{package} is not installed ({install_help(package)})"
-        return {**told, "not_read": why}
-    return {**told, **_asked(Path(path), package, seconds)}
+        return {**facts, "not_read": why}
+    return {**facts, **_ask(Path(path), package, seconds)}
 
 
 @contextmanager
@@ -104,10 +104,10 @@ def load_engine(path: str | Path, package: Package, **options: object) -> Iterat
     """
     from onnx_passes.runtime.engines import engine_from_config
 
-    told = describe_engine(path, package)
-    if "not_read" in told:
-        raise EngineUnavailableError(told["not_read"])
-    ports = tuple(_port(each) for each in told["ports"])
+    facts = describe_engine(path, package)
+    if "not_read" in facts:
+        raise EngineUnavailableError(facts["not_read"])
+    ports = tuple(_port(each) for each in facts["ports"])
     place = str(Path(path).absolute())
     runner = engine_from_config(package, {"load": place, **options})
     with runner.prepare(skeleton(ports)) as session:
@@ -121,16 +121,16 @@ def _built_by(data: bytes) -> str | None:
     return ".".join(map(str, version))
 
 
-def _asked(path: Path, package: Package, seconds: float | None) -> PlainDict:
+def _ask(path: Path, package: Package, seconds: float | None) -> PlainDict:
     while_ = f"telling what {path} holds"
     try:
-        told: PlainDict = call_alone(
+        facts: PlainDict = call_alone(
             package, read_engine, package, str(path), while_=while_, seconds=seconds
         )
     except EngineCrashedError as error:
         error.help = "it may be built by another version: build the engine again"
         raise
-    return told
+    return facts
 
 
 def read_engine(package: Package, path: str) -> PlainDict:
@@ -153,7 +153,7 @@ def _read(trt: ModuleType, plan: bytes) -> PlainDict:
             "device_memory": engine.device_memory_size_v2,
             "profiles": loaded.profiles,
             "ports": [_plain(port) for port in loaded.ports],
-            "layers": inspected_layers(trt, engine),
+            "layers": inspect_layers(trt, engine),
         }
     finally:
         loaded.close()
@@ -163,33 +163,33 @@ def _plain(port: EnginePort) -> PlainDict:
     return {**dataclasses.asdict(port), "dtype": port.dtype.name}
 
 
-def _port(told: PlainDict) -> EnginePort:
+def _port(facts: PlainDict) -> EnginePort:
     return EnginePort(
-        told["name"],
-        told["is_input"],
-        ir.DataType[told["dtype"]],
-        tuple(told["shape"]),
-        told["on_host"],
-        told["decides"],
+        facts["name"],
+        facts["is_input"],
+        ir.DataType[facts["dtype"]],
+        tuple(facts["shape"]),
+        facts["on_host"],
+        facts["decides"],
     )
 
 
-def lines(told: PlainDict) -> Iterator[str]:
+def lines(facts: PlainDict) -> Iterator[str]:
     """Write what :func:`describe_engine` returned as text."""
-    built = f", built by version {told['built_by']}" if told["built_by"] else ""
-    yield f"engine {told['engine']}: {told['bytes']:,} bytes{built}"
-    if "not_read" in told:
-        yield f"not read: {told['not_read']}"
+    built = f", built by version {facts['built_by']}" if facts["built_by"] else ""
+    yield f"engine {facts['engine']}: {facts['bytes']:,} bytes{built}"
+    if "not_read" in facts:
+        yield f"not read: {facts['not_read']}"
         return
-    yield f"device memory: {told['device_memory']:,} bytes for a context"
-    yield f"profiles: {told['profiles']}"
-    for port in told["ports"]:
+    yield f"device memory: {facts['device_memory']:,} bytes for a context"
+    yield f"profiles: {facts['profiles']}"
+    for port in facts["ports"]:
         kind = "input" if port["is_input"] else "output"
         place = ", on the host" if port["on_host"] else ""
         yield f"{kind} {port['name']}: {port['dtype'].lower()}{port['shape']}{place}"
         for index, (least, best, most) in enumerate(port["profiles"]):
             what = "values" if port["decides"] else "shapes"
             yield f"    profile {index}: {what} {least} to {most}, best {best}"
-    yield f"layers: {len(told['layers'])}"
-    for layer in told["layers"]:
+    yield f"layers: {len(facts['layers'])}"
+    for layer in facts["layers"]:
         yield f"    {layer['kind']} {layer['name']}".replace("     ", "    ")

@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.isolated import IsolatedEngine
-from onnx_passes.runtime.levels import BUILT_ONLY
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,
@@ -22,13 +23,13 @@ from onnx_passes.runtime.tensorrt.bindings import (
     load_bindings,
 )
 from onnx_passes.runtime.tensorrt.build import build
-from onnx_passes.runtime.tensorrt.built_layers import logged_layers
+from onnx_passes.runtime.tensorrt.built_layers import read_logged_layers
 from onnx_passes.runtime.tensorrt.cuda_driver import device, gpu_count, gpu_missing
 from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions, read_options
-from onnx_passes.runtime.tensorrt.engine_store import cached_place, load_bytes, save_engine
+from onnx_passes.runtime.tensorrt.engine_store import find_cached, load_bytes, save_engine
 from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
-from onnx_passes.runtime.tensorrt.profiles import observed_profiles, observed_values
+from onnx_passes.runtime.tensorrt.profiles import profiles_of, values_of
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
 
 DEFAULT_CAPABILITY = "8.9"
@@ -46,6 +47,7 @@ class TensorRtEngine:
 
     package: Package
     options: TensorRtOptions
+    only_compiles: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ class TensorRtEngine:
     def describe(self) -> dict[str, str | int | float | bool]:
         """Return the version, the GPU and every option, whether it is installed or not."""
         options = self.options.model_dump(exclude_none=True)
-        told = {
+        settings = {
             key: value if isinstance(value, str | int | bool) else json.dumps(value)
             for key, value in options.items()
             if value not in ("", ())
@@ -107,7 +109,7 @@ class TensorRtEngine:
             }
         )
         engine = {"engine": self.package, "version": version}
-        return {**engine, **gpu, "strongly_typed": True, **told}
+        return {**engine, **gpu, "strongly_typed": True, **settings}
 
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[TensorRtSession | BuiltModel]:
@@ -154,7 +156,7 @@ class TensorRtEngine:
                     help="run it on a machine with an NVIDIA GPU and its driver",
                 )
             return load_bytes(options.load, "load")
-        place = cached_place(self.package, options, model)
+        place = find_cached(self.package, options, model)
         if place is None:
             return build(self.package, options, model, log)
         plan = load_bytes(place, "cache", missing=b"")
@@ -182,7 +184,7 @@ class BuiltModel:
 
     def layers(self) -> list[PlainDict]:
         """Return the layers, without times."""
-        return logged_layers(self.logged)
+        return read_logged_layers(self.logged)
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Say why it is not run.
@@ -205,7 +207,7 @@ def compiler_of(engine: Engine) -> TensorRtEngine | None:
     return inner if isinstance(inner, TensorRtEngine) else None
 
 
-def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
+def with_profiles_of(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
     """Return an engine with profiles that hold the samples, where it has none of its own.
 
     Args:
@@ -216,7 +218,7 @@ def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
     inner = compiler_of(engine)
     if inner is None:
         return engine
-    seen = {**observed_values(model, samples), **observed_profiles(model, samples)}
+    seen = {**values_of(model, samples), **profiles_of(model, samples)}
     known = inner.options.spelled_profiles or [{}]
     if all(seen.keys() <= profile.keys() for profile in known):
         return engine
@@ -229,7 +231,7 @@ def fitted(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
     return replace(engine, engine=found, options=json.dumps(spelled))
 
 
-def uncached(engine: Engine) -> Engine:
+def without_cache(engine: Engine) -> Engine:
     """Return an engine that builds each model anew."""
     return with_options(engine, cache="")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from onnx_passes.errors import ConfigError
+from onnx_passes.plain import Plain
 from onnx_passes.runtime.interface import did_you_mean
 
 Dims = tuple[int, ...]
@@ -199,7 +200,7 @@ def read_options(engine: str, options: Mapping[str, object]) -> TensorRtOptions:
         ) from error
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: Plain) -> Plain:
     """Give lists, which is what YAML and JSON have, as tuples."""
     if isinstance(value, Mapping):
         return {key: _tuples(item) for key, item in value.items()}

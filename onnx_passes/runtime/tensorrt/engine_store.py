@@ -63,7 +63,7 @@ def load_bytes(path: str | Path, option: str, *, missing: bytes | None = None) -
         raise ConfigError(f"{option}: {path}: {error.strerror or error}") from error
 
 
-def cached_place(package: Package, options: TensorRtOptions, model: ir.Model) -> Path | None:
+def find_cached(package: Package, options: TensorRtOptions, model: ir.Model) -> Path | None:
     """Return where the cache has the engine of a model, whether it is there or not.
 
     The name is a digest of all that makes an engine: the model with names and weights, the

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError
+from onnx_passes.runtime.tensorrt.binding_types import TrtContext, TrtEngine, TrtRuntime
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 from onnx_passes.runtime.tensorrt.engine_options import Dims
 from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.types import onnx_type
 
+T = TypeVar("T")
 Ranges = tuple[Dims, Dims, Dims]
 """Least, best and greatest: sizes of dimensions, or values."""
 
@@ -94,24 +96,24 @@ class Loaded:
             )
         self._log = log
         # Freed in the opposite order: each needs the one before it alive.
-        self._runtime: Any = self._made(trt.Runtime, log.listener)
+        self._runtime: TrtRuntime | None = self._make(trt.Runtime, log.listener)
         if host_code:
             self._runtime.engine_host_code_allowed = True
-        self.engine: Any = self._made(self._runtime.deserialize_cuda_engine, plan)
+        self.engine: TrtEngine = self._make(self._runtime.deserialize_cuda_engine, plan)
         self.profiles: int = max(self.engine.num_optimization_profiles, 1)
         self.ports = tuple(_ports(trt, self.engine))
-        self.context: Any = self._made(self.engine.create_execution_context)
+        self.context: TrtContext = self._make(self.engine.create_execution_context)
 
-    def _made(self, make: Any, *arguments: Any) -> Any:
+    def _make(self, make: Callable[..., T | None], *arguments: object) -> T:
         try:
             found = make(*arguments)
         except (TypeError, RuntimeError) as error:  # pybind11 has no object to give
-            raise self._refused(str(error)) from error
+            raise self._refusal(str(error)) from error
         if found is None:
-            raise self._refused("it gives no reason")
+            raise self._refusal("it gives no reason")
         return found
 
-    def _refused(self, otherwise: str) -> EngineUnavailableError:
+    def _refusal(self, otherwise: str) -> EngineUnavailableError:
         said = "; ".join(self._log.errors) or otherwise
         return EngineUnavailableError(
             f"TensorRT cannot load the engine on this GPU: {said}",
@@ -120,11 +122,11 @@ class Loaded:
 
     def close(self) -> None:
         """Free all of it; again does nothing."""
-        self.context = self.engine = None
-        self._runtime = None
+        for name in ("context", "engine", "_runtime"):
+            self.__dict__.pop(name, None)
 
 
-def _ports(trt: ModuleType, engine: Any) -> Iterator[EnginePort]:
+def _ports(trt: ModuleType, engine: TrtEngine) -> Iterator[EnginePort]:
     for index in range(engine.num_io_tensors):
         name = engine.get_tensor_name(index)
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
@@ -141,9 +143,9 @@ def _ports(trt: ModuleType, engine: Any) -> Iterator[EnginePort]:
         )
 
 
-def _ranges(engine: Any, name: str, values: bool) -> Iterator[Ranges]:
+def _ranges(engine: TrtEngine, name: str, values: bool) -> Iterator[Ranges]:
     for index in range(engine.num_optimization_profiles):
-        found: Any = ()
+        found: Sequence[Sequence[int]] = ()
         if values:
             # The bindings' own signature has the two arguments the wrong way round.
             with suppress(RuntimeError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
+from onnx_passes.runtime.tensorrt.binding_types import TrtMember
+from onnx_passes.runtime.tensorrt.bindings import make_listener
 from onnx_passes.runtime.tensorrt.built_layers import MARK
 from onnx_passes.runtime.tensorrt.engine_options import Verbosity
 
@@ -37,7 +37,11 @@ class BuildLog:
         self.layers = ""
         self._verbosity: Verbosity = verbosity
         self._kept = _SEVERITIES[: _KEPT[verbosity]]
-        self.listener = _listener(trt, self._keep)
+
+        def log(self_: object, severity: TrtMember, message: str) -> None:
+            self._keep(severity.name, message)
+
+        self.listener = make_listener(trt.ILogger, log)
 
     def begin(self) -> None:
         """Forget what was logged about something else."""
@@ -53,8 +57,8 @@ class BuildLog:
     def text(self) -> str | None:
         """The last lines, errors among them, as the excerpt of an error; None for none."""
         count = _TOLD_LINES[self._verbosity]
-        told = [f"{kind}: {text}" for kind, text in self.lines][-count:] if count else []
-        return "\n".join(f"  | {line}" for line in told) or None
+        kept = [f"{kind}: {text}" for kind, text in self.lines][-count:] if count else []
+        return "\n".join(f"  | {line}" for line in kept) or None
 
     def _keep(self, severity: str, message: str) -> None:
         if message.startswith(MARK):
@@ -62,7 +66,7 @@ class BuildLog:
         if severity not in self._kept:
             return
         if severity in _ERRORS and _in_child():
-            # Where the process dies next, this is all that its parent gets to know.
+            # If the process dies next, its parent has this text only.
             os.write(_STDERR, f"{severity}: {message}\n".encode())
         if len(self.lines) >= _MOST_LINES:
             spare = (i for i, (kind, _) in enumerate(self.lines) if kind not in _ERRORS)
@@ -76,16 +80,3 @@ def _in_child() -> bool:
     # Only there stderr is a file of the parent, who quotes it where the child ends.
     child = sys.modules.get("onnx_passes.runtime.isolated_child")
     return child is not None and child.serving
-
-
-def _listener(trt: ModuleType, keep: Callable[[str, str], None]) -> Any:
-    base: Any = trt.ILogger
-
-    class Listener(base):  # type: ignore[misc]  # the bindings are known only at run time
-        def __init__(self) -> None:
-            base.__init__(self)
-
-        def log(self, severity: Any, message: str) -> None:
-            keep(severity.name, message)
-
-    return Listener()

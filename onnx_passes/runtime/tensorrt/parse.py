@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as ir
 
@@ -13,12 +12,13 @@ from onnx_passes.model.render import inlined
 from onnx_passes.model.save import save_model
 from onnx_passes.model.slots import replaced
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.runtime.tensorrt.binding_types import TrtParser, TrtParserError
 
 _LIMIT = (2 << 30) - (64 << 20)
 _MOST = 3
 
 
-def parse(parser: Any, model: ir.Model, *, limit: int = _LIMIT) -> None:
+def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
     """Hand a model to the parser, as bytes, or as a file beyond 2 GiB.
 
     Args:
@@ -43,19 +43,19 @@ def parse(parser: Any, model: ir.Model, *, limit: int = _LIMIT) -> None:
     except (ir.serde.SerdeError, ModelError, OSError, ValueError, TypeError) as error:
         raise EngineError(f"the model cannot be serialised: {error}") from error
     if not parsed:
-        raise _refused(parser, model)
+        raise _refusal(parser, model)
 
 
-def _refused(parser: Any, model: ir.Model) -> UnsupportedModelError:
+def _refusal(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
     errors = [parser.get_error(i) for i in range(parser.num_errors)]
-    told = list(dict.fromkeys(_told(error, model) for error in errors))
-    rest = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
+    reasons = list(dict.fromkeys(_describe(error, model) for error in errors))
+    rest = f"; and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
     return UnsupportedModelError(
-        "; ".join(told[:_MOST]) + rest or "the parser gives no reason"
+        "; ".join(reasons[:_MOST]) + rest or "the parser gives no reason"
     )
 
 
-def _told(error: Any, model: ir.Model) -> str:
+def _describe(error: TrtParserError, model: ir.Model) -> str:
     stack = list(error.local_function_stack())
     # The code of the bindings is an enumeration: ErrorCode.UNSUPPORTED_NODE.
     code = str(error.code()).rpartition(".")[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -11,13 +10,20 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.tensorrt.binding_types import (
+    TrtBuilder,
+    TrtConfig,
+    TrtNetwork,
+    TrtProfile,
+    TrtTensor,
+)
 from onnx_passes.runtime.tensorrt.engine_options import Dims, Profile
 
 _LONGEST_SHAPE = 8
 """Elements up to which an integer input may be one that decides shapes, as TensorRT has it."""
 
 
-def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
+def profiles_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return profiles that hold all samples, as a pipeline file spells them.
 
     Args:
@@ -40,7 +46,7 @@ def observed_profiles(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     return found
 
 
-def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
+def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return the values of integer inputs that may decide shapes, as profiles.
 
     Args:
@@ -64,7 +70,10 @@ def observed_values(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
 
 
 def add_profiles(
-    builder: Any, network: Any, config: Any, given: Sequence[Sequence[Profile]]
+    builder: TrtBuilder,
+    network: TrtNetwork,
+    config: TrtConfig,
+    given: Sequence[Sequence[Profile]],
 ) -> None:
     """Give a config the profiles that a network needs, if it needs any.
 
@@ -97,7 +106,7 @@ def add_profiles(
             raise EngineError("the profile is refused: one of its ranges is empty")
 
 
-def _set(made: Any, tensor: Any, profile: Profile) -> None:
+def _set(made: TrtProfile, tensor: TrtTensor, profile: Profile) -> None:
     sizes = (profile.min, profile.opt, profile.max)
     if not tensor.is_shape_tensor:
         _check_shape(tensor, profile, sizes)
@@ -108,7 +117,7 @@ def _set(made: Any, tensor: Any, profile: Profile) -> None:
         raise ConfigError(f"profiles.{tensor.name}: {error}") from error
 
 
-def _check_shape(tensor: Any, profile: Profile, sizes: tuple[Dims, ...]) -> None:
+def _check_shape(tensor: TrtTensor, profile: Profile, sizes: tuple[Dims, ...]) -> None:
     shape = tuple(tensor.shape)
     for size in sizes:
         fits = len(size) == len(shape) and all(

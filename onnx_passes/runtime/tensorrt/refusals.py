@@ -1,4 +1,4 @@
-"""Which nodes the parser of TensorRT refuses, asked in a process of its own."""
+"""Which nodes the parser of TensorRT rejects, found in a child process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import onnx_ir as ir
 
@@ -20,6 +19,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.isolated_calls import call
 from onnx_passes.runtime.isolated_process import Child, Home
+from onnx_passes.runtime.tensorrt.binding_types import TrtParserError
 from onnx_passes.runtime.tensorrt.bindings import (
     Package,
     install_help,
@@ -93,10 +93,10 @@ def parser_refusals(
 def _ask(child: Child, package: Package, path: Path, seconds: float | None) -> list[Refused]:
     words = package, str(path)
     try:
-        told = call(child, read_refusals, *words, while_="parsing", seconds=seconds)
+        answers = call(child, read_refusals, *words, while_="parsing", seconds=seconds)
     except EngineCrashedError as error:
         return [Refused("", error.message)]
-    return [Refused(**each) for each in told]
+    return [Refused(**each) for each in answers]
 
 
 def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
@@ -107,10 +107,10 @@ def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
         path: The file of the model.
     """
     trt = load_bindings(package)
-    return [asdict(each) for each in _refused(trt, load_model(path).model)]
+    return [asdict(each) for each in _find_refusals(trt, load_model(path).model)]
 
 
-def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
+def _find_refusals(trt: ModuleType, model: ir.Model) -> list[Refused]:
     log = BuildLog(trt, "error")
     builder = trt.Builder(log.listener)
     flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
@@ -121,12 +121,12 @@ def _refused(trt: ModuleType, model: ir.Model) -> list[Refused]:
     except UnsupportedModelError as error:
         names = {node.name for node in model.graph}
         errors = [parser.get_error(i) for i in range(parser.num_errors)]
-        found = [_told(each, names) for each in errors]
+        found = [_read_error(each, names) for each in errors]
         return list(dict.fromkeys(found)) or [Refused("", error.message)]
     return []
 
 
-def _told(error: Any, names: set[str | None]) -> Refused:
+def _read_error(error: TrtParserError, names: set[str | None]) -> Refused:
     # What is wrong in a subgraph or a function is that of the node that holds it, which the
     # stack begins with: "name (Operator)".
     stack = list(error.local_function_stack())

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,9 @@ from onnx_passes.errors import EngineCrashedError, EngineError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Array, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
-from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copied
-from onnx_passes.runtime.tensorrt.built_layers import inspected_layers, profiler, with_times
+from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copy_from_host
+from onnx_passes.runtime.tensorrt.binding_types import TrtContext
+from onnx_passes.runtime.tensorrt.built_layers import inspect_layers, profiler, with_times
 from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
 from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
 from onnx_passes.runtime.tensorrt.log import BuildLog
@@ -84,10 +84,10 @@ class TensorRtSession:
         if lacking := [name for name in self.interface.outputs if name not in self._outputs]:
             raise EngineError(f"the engine lacks the outputs {', '.join(lacking)}")
 
-    def _watch(self, context: Any) -> None:
+    def _watch(self, context: TrtContext) -> None:
         self._watched = Watched(self._trt, self._cuda)
         if not context.set_debug_listener(self._watched.listener):
-            raise self._failed("TensorRT takes no listener for debug tensors")
+            raise self._failure("TensorRT takes no listener for debug tensors")
         context.unfused_tensors_debug_state = True
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
@@ -124,7 +124,7 @@ class TensorRtSession:
         self._cuda.synchronize()
         self._raise_from_callbacks()
         if not done:
-            raise self._failed("TensorRT does not run the engine")
+            raise self._failure("TensorRT does not run the engine")
         found: Outputs = {n: self._fetch(context, self._outputs[n]) for n in names}
         if self._watched is not None and outputs is None:
             found |= {n: v for n, v in self._watched.found.items() if n not in found}
@@ -134,7 +134,7 @@ class TensorRtSession:
         """Return the layers of the engine, with the times of those that were profiled."""
         if self._loaded is None:
             raise EngineError("the session is closed")
-        return with_times(inspected_layers(self._trt, self._loaded.engine), self._times)
+        return with_times(inspect_layers(self._trt, self._loaded.engine), self._times)
 
     def close(self) -> None:
         """Free the memory, the engine and the stream; again does nothing."""
@@ -187,22 +187,24 @@ class TensorRtSession:
         if index == self._profile:
             return
         if not loaded.context.set_optimization_profile_async(index, self._cuda.stream):
-            raise self._failed(f"TensorRT does not take profile {index}")
+            raise self._failure(f"TensorRT does not take profile {index}")
         self._cuda.synchronize()
         self._profile = index
 
     def _ranges(self, arrays: dict[str, Array]) -> str:
-        told = []
+        ranges = []
         for port in self._inputs:
             bad = [i for i in range(len(port.profiles)) if not port.fits(arrays[port.name], i)]
             for index in bad[:1]:
                 least, _, most = port.profiles[index]
-                told.append(f"{port.name} may be {list(least)} to {list(most)}")
-        return ", ".join(told)
+                ranges.append(f"{port.name} may be {list(least)} to {list(most)}")
+        return ", ".join(ranges)
 
-    def _feed(self, context: Any, port: EnginePort, array: Array) -> None:
+    def _feed(self, context: TrtContext, port: EnginePort, array: Array) -> None:
         if not context.set_input_shape(port.name, tuple(array.shape)):
-            raise self._failed(f"TensorRT does not take {list(array.shape)} for {port.name!r}")
+            raise self._failure(
+                f"TensorRT does not take {list(array.shape)} for {port.name!r}"
+            )
         pinned = self._memory(self._host, port.name, self._cuda.pinned_memory)
         address = pinned.reserve(array.nbytes)
         _write(address, array)
@@ -213,15 +215,15 @@ class TensorRtSession:
             address = target
         self._set_address(context, port, address)
 
-    def _infer_shapes(self, context: Any) -> None:
+    def _infer_shapes(self, context: TrtContext) -> None:
         try:
             lacking = context.infer_shapes()
         except RuntimeError as error:
-            raise self._failed(f"TensorRT cannot tell the shapes: {error}") from error
+            raise self._failure(f"TensorRT cannot infer the shapes: {error}") from error
         if lacking:
-            raise self._failed(f"TensorRT lacks the shapes of {', '.join(lacking)}")
+            raise self._failure(f"TensorRT lacks the shapes of {', '.join(lacking)}")
 
-    def _place(self, context: Any, port: EnginePort) -> None:
+    def _place(self, context: TrtContext, port: EnginePort) -> None:
         """Give an output its memory, or the means to ask for it where the data decide."""
         shape = tuple(context.get_tensor_shape(port.name))
         if any(size < 0 for size in shape):
@@ -231,7 +233,7 @@ class TensorRtSession:
                 grown = Grown(self._trt, (on_host or self._cuda.device_memory)())
                 self._grown[port.name] = grown
                 if not context.set_output_allocator(port.name, grown.listener):
-                    raise self._failed(f"TensorRT takes no allocator for {port.name!r}")
+                    raise self._failure(f"TensorRT takes no allocator for {port.name!r}")
             grown.begin()
             return
         if port.name in self._grown:
@@ -244,30 +246,32 @@ class TensorRtSession:
             memory = self._memory(self._device, port.name, self._cuda.device_memory)
         self._set_address(context, port, memory.reserve(size))
 
-    def _fetch(self, context: Any, port: EnginePort) -> Array:
+    def _fetch(self, context: TrtContext, port: EnginePort) -> Array:
         grown = self._grown.get(port.name)
         shape = tuple(context.get_tensor_shape(port.name)) if grown is None else grown.shape
         if shape is None or any(size < 0 for size in shape):
-            raise self._failed(f"TensorRT does not tell the shape of {port.name!r}")
+            raise self._failure(f"TensorRT does not report the shape of {port.name!r}")
         dtype = port.dtype.numpy()
         size = math.prod(shape) * dtype.itemsize
         near = self._host if port.on_host else self._device
         source = near[port.name] if grown is None else grown.memory
         if port.on_host:
-            found: Array = copied(source.address, dtype, shape)
+            found: Array = copy_from_host(source.address, dtype, shape)
             return found
         pinned = self._memory(self._host, port.name, self._cuda.pinned_memory)
         address = pinned.reserve(size)
         self._cuda.to_host(address, source.address, size)
         self._cuda.synchronize()
-        found = copied(address, dtype, shape)
+        found = copy_from_host(address, dtype, shape)
         return found
 
-    def _set_address(self, context: Any, port: EnginePort, address: int) -> None:
+    def _set_address(self, context: TrtContext, port: EnginePort, address: int) -> None:
         if not context.set_tensor_address(port.name, address):
-            raise self._failed(f"TensorRT does not take the memory of {port.name!r}")
+            raise self._failure(f"TensorRT does not take the memory of {port.name!r}")
 
-    def _memory(self, known: dict[str, Memory], name: str, make: Any) -> Memory:
+    def _memory(
+        self, known: dict[str, Memory], name: str, make: Callable[[], Memory]
+    ) -> Memory:
         if name not in known:
             known[name] = make()
         return known[name]
@@ -279,7 +283,7 @@ class TensorRtSession:
             if error is not None:
                 raise error
 
-    def _failed(self, message: str) -> EngineError:
+    def _failure(self, message: str) -> EngineError:
         said = "; ".join(self._log.errors)
         return EngineError(f"{message}: {said}" if said else message, where=self._log.text)
 

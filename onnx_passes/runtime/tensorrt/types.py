@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import DType
 from onnx_passes.errors import UnsupportedModelError
+from onnx_passes.runtime.tensorrt.binding_types import TrtMember
 
 _TYPES: dict[str, ir.DataType] = {
     "FLOAT": ir.DataType.FLOAT,
@@ -24,7 +23,7 @@ _TYPES: dict[str, ir.DataType] = {
 """Members of ``DataType`` with a byte or more to an element. INT4 and FP4 share bytes."""
 
 
-def onnx_type(found: Any, name: str) -> ir.DataType:
+def onnx_type(found: TrtMember, name: str) -> ir.DataType:
     """Return ONNX's type for one of the bindings.
 
     Args:
@@ -43,7 +42,7 @@ def onnx_type(found: Any, name: str) -> ir.DataType:
     return known
 
 
-def numpy_type(found: Any, name: str) -> np.dtype[Any]:
+def numpy_type(found: TrtMember, name: str) -> DType:
     """Return numpy's type, or that of ``ml_dtypes``, for one of the bindings.
 
     Args:

@@ -18,7 +18,7 @@ from onnx_passes.ops.bodies.domains import is_quantiser
 from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.rounding_barriers import with_barriers
-from onnx_passes.runtime.value_types import inferred_types
+from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.low_precision import coarsest_types, low_tolerance
 from onnx_passes.verify.tensor_difference import default_tolerance
@@ -81,7 +81,7 @@ def _nearest(between: Sequence[Array], actual: Array) -> Array:
 def _moved(model: ir.Model, operator: str) -> ir.Model:
     """Return a copy in which quantizers read values that are a little greater, or less."""
     copy = copy_model(model)
-    types, coarsest = inferred_types(copy), coarsest_types(copy)
+    types, coarsest = infer_types(copy), coarsest_types(copy)
     for number, node in enumerate(list(all_nodes(copy))):
         value = node.inputs[0] if node.inputs else None
         if not _quantizes(node) or value is None or node.graph is None:

@@ -12,7 +12,7 @@ from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.semantics import Misfit, Unsupported, scalars
+from onnx_passes.ops.semantics import Misfit, Opaque, Unsupported, scalars
 from onnx_passes.ops.suggestions import Operand
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.plausible_operands import Chooser
@@ -82,9 +82,9 @@ class TemplateDraft:
             return evaluate_node(node, self.tensors, ShapeSemantics(), self._opset)
         except Misfit:
             raise  # engines take more than the standard admits, or end the process
-        except Unsupported:
-            operator = operator_of(node)
-            if operator is not None and operator.evaluates and not self._measures:
+        except Unsupported as gap:
+            operator, opaque = operator_of(node), isinstance(gap, Opaque)
+            if operator and operator.evaluates and not (opaque or self._measures):
                 raise
             return measured(node, self.tensors, self.domains)
 

@@ -26,6 +26,9 @@ NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
 
 OPSETS = (13, 18, 21, 23, 24, 26)
 
+_OLD = 9
+"""The opset of operators that have gone since."""
+
 
 _BITS = 40
 """Bits of the largest integers that are drawn, if an operator has no smaller limit."""
@@ -58,6 +61,8 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
     """
     opset = int(rng.choice(OPSETS))
     schema = schema_of(operator.op_type, opset)
+    if schema is None:
+        opset, schema = _OLD, schema_of(operator.op_type, _OLD)
     if schema is None or not schema.inputs:
         return None
     formal = max(schema.inputs, key=lambda formal: len(formal.types))

@@ -13,10 +13,10 @@ from onnx_passes.errors import (
     UsageError,
 )
 from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level
 from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.layers import layers_of
-from onnx_passes.runtime.levels import BUILT_ONLY, Level
-from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.verify.runs.batches import ALL, RunPlan, distinct
 from onnx_passes.verify.runs.earlier_runs import admit, parts
 from onnx_passes.verify.runs.engine_run import (
@@ -177,7 +177,7 @@ class _Comparison:
         run.model_hash = self._hash(runner)
         if not may_execute(runner, self.samples, run):
             return
-        engine = fitted(runner.engine, model, distinct(self.samples))
+        engine = with_profiles_of(runner.engine, model, distinct(self.samples))
         tell_layers = runner.tell_layers
         runner = Runner(runner.loader, engine, name=runner.name, tell_layers=tell_layers)
         try:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.levels import Level, examine
-from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.runs.batches import (
     ALL,
     RunPlan,
@@ -45,7 +45,7 @@ def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
         return False
     if inner.executes:
         return True
-    engine = fitted(engine, model, distinct(samples))
+    engine = with_profiles_of(engine, model, distinct(samples))
     finding = examine(engine, model)
     if runner.tell_layers and finding.level is Level.BUILT:
         run.layers, _ = list_layers(engine, runner, ())

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.compiler_levels import Level
 from onnx_passes.runtime.layers import EngineLayer
-from onnx_passes.runtime.levels import Level
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.builds import Build, Builds
 from onnx_passes.verify.runs.spool import RecordedValues

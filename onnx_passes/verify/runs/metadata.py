@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.verify.runs.found import SAVED, Found, Run
 from onnx_passes.verify.runs.timed import Latency
 
@@ -16,7 +15,7 @@ KEY = "onnx_passes"
 SCHEMA = 1
 
 
-def described(meta: Any, path: Path) -> list[Run]:
+def described(meta: Plain, path: Path) -> list[Run]:
     """Return the runs that a file says it has, without their values.
 
     Args:

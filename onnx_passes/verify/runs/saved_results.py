@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.atomic import pending
+from onnx_passes.plain import Plain
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.runs.found import SAVED, Found, Run
 from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata
@@ -111,7 +111,7 @@ def open_results(path: str | os.PathLike[str]) -> list[Run]:
     if full.suffix == ".zip":
         return open_zip(full)
     samples = [dict(sample) for sample in read_samples(full)]
-    meta: Any = {}
+    meta: Plain = {}
     counts = [(full.stem, len(samples))]
     if full.suffix == ".json":
         root = json.loads(full.read_bytes())

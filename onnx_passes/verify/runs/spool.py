@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BufferedRandom
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from onnx_passes.arrays import Array
+from onnx_passes.arrays import Array, DType
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.engine_base import Data
@@ -29,7 +29,7 @@ class _Place:
     """
 
     offset: int
-    dtype: np.dtype[Any]
+    dtype: DType
     shape: tuple[int, ...]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_passes.errors import EngineError
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.gpu_state import gpu_states
-from onnx_passes.runtime.layers import EngineLayer, layers_of, profiled
-from onnx_passes.runtime.levels import BUILT_ONLY
-from onnx_passes.runtime.tensorrt.engine import fitted
+from onnx_passes.runtime.layers import EngineLayer, layers_of, with_profiling
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.timed import Latency, Timing
@@ -35,7 +35,7 @@ def measure(
         iterations: Runs that count.
     """
     found = Timing(name, warm_up=warm_up)
-    engine = fitted(runner.engine, runner.model, [feeds])
+    engine = with_profiles_of(runner.engine, runner.model, [feeds])
     found.before = gpu_states()
     try:
         with engine.prepare(runner.model) as session:
@@ -66,7 +66,7 @@ def list_layers(
     Returns:
         The layers, and why there are none, or no times.
     """
-    own = profiled(engine)
+    own = with_profiling(engine)
     if own is None:
         return [], f"{engine.name} does not tell its layers"
     note = ""

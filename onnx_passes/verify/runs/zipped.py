@@ -13,7 +13,7 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.atomic import Pending
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.runs.found import Found, Run
 from onnx_passes.verify.runs.metadata import KEY, described, fault, metadata
@@ -111,7 +111,7 @@ class ZipValues:
         return {name: self.get(sample, name) for name in self._samples[sample]}
 
 
-def _value(archive: zipfile.ZipFile, told: Any) -> Data:
+def _value(archive: zipfile.ZipFile, told: Plain) -> Data:
     if told is None:
         return None
     if isinstance(told, list):

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from onnx_passes.data import fleet
+from onnx_passes.data import worker_processors
 from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors import dask_worker as module
 from onnx_passes.data.executors.dask import make_dask
 from onnx_passes.data.executors.executor import WorkersGoneError
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import UsageError
 from onnx_passes.model.load import load_model
 
@@ -71,14 +71,14 @@ def outcome(cpu):
 
 
 def test_other_processors_are_told_and_refused_for_8_bits(job, monkeypatch):
-    mixed = fleet.Fleet(job, allow_mixed=False)
+    mixed = worker_processors.Fleet(job, allow_mixed=False)
     for cpu in ("a", "a", "b"):
         mixed.accept(outcome(cpu))
     assert "different processors" in mixed.notes[0]
-    monkeypatch.setattr(fleet, "uses_int8", lambda model: True)
-    strict = fleet.Fleet(job, allow_mixed=False)
+    monkeypatch.setattr(worker_processors, "uses_int8", lambda model: True)
+    strict = worker_processors.Fleet(job, allow_mixed=False)
     strict.accept(outcome("a"))
     with pytest.raises(UsageError, match="--mixed-cpus"):
         strict.accept(outcome("b"))
-    fleet.Fleet(job, allow_mixed=True).accept(outcome("b"))
-    assert fleet.Fleet(job, allow_mixed=True).notes == []
+    worker_processors.Fleet(job, allow_mixed=True).accept(outcome("b"))
+    assert worker_processors.Fleet(job, allow_mixed=True).notes == []

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.evaluating import evaluate
+from onnx_passes.data.data_spec import DataSpec
+from onnx_passes.data.demand import Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors.pool import Pool
+from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Demand, RunOutcome
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.model.load import load_model
 
 MODULE = """

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.evaluating import evaluate
+from onnx_passes.data.data_spec import DataSpec
+from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors import dask
 from onnx_passes.data.executors.choose import choose_executor
 from onnx_passes.data.executors.executor import InProcess
+from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.rule import Demand
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 

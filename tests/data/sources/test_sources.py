@@ -11,10 +11,10 @@ import pytest
 from onnx import numpy_helper
 from PIL import Image
 
+from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.spec import DataSpec
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.verify.saved import write_samples
 

@@ -34,14 +34,14 @@ OWNERS = {
 # In other files these names are something else.
 ONLY_IN = {
     "error": {"parse.py"},
-    "engine": {"loaded.py", "described.py", "layers.py"},
+    "engine": {"loaded.py", "described.py", "built_layers.py"},
     "runtime": {"loaded.py", "described.py"},
     "loaded.context": {"session.py"},
 }
 FILES = (
-    *("build.py", "configure.py", "parse.py", "profiles.py", "log.py", "plugins.py"),
+    *("build.py", "configure.py", "parse.py", "profiles.py", "log.py"),
     *("loaded.py", "session.py", "allocator.py", "refusals.py", "described.py"),
-    "layers.py",
+    *("built_layers.py", "plugin_libraries.py"),
 )
 # Asked for by hasattr, as only one of the packages has it.
 OPTIONAL = {"trt.ComputeCapability", "trt.ComputeCapability.__members__"}

@@ -14,10 +14,10 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.bindings import load_bindings
-from onnx_passes.runtime.tensorrt.engine import compiler_of, fitted
+from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.runtime.tensorrt.log import BuildLog
 from onnx_passes.runtime.tensorrt.parse import parse
 
@@ -93,7 +93,7 @@ def test_profiles_come_from_samples():
     samples = [
         {"x": np.ones((n, 3), np.float32), "s": np.array([3, n], np.int64)} for n in (2, 5)
     ]
-    found = fitted(engine(), model(RESHAPED), samples)
+    found = with_profiles_of(engine(), model(RESHAPED), samples)
     seen = {
         "x": {"min": [2, 3], "opt": [2, 3], "max": [5, 3]},
         "s": {"min": [3, 2], "opt": [3, 2], "max": [3, 5]},
@@ -105,7 +105,7 @@ def test_profiles_come_from_samples():
 
 def test_given_profiles_are_left_alone():
     given = {"x": [7, 3]}
-    found = fitted(engine(profiles=given), model(DYNAMIC), [{"x": np.ones((2, 3))}])
+    found = with_profiles_of(engine(profiles=given), model(DYNAMIC), [{"x": np.ones((2, 3))}])
     assert compiler_of(found).options.profiles[0][0].max == (7, 3)
 
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from onnx_passes.runtime.layers import EngineLayer, layers_of
 from onnx_passes.runtime.tensorrt.built_layers import (
     MARK,
-    inspected_layers,
-    logged_layers,
+    inspect_layers,
     profiler,
+    read_logged_layers,
     with_times,
 )
 from onnx_passes.runtime.tensorrt.engine import BuiltModel
@@ -28,7 +28,7 @@ def test_the_log_of_a_builder_has_the_layers_with_their_onnx_nodes():
         EngineLayer("__myl_Add_0", "kgen", "__myl_Add_0x6861", "/a/Add, /a/Relu"),
         EngineLayer("/pool", "maxpool", "", "/pool"),
     ]
-    assert logged_layers("") == []
+    assert read_logged_layers("") == []
 
 
 def test_the_inspector_may_tell_names_or_more():
@@ -36,7 +36,7 @@ def test_the_inspector_may_tell_names_or_more():
         inspector = SimpleNamespace(get_engine_information=lambda form: text)
         engine = SimpleNamespace(create_engine_inspector=lambda: inspector)
         trt = SimpleNamespace(LayerInformationFormat=SimpleNamespace(JSON=1))
-        return [one["name"] for one in inspected_layers(trt, engine)]
+        return [one["name"] for one in inspect_layers(trt, engine)]
 
     assert asked('{"Layers": [{"Name": "a", "TacticValue": "0x1"}, "b"]}') == ["a", "b"]
     assert asked("a\n\nb") == ["a", "b"]

@@ -13,9 +13,9 @@ from onnx_passes.errors import (
     EngineTimeoutError,
     EngineUnavailableError,
 )
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.runtime.levels import Level, examine
 from onnx_passes.runtime.tensorrt.described import (
     describe_engine,
     is_engine,
@@ -23,7 +23,7 @@ from onnx_passes.runtime.tensorrt.described import (
     load_engine,
 )
 from onnx_passes.runtime.tensorrt.engine_options import read_options
-from onnx_passes.runtime.tensorrt.engine_store import cached_place
+from onnx_passes.runtime.tensorrt.engine_store import find_cached
 from tests.runtime.tensorrt import fake_gpu
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
@@ -165,7 +165,7 @@ def test_without_a_gpu_the_header_is_told_and_why_not_more(monkeypatch, tmp_path
 def test_the_cache_knows_an_engine_by_all_that_makes_it(monkeypatch, tmp_path, gpu):
     def place(made, **options):
         read = read_options("tensorrt-rtx", {"cache": str(tmp_path), **options})
-        return cached_place("tensorrt-rtx", read, made)
+        return find_cached("tensorrt-rtx", read, made)
 
     one = place(model())
     assert one == place(model())

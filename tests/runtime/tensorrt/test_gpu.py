@@ -20,17 +20,17 @@ from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
 from onnx_passes.model.load import deserialize, load_model
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime.compiler_levels import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.gpu_state import gpu_states
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.runtime.layers import layers_of, profiled
-from onnx_passes.runtime.levels import Level, examine
+from onnx_passes.runtime.layers import layers_of, with_profiling
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda_driver import Driver, device
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
-from onnx_passes.runtime.tensorrt.engine import fitted, uncached
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_cache
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import LEVEL, Verdict
@@ -139,7 +139,7 @@ def test_several_profiles_are_chosen_by_shape(trt):
 def test_inputs_that_decide_shapes_are_run_by_their_values(trt):
     feeds = {"x": rows(4)["x"], "s": np.array([2, 6], np.int64)}
     other = {"x": rows(4)["x"], "s": np.array([6, 2], np.int64)}
-    engine = fitted(trt(), model(RESHAPED), [feeds, other])
+    engine = with_profiles_of(trt(), model(RESHAPED), [feeds, other])
     with engine.prepare(model(RESHAPED)) as session:
         for each in (feeds, other):
             agree(truth(model(RESHAPED), each), session.run(each), Tolerance(0.0, 0.0))
@@ -222,7 +222,7 @@ def test_more_memory_than_the_gpu_has_is_told_or_not_needed(trt):
 def test_light_models_agree_with_onnx_runtime(trt, name):
     made = load_model(LIGHT / f"{name}.onnx").model
     (feeds,) = generate(made, samples=1)
-    with fitted(trt(), made, [feeds]).prepare(made) as session:
+    with with_profiles_of(trt(), made, [feeds]).prepare(made) as session:
         found = session.run(feeds)
     agree(truth(made, feeds), found, Tolerance(rtol=1e-2, atol=1e-3))
 
@@ -237,7 +237,7 @@ def test_operator_models_agree_with_their_data(trt):
         made = deserialize(case.model)
         feeds = [feeds for feeds, _ in case.samples]
         try:
-            found = examine(fitted(trt(), made, feeds), made, feeds)
+            found = examine(with_profiles_of(trt(), made, feeds), made, feeds)
         except ConfigError:
             continue
         limit = Tolerance(max(case.rtol, 1e-3), max(case.atol, 1e-4))
@@ -287,7 +287,7 @@ def test_a_process_that_held_the_gpu_ends_cleanly(trt, package):
 
 
 def test_layers_are_timed(trt):
-    engine = profiled(trt())
+    engine = with_profiling(trt())
     with engine.prepare(model(PRODUCT)) as session:
         assert len(time_runs(session, product(), 2, 5)) == 5
         layers = layers_of(session)
@@ -302,7 +302,7 @@ def test_the_state_of_the_gpu_is_told(trt):
 
 
 def test_repeated_builds_agree_and_tell_their_layers(trt):
-    engine = uncached(profiled(trt()))
+    engine = without_cache(with_profiling(trt()))
     reference = Runner(model(PRODUCT), OnnxRuntimeEngine())
     builds = [Runner(model(PRODUCT), engine, tell_layers=True) for _ in range(3)]
     found = run_both([reference, *builds], [product()])

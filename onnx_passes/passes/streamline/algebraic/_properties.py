@@ -24,7 +24,7 @@ from onnx_passes.passes.util import get_const_or_none
 
 
 class _Commutative(Transformation, RewriteRulePass):
-    """Operands may stand in any order."""
+    """Operands may have any order."""
 
     commute = True
 
@@ -56,7 +56,7 @@ class _DistributiveRhs(Transformation, RewriteRulePass):
 
 
 class _Distributive(_DistributiveLhs):
-    """The same where operands may stand in any order."""
+    """The same, with operands in any order."""
 
     commute = True
 

@@ -1,0 +1,154 @@
+"""How shapes, element types and lists of names are written on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from onnx_passes.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Shape = tuple[int | str, ...]
+
+
+def read_shape(text: str, whole: str, option: str) -> Shape:
+    """Read ``1x3x224x224``, or ``[batch,3,224,224]`` where dimensions have names.
+
+    Args:
+        text: The shape; ``[]`` is that of a scalar.
+        whole: What the user wrote, for the message.
+        option: Where.
+
+    Raises:
+        UsageError: The text is not a shape.
+    """
+    if re.fullmatch(r"\d+(x\d+)*", text):
+        return tuple(int(size) for size in text.split("x"))
+    listed = re.fullmatch(r"\[([^\[\]]*)\]", text)
+    inner = listed[1].strip() if listed else ""
+    dims = [dim.strip() for dim in inner.split(",")] if inner else []
+    if listed is None or not all(re.fullmatch(r"\d+|[^\W\d][^,]*", dim) for dim in dims):
+        meant = [part for part in re.split(r"[x,\[\] ]+", text) if re.fullmatch(r"\w+", part)]
+        example = f"[{','.join(meant)}]" if len(meant) > 1 else "[batch,3,224,224]"
+        raise UsageError(
+            f"{option} {whole!r}: {text!r} is not a shape",
+            help=f"write sizes as 1x3x224x224; with names for dynamic ones as {example}",
+        )
+    return tuple(int(dim) if dim.isdigit() else dim for dim in dims)
+
+
+def looks_like_shape(text: str) -> bool:
+    """Whether a text is meant as a shape rather than as an element type."""
+    return bool(re.match(r"[\[\d]", text))
+
+
+def read_dtype(text: str, whole: str, option: str) -> ir.DataType:
+    """Read ``float32``, or any other element type, by numpy's or ONNX's name.
+
+    Args:
+        text: The name.
+        whole: The value of the option that holds it, for messages.
+        option: The option, for messages.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    import onnx_ir as ir
+
+    from onnx_passes.runtime.interface import did_you_mean
+
+    known = {d.name.lower(): d for d in ir.DataType if d is not ir.DataType.UNDEFINED}
+    known |= {"float32": ir.DataType.FLOAT, "float64": ir.DataType.DOUBLE}
+    if text.lower() not in known:
+        raise UsageError(
+            f"{option} {whole!r}: {text!r} is not an element type",
+            help=did_you_mean(text, known),
+        )
+    return known[text.lower()]
+
+
+class Several(click.Option):
+    """An option that is repeated, or given several words: ``--outputs a b``.
+
+    Words belong to it up to the next option, or the name of a file that there is: that is an
+    argument of the command. Choices end at the first word that is not a choice, and may be
+    joined by commas.
+    """
+
+    def takes(self, word: str) -> bool:
+        """Whether a word after the first belongs to this option too."""
+        if word.startswith("-"):
+            return False
+        if isinstance(self.type, click.Choice):
+            return set(word.split(",")) <= set(self.type.choices)
+        return not Path(word).is_file()
+
+
+_MODELS = frozenset(
+    (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto", ".prototxt", ".pbtxt")
+)
+
+
+class SeveralFiles(Several):
+    """An option of several files or folders, but not of what is named as a model.
+
+    So it takes all words that a shell makes of ``--data shards/*.tar``.
+    """
+
+    def takes(self, word: str) -> bool:
+        """Whether a word after the first belongs to this option too."""
+        return not word.startswith("-") and Path(word).suffix.lower() not in _MODELS
+
+
+class ManyWords(click.Command):
+    """A command with options of :class:`Several` words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat each such option before each of its words.
+
+        Args:
+            ctx: The context of the call.
+            args: The words of the command.
+        """
+        options = {
+            text: param
+            for param in self.params
+            if isinstance(param, Several)
+            for text in param.opts
+        }
+        return super().parse_args(ctx, list(_spread(args, options)))
+
+
+def _spread(args: list[str], options: dict[str, Several]) -> Iterable[str]:
+    words = iter(args)
+    current: Several | None = None
+    name = ""
+    for word in words:
+        if word == "--":
+            yield word
+            yield from words
+            return
+        if word in options:
+            current, name = options[word], word
+            first = next(words, None)
+            yield from _spell(current, name, first)
+        elif current is not None and current.takes(word):
+            yield from _spell(current, name, word)
+        else:
+            current = None
+            yield word
+
+
+def _spell(option: Several, name: str, word: str | None) -> Iterable[str]:
+    if word is None:
+        yield name
+        return
+    parts = word.split(",") if isinstance(option.type, click.Choice) else [word]
+    for part in parts:
+        yield from (name, part)

@@ -1,0 +1,37 @@
+"""Libraries that only some data sets and plots need. They are imported where they are used."""
+
+from __future__ import annotations
+
+import importlib
+
+from onnx_passes.errors import UsageError
+from onnx_passes.plain import Foreign
+
+EXTRAS = {
+    "fsspec": ("data", "reads data sets from URLs"),
+    "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
+    "scipy": ("data", "computes confidence intervals and integer programs"),
+    "PIL": ("data", "decodes images"),
+    "matplotlib": ("plots", "draws plots"),
+    "distributed": ("distributed", "runs data sets on a Dask cluster"),
+}
+
+
+def import_optional(module: str) -> Foreign:
+    """Import a module of an optional library.
+
+    Args:
+        module: Its name, such as ``pyarrow.parquet``.
+
+    Raises:
+        UsageError: The library is not installed; the message holds the command that does it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        extra, use = EXTRAS[library]
+        raise UsageError(
+            f"the library {library!r}, which {use}, is not installed",
+            help=f"install it: pip install 'onnx-passes[{extra}]'",
+        ) from error

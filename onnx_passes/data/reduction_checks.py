@@ -1,0 +1,282 @@
+"""Checks of a reduction that judge each candidate over a whole data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.demand import Demand
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
+from onnx_passes.data.evaluation_result import DataResult
+from onnx_passes.data.executors.executor import Executor
+from onnx_passes.data.job_evaluation import evaluate
+from onnx_passes.data.plan import IncompleteDataError, ShardPlan
+from onnx_passes.data.worker_processors import Fleet
+from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.extract import Cut, extract
+from onnx_passes.plain import PlainMapping
+from onnx_passes.runtime.engine_base import Engine
+from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck
+from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
+from onnx_passes.verify.reduce.store import CandidateStore
+from onnx_passes.verify.region import is_constant_node
+
+
+@dataclass
+class DataCandidates:
+    """Runs candidates over a data set.
+
+    What a candidate reads from inside of the model is computed from the data, batch by batch,
+    by the nodes ahead of it. A run ends at the first shard with a sample that differs.
+
+    Attributes:
+        model: The whole model.
+        plan: The data set.
+        measures: How far outputs may be off.
+        executor: Runs the shards of one candidate after the other.
+        store: Writes candidates.
+        boundary: Gets the sample that differs most of the first candidate that fails.
+        right: The engine that computes inner values.
+        allow_mixed: Whether workers with different processors may run models in 8 bits.
+    """
+
+    model: ir.Model
+    plan: ShardPlan
+    measures: Measures
+    executor: Executor
+    store: CandidateStore
+    boundary: Boundary
+    right: EngineChoice
+    allow_mixed: bool = False
+    _failed: bool = field(default=False, init=False)
+
+    @property
+    def text(self) -> str:
+        """The data and its limits, so that answers for other ones are not taken."""
+        limits = {k: v for k, v in self.measures.to_json().items() if v}
+        return f"data {self.plan.digest} within {limits}"
+
+    def start(self) -> None:
+        """Give the boundary a sample of the data instead of made-up inputs."""
+        self._use(int(DataSet(self.plan).rows(0, 1)[0]))
+
+    def compare(
+        self,
+        expected: tuple[ir.Model | SmallerModel, EngineChoice],
+        actual: tuple[ir.Model | SmallerModel, EngineChoice],
+        bad: Callable[[str, str], CheckOutcome],
+    ) -> CheckOutcome:
+        """Compare two models over the data.
+
+        Args:
+            expected: What is right: a model and an engine.
+            actual: What is in doubt.
+            bad: Says that a candidate fails, given the kind of fault and what is wrong.
+
+        Raises:
+            IncompleteDataError: The whole model does not run on all of the data.
+            OnnxPassesError: The workers are gone, or differ.
+        """
+        names = {str(value.name) for value in _model(expected[0]).graph.inputs}
+        if not names <= self._values:
+            return UNKNOWN
+        result = self._run(expected, actual)
+        counts, (pair,) = result.data["counts"], result.data["pairs"]
+        if pair["found"]["failing_samples"]:
+            if not self._failed:
+                self._failed = True
+                self._use(result.worst_rows()[0])
+            return bad("differs", _describe(result, pair["found"]))
+        reasons = [entry["reason"] for entry in (*counts["left_out"], *counts["broken"])]
+        if not reasons:
+            return CheckOutcome(Status.GOOD)
+        if counts["broken"] or self._run(expected).data["counts"]["left_out"]:
+            why = f"a part of the data set could not be evaluated: {reasons[0]}"
+            if _size(_model(expected[0])) == _size(self.model):
+                raise IncompleteDataError(
+                    why, help="mend that part, or leave it out of the data"
+                )
+            return CheckOutcome(Status.UNJUDGED, why)
+        # What is right has run on all of the data.
+        return bad("does not run", f"does not run on all of the data: {reasons[0]}")
+
+    def _run(self, *pairs: tuple[ir.Model | SmallerModel, EngineChoice]) -> DataResult:
+        with ExitStack() as stack:
+            written: dict[int, int] = {}
+            models: list[ModelFile] = []
+            runs: list[RunSpec] = []
+            for model, choice in pairs:
+                if id(model) not in written:
+                    written[id(model)] = len(models)
+                    path = stack.enter_context(self.store.file(model))
+                    models.append(ModelFile.of(path, f"candidate {len(models)}"))
+                place = written[id(model)]
+                runs.append(RunSpec(place, choice, f"{models[place].name} on {choice.name}"))
+            feeder = self._feeder(_model(pairs[0][0]), len(models))
+            if feeder.model is not None:
+                ahead = self._ahead(feeder)
+                path = stack.enter_context(self.store.file(ahead))
+                models.append(ModelFile.of(path, "ahead"))
+                reads = tuple(str(value.name) for value in ahead.graph.inputs)
+                fed = tuple(n for n in reads if n in self.plan.binding.columns)
+                feeder = Feeder(feeder.model, feeder.engine, fed, feeder.gives)
+            measures = self._measures(_model(pairs[0][0]))
+            job = DataJob(self.plan, tuple(models), tuple(runs), measures, (), feeder)
+            return evaluate(
+                job,
+                Demand(first=True),
+                self.executor,
+                accept=Fleet(job, allow_mixed=self.allow_mixed).accept,
+            )
+
+    def _measures(self, model: ir.Model) -> Measures:
+        """Return the limits of a candidate, some of whose outputs are inner values."""
+        ends = {value.name for value in self.model.graph.outputs}
+        names = (str(v.name) for v in model.graph.outputs if v.name not in ends)
+        return replace(self.measures, inner=tuple(names))
+
+    def _feeder(self, model: ir.Model, place: int) -> Feeder:
+        names = tuple(str(value.name) for value in model.graph.inputs)
+        inner = [name for name in names if name not in self._inputs]
+        return Feeder(place if inner else None, self.right, (), names)
+
+    @cached_property
+    def _values(self) -> set[str]:
+        made = {str(value.name) for node in self.model.graph for value in node.outputs}
+        return made | self._inputs
+
+    @cached_property
+    def _inputs(self) -> set[str]:
+        return {str(value.name) for value in self.model.graph.inputs}
+
+    def _ahead(self, feeder: Feeder) -> ir.Model:
+        """Return the nodes ahead of a part, which compute what it reads."""
+        inner = [name for name in feeder.gives if name not in self._inputs]
+        return extract(self.model, outputs=[Cut(name) for name in inner])
+
+    def _use(self, row: int) -> None:
+        feeds = DataSet(self.plan).feeds(row)
+        self.boundary.use({n: v for n, v in feeds.items() if isinstance(v, np.ndarray)})
+
+
+@dataclass
+class EngineDataCheck(RunCheck):
+    """An engine against another over a whole data set.
+
+    Attributes:
+        data: The data set.
+        choices: The engine that is right, and the one in doubt.
+    """
+
+    data: DataCandidates = field(kw_only=True)
+    choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Say that values at cuts do not belong to a question."""
+        self.reads_values = False
+
+    @property
+    def text(self) -> str:
+        """The engines, the data and its limits."""
+        return f"{super().text} over {self.data.text}"
+
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
+        """Run the candidate on both engines over the data.
+
+        Args:
+            candidate: The model to judge.
+            number: Its number, which does not matter here.
+
+        Raises:
+            EngineUnavailableError: One of the engines is not there.
+        """
+        del number
+        assert not isinstance(self.against, Boundary | None), "there are two engines"
+        if (why := _why_refused(self.against, candidate.model)) is not None:
+            return CheckOutcome(Status.UNJUDGED, f"the other engine: {_line(why.message)}")
+        if (why := _why_refused(self.engine, candidate.model)) is not None:
+            return self.bad(why.code, _line(why.message))
+        right, doubted = self.choices
+        return self.data.compare((candidate, right), (candidate, doubted), self.bad)
+
+
+@dataclass
+class PassDataCheck(PassCheck):
+    """Passes that change what a model computes on some sample of a data set.
+
+    Attributes:
+        data: The data set.
+        choice: The engine that both models run on.
+    """
+
+    data: DataCandidates = field(kw_only=True)
+    choice: EngineChoice = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Say that values at cuts do not belong to a question."""
+        self.reads_values = False
+
+    @property
+    def text(self) -> str:
+        """The passes, the data and its limits."""
+        return f"{super().text} over {self.data.text}"
+
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
+        """Apply the passes to a copy, and compare over the data.
+
+        Args:
+            candidate: The model to judge.
+            number: Its number in the search.
+        """
+        outcome = super().judge(SmallerModel(candidate.model, lambda: None), number)
+        if outcome != UNKNOWN:  # they raise, or break it, whatever the data
+            return outcome
+        after = copy_model(candidate.model)
+        for each in self.make():
+            after = each(after).model
+        return self.data.compare((candidate, self.choice), (after, self.choice), self.bad)
+
+
+def _model(model: ir.Model | SmallerModel) -> ir.Model:
+    return model.model if isinstance(model, SmallerModel) else model
+
+
+def _size(model: ir.Model) -> int:
+    return sum(not is_constant_node(node) for node in model.graph)
+
+
+def _why_refused(engine: Engine, model: ir.Model) -> OnnxPassesError | None:
+    """Return why an engine does not take a model; None if it does."""
+    try:
+        with engine.prepare(model):
+            return None
+    except EngineUnavailableError:
+        raise
+    except EngineError as error:
+        return error
+
+
+def _describe(result: DataResult, found: PlainMapping) -> str:
+    counts = result.data["counts"]
+    bad = [(n, o) for n, o in found["outputs"].items() if o["failing_samples"]]
+    if not bad:
+        return next(iter(found["missing"]), "outputs differ")
+    name, output = bad[0]
+    worst = result.data["samples"].get(str(result.worst_rows()[0]), "")
+    return (
+        f"{name}: {output['failing_samples']:,} of the first {counts['evaluated']:,} samples "
+        f"differ, by up to {float(output['max_abs']):.3g}; the worst is {worst}"
+    )
+
+
+def _line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]

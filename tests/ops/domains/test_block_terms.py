@@ -1,0 +1,76 @@
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnx_passes.ops.domains import block_terms as terms
+
+COLUMN, ROW = ("o", 0), ("o", 1)
+K = ("o", 7)
+
+
+def matrix(name, row, column):
+    return terms.factor(("sym", name, (0, 0), (row, column)))
+
+
+def contracted(left, right):
+    product = terms.multiply(left, right)
+    return terms.substitute(product, {K: ("b", 0, 5)})
+
+
+def test_bound_names_do_not_matter():
+    once = contracted(matrix("a", ROW, K), matrix("b", K, COLUMN))
+    twice = terms.substitute(
+        terms.multiply(matrix("a", ROW, K), matrix("b", K, COLUMN)), {K: ("b", 42, 5)}
+    )
+    assert once == twice
+
+
+def test_bound_indices_of_factors_are_kept_apart():
+    trace = contracted(matrix("a", K, K), terms.ONE_FORM)
+    square = terms.multiply(trace, trace)
+    ((monomial, coefficient),) = square
+    assert coefficient == 1
+    assert len({index for f in monomial for index in f[3]}) == 2
+
+
+def test_an_index_brought_in_is_not_captured():
+    inner = contracted(matrix("a", ROW, K), matrix("b", K, COLUMN))
+    wrapped = terms.function("relu", inner)
+    outer = terms.substitute(wrapped, {COLUMN: ("b", 0, 5)})
+    again = terms.function("relu", outer)
+    assert again != terms.function("relu", terms.substitute(wrapped, {COLUMN: ("b", 0, 6)}))
+    assert terms.has_index(outer[0][0], ("b", 0, 5))
+
+
+def test_terms_cancel():
+    a = matrix("a", ROW, COLUMN)
+    assert terms.add(a, terms.scale(a, Fraction(-1))) == terms.ZERO
+
+
+forms = st.recursive(
+    st.sampled_from(
+        [
+            matrix("a", ROW, COLUMN),
+            matrix("b", ROW, COLUMN),
+            matrix("a", COLUMN, ROW),
+            terms.number(2),
+        ]
+    ),
+    lambda inner: st.one_of(
+        st.builds(terms.add, inner, inner),
+        st.builds(terms.multiply, inner, inner),
+        st.builds(lambda f: terms.function("f", f), inner),
+        st.builds(lambda f: terms.substitute(f, {COLUMN: ("b", 0, 5)}), inner),
+    ),
+    max_leaves=4,
+)
+
+
+@given(forms, forms, forms)
+def test_forms_are_a_commutative_ring(x, y, z):
+    assert terms.add(x, y) == terms.add(y, x)
+    assert terms.multiply(x, y) == terms.multiply(y, x)
+    assert terms.multiply(x, terms.multiply(y, z)) == terms.multiply(terms.multiply(x, y), z)
+    distributed = terms.add(terms.multiply(x, y), terms.multiply(x, z))
+    assert terms.multiply(x, terms.add(y, z)) == distributed
