@@ -38,7 +38,8 @@ class ShapeInference(Annotation):
     whose operands are computed of dimensions. What the first ``n`` rows of a table are added
     to has ``n`` as before: a table that is too short would not fit. A declared size stays
     where inference finds none, a declared name gives way to one that comes from the inputs.
-    Weights are not serialised for it. A name behind a Reshape holds while the dimension is not
+    Sums and products of dimensions have names, as ``past+sequence`` and ``2*batch``. Weights
+    are not serialised for it. A name behind a Reshape holds while the dimension is not
     0, which a Reshape's target reads as a copy.
 
     Leaves alone: inputs and outputs of the model, whose dimensions belong to the user; the
