@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 PAGE = Path(__file__).parent / "benchmarks.md"
-# Colours in the light and in the dark, of which a browser takes what its reader set.
+# A browser uses these, or the dark ones below if its reader set a dark scheme.
 _INK, _SOFT, _GRID, _BAR = "#17202b", "#55606f", "#d5dae1", "#a5b4f3"
 _COLOURS = ("#3b5bdb", "#e8590c", "#2b8a3e", "#862e9c", "#a37600", "#0b7285")
 _DARK = {_INK: "#e6ebf1", _SOFT: "#a3afbd", _GRID: "#364250", _BAR: "#46549c"} | dict(

@@ -4,14 +4,22 @@ import gc
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.verify.models.recipe import Recipe
+from tests.warm_children import START_ANEW, WarmPopen
+
 LOG = pytest.StashKey[Path]()
+COLD = ("tests/runtime/", "tests/cli/test_interrupts.py", "tests/cli/test_deferred.py")
+"""Tests of how children start and end: these begin as a user's do."""
 
 
 @pytest.fixture
@@ -33,6 +41,15 @@ def reproducers_go_to_a_folder_of_their_own(tmp_path_factory):
     field = PipelineConfig.model_fields["reproducers"]
     field.default = str(tmp_path_factory.mktemp("reproducers"))
     PipelineConfig.model_rebuild(force=True)
+
+
+_built = lru_cache(1000)(Recipe.proto)
+
+
+@pytest.fixture
+def random_models_are_kept(monkeypatch):
+    """Build each random model once for all passes and presets: that is half of the time."""
+    monkeypatch.setattr(Recipe, "proto", _built)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -61,6 +78,8 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_setup(item):
+    warm = sys.platform == "linux" and item.get_closest_marker("cold") is None
+    subprocess.Popen = WarmPopen if warm and not item.nodeid.startswith(COLD) else START_ANEW
     from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
     from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
 

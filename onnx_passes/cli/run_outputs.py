@@ -99,18 +99,20 @@ def write_reports(
         html_path: File for HTML; None for none.
         junit_path: File for JUnit XML; None for none.
     """
+    from onnx_passes.report.report_files import write_text
+
     if json_path is not None:
-        from onnx_passes.report.json import write_json
+        from onnx_passes.report.json import to_json
 
-        write_json(report, json_path)
+        write_text(to_json(report), json_path)
     if html_path is not None:
-        from onnx_passes.report.html import write_html
+        from onnx_passes.report.html import to_html
 
-        write_html(report, html_path)
+        write_text(to_html(report), html_path)
     if junit_path is not None:
-        from onnx_passes.report.junit import write_junit
+        from onnx_passes.report.junit import to_junit
 
-        write_junit(report, junit_path)
+        write_text(to_junit(report), junit_path)
 
 
 def engines_text(texts: Sequence[str]) -> str:

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from yaml.composer import Composer
-from yaml.parser import Parser
-from yaml.reader import Reader, ReaderError
-from yaml.resolver import BaseResolver
-from yaml.scanner import Scanner
+from yaml.reader import ReaderError
 
 from onnx_passes.configs.source import Source, Span
 from onnx_passes.errors import ConfigError
@@ -87,17 +83,12 @@ def compose(text: str, frame: Frame) -> yaml.Node | None:
     return root
 
 
-class _Composer(Reader, Scanner, Parser, Composer, BaseResolver):
+class _Composer(yaml.BaseLoader):
     """PyYAML's composer with the scalars of the core schema, and a limit of depth."""
 
     def __init__(self, frame: Frame, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-        BaseResolver.__init__(self)
-        self.frame = frame
-        self.depth = 0
+        super().__init__(text)
+        self.frame, self.depth = frame, 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.depth += 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_attributes, nodes_of
+from onnx_passes.model.fields import attribute_type, node_attributes, nodes_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
@@ -15,7 +15,7 @@ _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
 def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
     """Yield the graphs that are attributes of a node, not those nested inside them."""
     for attribute in node_attributes(node).values():
-        if attribute.type in _GRAPHS:
+        if attribute_type(attribute) in _GRAPHS:
             yield from _graphs_of(attribute)
 
 
@@ -35,10 +35,9 @@ def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
         # Every pass walks through all nodes, and hardly any of them holds a graph.
         nested = [
             inner
-            for attributes in map(node_attributes, nodes_of(current))
-            if attributes
+            for attributes in filter(None, map(node_attributes, nodes_of(current)))
             for attribute in attributes.values()
-            if attribute.type in _GRAPHS
+            if attribute_type(attribute) in _GRAPHS
             for inner in _graphs_of(attribute)
         ]
         pending.extend(reversed(nested))

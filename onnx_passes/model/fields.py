@@ -43,8 +43,10 @@ node_attributes: Callable[[ir.Node], dict[str, ir.Attr]] = attrgetter(
     "_attributes.data" if hasattr(_NODE, "_attributes") else "attributes.data"
 )
 """The attributes as a plain dictionary, which says at once whether it is empty."""
+attribute_type = reader(ir.AttrInt64("axis", 0), "type")
 value_name = reader(_NODE.outputs[0], "name")
 value_type = reader(_NODE.outputs[0], "type")
+value_shape = reader(_NODE.outputs[0], "shape")
 value_fields = reader(
     _NODE.outputs[0],
     *("name", "type", "shape", "doc_string", "metadata_props", "meta"),

@@ -7,12 +7,17 @@ meaning of the seed system's; see :mod:`onnx_passes.ops.scripted`.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 DOMAIN = "onnx_passes.ops"
 """The domain of this package's own operators."""
 
 _SCRIPTED = ("domain", "inject_custom_ops", "op", "register")
+
+
+# ``onnx_passes.ops.swish`` is the module of that name among the seed system's.
+__path__.append(os.path.join(__path__[0], "seed_modules"))
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ Adapter: TypeAlias = Callable[[Edit], None]
 
 
 @dataclass(frozen=True)
-class Change:
+class VersionChange:
     """What a version of an operator changed beyond what its schema says.
 
     Attributes:

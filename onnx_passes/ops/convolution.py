@@ -7,6 +7,8 @@ import math
 import numpy as np
 
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.block_values import Blocks, Node
+from onnx_passes.ops.domains.block_windows import convolution
 from onnx_passes.ops.domains.interval_ends import Interval, hull, pair
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Algebra, Operator
@@ -62,6 +64,11 @@ class Conv(Operator):
         kernel = tuple(min(c.pick((1, 3)), d) for d in x[2:]) or (1,) * spatial
         shapes = (c.shape(), (4, channels, *kernel), (features,))
         return c.data(shapes[min(index, 2)], constant=None if index == 0 else True)
+
+    sums = True
+
+    def blocks(self, node: Node) -> Blocks:
+        return convolution(node, node.required(0), node.required(1), node.given(2))
 
 
 def convolved(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.changes import Change
+from onnx_passes.ops.changes import VersionChange
 from onnx_passes.ops.node_edit import Edit
 
 
@@ -124,19 +124,19 @@ def _gemm_down(edit: Edit) -> None:
         edit.set_inputs(edit.input(0), edit.input(1), zero)
 
 
-EXPONENT = {2: Change(up=_exponent_up)}
-CONCAT = {4: Change(up=_concat_up)}
-SELU = {6: Change(up=_selu_up)}
-CAST = {6: Change(up=_cast_up)}
-TILE = {6: Change(up=_tile_up)}
-PRELU = {7: Change(up=_prelu_up)}
-GEMM = {11: Change(down=_gemm_down)}
-UPSAMPLE = {7: Change(up=_upsample_7_up), 10: Change(up=_upsample_10_up)}
-SCAN = {9: Change(up=_scan_up)}
-CONSTANT = {12: Change(down=_constant_down)}
-RESHAPE = {14: Change(down=_reshape_down)}
-SHAPE = {15: Change(down=_shape_down)}
-IS_TEST = Change(up=_is_test_up)
+EXPONENT = {2: VersionChange(up=_exponent_up)}
+CONCAT = {4: VersionChange(up=_concat_up)}
+SELU = {6: VersionChange(up=_selu_up)}
+CAST = {6: VersionChange(up=_cast_up)}
+TILE = {6: VersionChange(up=_tile_up)}
+PRELU = {7: VersionChange(up=_prelu_up)}
+GEMM = {11: VersionChange(down=_gemm_down)}
+UPSAMPLE = {7: VersionChange(up=_upsample_7_up), 10: VersionChange(up=_upsample_10_up)}
+SCAN = {9: VersionChange(up=_scan_up)}
+CONSTANT = {12: VersionChange(down=_constant_down)}
+RESHAPE = {14: VersionChange(down=_reshape_down)}
+SHAPE = {15: VersionChange(down=_shape_down)}
+IS_TEST = VersionChange(up=_is_test_up)
 """That of 7, of what differs in training."""
-SPATIAL = Change(up=_spatial_up)
+SPATIAL = VersionChange(up=_spatial_up)
 """That of 9, of a mean for each activation."""

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops import early_changes, later_changes
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains.block_values import Node
 from onnx_passes.ops.elementwise_base import Elementwise as Elementwise
 from onnx_passes.ops.elementwise_base import Primitive, ScalarRule
 from onnx_passes.ops.elementwise_base import Variadic as Variadic
@@ -66,6 +67,8 @@ class Mul(Primitive):
 class Div(Primitive):
     """The quotient; of integers, towards zero."""
 
+    divides = True
+
     primitive = "div"
     algebra = Algebra(neutral={1: Element(1, "if")}, inverse="Mul", linear=(0,))
     domain_of = ((1, NONZERO),)
@@ -73,6 +76,8 @@ class Div(Primitive):
 
 class Mod(Elementwise):
     """The remainder, with the sign of the divisor, or with ``fmod`` of the dividend."""
+
+    divides = True
 
     domain_of = ((1, NONZERO),)
 
@@ -190,6 +195,9 @@ class Cast(Elementwise):
         if value is not None and value.dtype == ir.DataType.STRING:
             return ValueHint(words=("0", "1", "2", "10", "7"))
         return None
+
+    def block_type(self, node: Node) -> ir.DataType:
+        return ir.DataType(node.attribute("to", 0))
 
 
 class CastLike(Operator):

@@ -8,6 +8,7 @@ on that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial, reduce
 from typing import ClassVar, TypeAlias
 
@@ -15,11 +16,14 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains import block_terms as terms
+from onnx_passes.ops.domains.block_terms import Form
+from onnx_passes.ops.domains.block_values import Blocks, Node, map_blocks
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Operator
 from onnx_passes.ops.primitives import TypedPrimitives
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported
+from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
 from onnx_passes.ops.use import Use
 
 ScalarRule: TypeAlias = tuple[Callable[..., Scalar], ir.DataType]
@@ -106,6 +110,17 @@ class Elementwise(Operator, abstract=True):
         numbers = [float(n) for c in others if c is not None for n in c.reshape(-1)[:8]]
         return (*kinks, *dict.fromkeys(numbers))
 
+    def block_type(self, node: Node) -> ir.DataType:
+        """Return the type of the result of a node on blocks."""
+        if self.boolean:
+            return ir.DataType.BOOL
+        return [v for v in node.inputs if v is not None][self.typed].dtype
+
+    def blocks(self, node: Node) -> Blocks:
+        operands = [v for v in node.inputs if v is not None]
+        combine = _combination(node, self, operands[0].dtype)
+        return map_blocks(node, self.block_type(node), combine, *operands)
+
 
 class Primitive(Elementwise, abstract=True):
     """An operator that is one primitive of the arithmetic.
@@ -125,3 +140,28 @@ class Variadic(Primitive, abstract=True):
 
     def formula(self, a: TypedPrimitives, *operands: Scalar) -> Scalar:
         return reduce(getattr(a, self.primitive), operands)
+
+
+def _combination(node: Node, operator: Elementwise, dtype: ir.DataType) -> Callable[..., Form]:
+    if operator.view:
+        return lambda x: x
+    if node.ring and dtype != ir.DataType.BOOL:
+        primitive = getattr(operator, "primitive", operator.op_type)
+        match primitive:
+            case "add":
+                return terms.add
+            case "sub":
+                return lambda x, y: terms.add(x, terms.scale(y, Fraction(-1)))
+            case "neg":
+                return lambda x: terms.scale(x, Fraction(-1))
+            case "mul":
+                return terms.multiply
+            case "div" if is_float(dtype):
+                return lambda x, y: terms.multiply(x, terms.reciprocal(y))
+            case "Reciprocal" if is_float(dtype):
+                return terms.reciprocal
+    commutes = operator.algebra.commutative or isinstance(operator, Variadic)
+    given = "".join("x" if v is not None else "-" for v in node.inputs)
+    # The mark says to block_terms that the arguments are a multiset.
+    label = f"{'~' if commutes else ''}{node.label()}{given}:{dtype.name}"
+    return lambda *forms: terms.function(label, *forms, commutes=commutes)

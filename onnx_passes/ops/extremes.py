@@ -19,6 +19,7 @@ from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, columns, is
 class _Arg(Operator, abstract=True):
     """The place of an extreme: the first one, or with an attribute the last."""
 
+    in_range = (0,)
     least: ClassVar[bool]
 
     def cost(self, operands: Operands) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.ops.changes import Change, numbers_of
+from onnx_passes.ops.changes import VersionChange, numbers_of
 from onnx_passes.ops.node_edit import Edit
 
 
@@ -111,12 +111,12 @@ def _scatter_down(edit: Edit) -> None:
 
 
 RESIZE = {
-    11: Change(_resize_up, _resize_down),
-    13: Change(down=_resize_13_down),
-    19: Change(down=_resize_19_down),
+    11: VersionChange(_resize_up, _resize_down),
+    13: VersionChange(down=_resize_13_down),
+    19: VersionChange(down=_resize_19_down),
 }
-ROI_ALIGN = {16: Change(_roi_align_up, _roi_align_down)}
-GRID_SAMPLE = {20: Change(_grid_sample_up, _grid_sample_down)}
-DFT = {20: Change(_dft_up, _dft_down)}
-SCATTER = {11: Change(up=_scatter_up)}
-SCATTER_ELEMENTS = {11: Change(down=_scatter_down)}
+ROI_ALIGN = {16: VersionChange(_roi_align_up, _roi_align_down)}
+GRID_SAMPLE = {20: VersionChange(_grid_sample_up, _grid_sample_down)}
+DFT = {20: VersionChange(_dft_up, _dft_down)}
+SCATTER = {11: VersionChange(up=_scatter_up)}
+SCATTER_ELEMENTS = {11: VersionChange(down=_scatter_down)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.ops.changes import Change, numbers_of
+from onnx_passes.ops.changes import VersionChange, numbers_of
 from onnx_passes.ops.early_changes import IS_TEST, SPATIAL
 from onnx_passes.ops.node_edit import Edit
 
@@ -199,19 +199,19 @@ def _reduction_down(edit: Edit) -> None:
     edit.set_inputs(edit.input(0))
 
 
-CLIP = {11: Change(_clip_up, _clip_down)}
-SPLIT = {2: Change(up=_split_2_up), 18: Change(_split_up, _split_down)}
+CLIP = {11: VersionChange(_clip_up, _clip_down)}
+SPLIT = {2: VersionChange(up=_split_2_up), 18: VersionChange(_split_up, _split_down)}
 PAD = {
-    2: Change(up=_pad_2_up),
-    11: Change(_pad_up, _pad_down),
-    18: Change(down=_pad_18_down),
-    19: Change(down=_pad_19_down),
+    2: VersionChange(up=_pad_2_up),
+    11: VersionChange(_pad_up, _pad_down),
+    18: VersionChange(down=_pad_18_down),
+    19: VersionChange(down=_pad_19_down),
 }
-SLICE = {10: Change(down=_slice_down)}
-DROPOUT = {7: IS_TEST, 12: Change(_dropout_up, _dropout_down)}
-SOFTMAX = {13: Change(_softmax_up, _softmax_down)}
-BATCH_NORMALIZATION = {7: IS_TEST, 9: SPATIAL, 14: Change(up=_batch_normalization_up)}
-GROUP_NORMALIZATION = {21: Change(up=_group_normalization_up)}
-QUANTIZE = {13: Change(down=_quantize_down)}
-REDUCTION = {18: Change(down=_reduction_down)}
-REDUCE_SUM = {13: Change(down=_reduction_down)}
+SLICE = {10: VersionChange(down=_slice_down)}
+DROPOUT = {7: IS_TEST, 12: VersionChange(_dropout_up, _dropout_down)}
+SOFTMAX = {13: VersionChange(_softmax_up, _softmax_down)}
+BATCH_NORMALIZATION = {7: IS_TEST, 9: SPATIAL, 14: VersionChange(up=_batch_normalization_up)}
+GROUP_NORMALIZATION = {21: VersionChange(up=_group_normalization_up)}
+QUANTIZE = {13: VersionChange(down=_quantize_down)}
+REDUCTION = {18: VersionChange(down=_reduction_down)}
+REDUCE_SUM = {13: VersionChange(down=_reduction_down)}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
 from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.domains import block_terms as terms
+from onnx_passes.ops.domains.block_products import product_of_blocks
+from onnx_passes.ops.domains.block_values import Blocks, Node, map_blocks, moved
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, columns, is_float
@@ -83,6 +87,11 @@ class MatMul(Operator):
         outer = c.pick((5, 5, inner))
         return c.data((*batch, outer, inner) if index == 0 else (*batch, inner, outer))
 
+    sums = True
+
+    def blocks(self, node: Node) -> Blocks:
+        return product_of_blocks(node, node.required(0), node.required(1))
+
 
 _MATMUL = MatMul()
 
@@ -140,6 +149,29 @@ class Gemm(Operator):
         columns = known[1][-1] if len(known) > 1 and known[1] else 4
         rows = first(known, (2, 3))[0] if first(known, (2, 3)) else 1
         return c.data(c.pick(((columns,), (1, columns), (), (rows, columns), (rows, 1))))
+
+    sums = True
+
+    def blocks(self, node: Node) -> Blocks:
+        a, b, c = node.required(0), node.required(1), node.given(2)
+        if node.attribute("transA", 0):
+            a = moved(a, [1, 0])
+        if node.attribute("transB", 0):
+            b = moved(b, [1, 0])
+        alpha, beta = (float(np.float32(node.attribute(n, 1.0))) for n in ("alpha", "beta"))
+        y = product_of_blocks(node, a, b)
+        if not node.ring:
+            label = f"Gemm[{alpha!r},{beta!r}]"
+            operands = (y,) if c is None else (y, c)
+            if len(operands) == 1 and alpha == 1:
+                return y
+            return map_blocks(node, a.dtype, lambda *f: terms.function(label, *f), *operands)
+        y = map_blocks(node, a.dtype, lambda f: terms.scale(f, Fraction(alpha)), y)
+        if c is None:
+            return y
+        return map_blocks(
+            node, a.dtype, lambda f, g: terms.add(f, terms.scale(g, Fraction(beta))), y, c
+        )
 
 
 def _scaled(call: Call, x: Tensor, factor: float) -> Tensor:

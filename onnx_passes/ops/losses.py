@@ -19,7 +19,7 @@ from onnx_passes.ops.use import Use, below
 
 
 class _Loss(Composition, abstract=True):
-    """Scores [batch, classes, ...], of which those of the right classes count."""
+    """A loss: of the scores [batch, classes, ...], the right classes count."""
 
     steers = (1,)
 

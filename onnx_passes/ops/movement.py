@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops import early_changes, later_changes
-from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.domains.block_sizes import joined
+from onnx_passes.ops.domains.block_terms import Form
+from onnx_passes.ops.domains.block_values import Blocks, Node, Place, moved, taken
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operator_class import Algebra, Operator
-from onnx_passes.ops.semantics import Misfit
+from onnx_passes.ops.semantics import Misfit, Unsupported
 from onnx_passes.ops.suggestions import Choices, Known, Operand, first
 from onnx_passes.ops.use import Shape, Use
 
@@ -30,6 +35,11 @@ class Transpose(Move):
     def evaluate(self, call: Call) -> Tensor:
         x = call.required(0)
         return Tensor(np.transpose(x.data, call.integers("perm")), x.dtype)
+
+    def blocks(self, node: Node) -> Blocks:
+        x = node.required(0)
+        perm = node.attribute("perm", None)
+        return moved(x, [int(p) for p in perm] if perm else list(range(x.rank))[::-1])
 
 
 class Expand(Move):
@@ -116,6 +126,24 @@ class Concat(Operator):
         others = [s for s in known if s is not None]
         return c.data(others[0] if others else c.pick(((2, 3), (3,), (2, 3, 4))))
 
+    def blocks(self, node: Node) -> Blocks:
+        parts = [node.required(i) for i in range(len(node.inputs))]
+        first = parts[0]
+        axis = normalize_axis(int(node.attribute("axis", 1)), first.rank)
+        for part in parts[1:]:
+            for i in range(first.rank):
+                if i != axis:
+                    node.sizes.unify(first.words[i], part.words[i])
+        forms: dict[Place, Form] = {}
+        offset = 0
+        for part in parts:
+            for place, form in part.forms.items():
+                forms[(*place[:axis], place[axis] + offset, *place[axis + 1 :])] = form
+            offset += len(part.words[axis])
+        words = list(first.words)
+        words[axis] = joined([p.words[axis] for p in parts])
+        return Blocks(tuple(words), forms, first.dtype)
+
 
 class Split(Move):
     """A tensor cut along an axis."""
@@ -147,6 +175,28 @@ class Split(Move):
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         return c.data((4, 6)) if index == 0 else c.integers(*c.pick(((2, 4), (3, 3), (2, 2))))
+
+    cuts = True
+
+    def blocks(self, node: Node) -> tuple[Blocks, ...]:
+        x = node.required(0)
+        axis = normalize_axis(int(node.attribute("axis", 0)), x.rank)
+        cuts = [node.sizes.remembered((*node.key, k)) for k in range(len(node.node.outputs))]
+        if None in cuts:
+            size = node.sizes.template(x.words[axis])
+            if size is None:
+                raise Unsupported("Split at sizes other than the template's")
+            count = int(node.attribute("num_outputs", len(node.node.outputs)))
+            ends = np.cumsum(split_sizes(size, node.ints(1, "split"), count)).tolist()
+            edges = [node.sizes.cut_at(x.words[axis], end) for end in [0, *ends]]
+            for k, (start, end) in enumerate(itertools.pairwise(edges)):
+                node.sizes.remember((*node.key, k), x.words[axis][start:end])
+            cuts = [node.sizes.remembered((*node.key, k)) for k in range(len(edges) - 1)]
+        words = [cut for cut in cuts if cut is not None]
+        node.sizes.unify(x.words[axis], joined(words))
+        edges = np.cumsum([0, *(len(w) for w in words)]).tolist()
+        pairs = itertools.pairwise(edges)
+        return tuple(taken(x, axis, start, end) for start, end in pairs)
 
 
 def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:

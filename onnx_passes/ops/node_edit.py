@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.plain import Plain
 
 
 class CannotConvertError(Exception):
     """A node has no equivalent in the version wanted; the message says why."""
 
 
-class Names(Protocol):
+class FreeNames(Protocol):
     """Gives names that are free."""
 
     def node(self, stem: str) -> str:
@@ -37,7 +39,7 @@ class Edit:
     def __init__(
         self,
         node: ir.Node,
-        namer: Names,
+        namer: FreeNames,
         constant_of: Callable[[ir.Value], ir.TensorProtocol | None],
     ) -> None:
         """Change nothing yet.
@@ -74,7 +76,7 @@ class Edit:
         value = self.node.outputs[index]
         return bool(value.uses()) or value.is_graph_output()
 
-    def attribute(self, name: str, default: object = None) -> Any:
+    def attribute(self, name: str, default: object = None) -> Plain:
         """Return the value of an attribute.
 
         Args:
@@ -88,7 +90,7 @@ class Edit:
             raise self.fail(f"its {name} is an attribute of the function around it")
         return attribute.value
 
-    def take(self, name: str, default: object = None) -> Any:
+    def take(self, name: str, default: object = None) -> Plain:
         """Remove an attribute and return its value.
 
         Args:
@@ -99,7 +101,7 @@ class Edit:
         self.node.attributes.pop(name, None)
         return value
 
-    def set(self, **attributes: Any) -> None:
+    def set(self, **attributes: Plain) -> None:
         """Set attributes; the type follows from the value."""
         for name, value in attributes.items():
             self.node.attributes[name] = ir.convenience.convert_attribute(name, value)
@@ -139,7 +141,9 @@ class Edit:
         for index, value in enumerate(kept):
             self.node.replace_input_with(index, value)
 
-    def constant(self, what: str, array: Array | Sequence[Any], dtype: Any = None) -> ir.Value:
+    def constant(
+        self, what: str, array: Array | Sequence[Plain], dtype: npt.DTypeLike | None = None
+    ) -> ir.Value:
         """Add a constant in front of the node; int64 unless a dtype is given.
 
         Args:
@@ -155,7 +159,7 @@ class Edit:
         operator: str,
         inputs: Sequence[ir.Value | None],
         what: str,
-        **attributes: Any,
+        **attributes: Plain,
     ) -> ir.Value:
         """Add a node in front of the node and return its output.
 

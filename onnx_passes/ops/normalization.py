@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.domains.block_values import Blocks, Node
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
@@ -48,6 +49,11 @@ class Dropout(Operator):
         if index == 2:
             return Operand((), ir.DataType.BOOL, constant=True)
         return c.data(c.shape()) if index == 0 else c.data((), constant=True)
+
+    def blocks(self, node: Node) -> Blocks:
+        if node.given(2) is not None or len([o for o in node.node.outputs if o.uses()]) > 1:
+            raise Unsupported("Dropout that is not the identity")
+        return node.required(0)
 
 
 class BatchNormalization(Operator):

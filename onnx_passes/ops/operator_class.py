@@ -11,7 +11,8 @@ from typing import ClassVar, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.changes import Change
+from onnx_passes.ops.changes import VersionChange
+from onnx_passes.ops.domains.block_values import Blocks, Node
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.operands import Operands
@@ -92,6 +93,8 @@ class Operator:
         steers: Operands that decide sizes or places: shapes, axes, indices.
         moves: Operands whose elements the results consist of, computed by nothing.
         exact: Operands whose constants bound the results element by element.
+        in_range: Results that hold sizes or places, whatever the operands are.
+        divides: Whether a division of integers by zero ends the engine's process.
         reads_sizes: Whether it reads the sizes of its operand alone.
         chooses: Operands among whose elements those of the results are, after comparisons.
         view: Whether the results are the operand under another shape, in the same order.
@@ -103,6 +106,8 @@ class Operator:
         computed_in: The widest type that engines compute in, if it is not the operand's.
         exact_bits: Bits of an integer operand up to which ONNX Runtime's results are those of
             the standard, where they are not for all: it computes in another type.
+        cuts: Whether blocks are cut where the template of a proof is.
+        sums: Whether blocks are added up in the order of an axis.
         changes: What versions changed that schemas do not say, by version.
         elementwise: Whether each element of the result depends on the elements of the
             operands at the same place, after broadcasting, and on nothing else.
@@ -122,11 +127,15 @@ class Operator:
     one_attribute: ClassVar[bool] = False
     images: ClassVar[bool] = False
     wants: ClassVar[tuple[str, ...]] = ()
+    in_range: ClassVar[tuple[int, ...]] = ()
+    divides: ClassVar[bool] = False
     reads_sizes: ClassVar[bool] = False
     computed_in: ClassVar[ir.DataType | None] = None
     exact_bits: ClassVar[int | None] = None
     elementwise: ClassVar[bool] = False
-    changes: ClassVar[Mapping[int, Change]] = {}
+    cuts: ClassVar[bool] = False
+    sums: ClassVar[bool] = False
+    changes: ClassVar[Mapping[int, VersionChange]] = {}
 
     def __init_subclass__(
         cls, *, abstract: bool = False, named: str = "", **kwargs: object
@@ -153,6 +162,14 @@ class Operator:
 
         Raises:
             Unsupported: This form of the operator, or this arithmetic, is not described.
+        """
+        raise Unsupported(f"the operator {self.op_type}")
+
+    def blocks(self, node: Node) -> Blocks | tuple[Blocks, ...]:
+        """Return the results on tensors cut into blocks of any size.
+
+        Raises:
+            Unsupported: The operator, or this form of it, is not described there.
         """
         raise Unsupported(f"the operator {self.op_type}")
 

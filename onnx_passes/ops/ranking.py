@@ -26,7 +26,7 @@ MOST_COMPARISONS = 20_000
 class TopK(Composition):
     """The greatest or least elements along an axis, and their places."""
 
-    steers, chooses = (1,), (0,)
+    steers, chooses, in_range = (1,), (0,), (1,)
 
     def cost(self, operands: Operands) -> int | None:
         shape = operands.sizes(0)
@@ -88,7 +88,7 @@ class TopK(Composition):
 class NonZero(Composition):
     """The places of elements that are not zero."""
 
-    free = True
+    free, in_range = True, (0,)
 
     def computed(self, call: Call) -> Tensor:
         x = call.static(0)
@@ -101,7 +101,7 @@ class NonZero(Composition):
 class Unique(Composition):
     """The elements or slices that differ, and where they are."""
 
-    chooses = (0,)
+    chooses, in_range = (0,), (1, 2, 3)
 
     def computed(self, call: Call) -> Result:
         x, given = call.static(0), call.attribute("axis", None)
@@ -188,6 +188,8 @@ class BitCast(Composition):
 
 class NonMaxSuppression(Composition):
     """The boxes of great scores that do not overlap with better ones, and their places."""
+
+    in_range = (0,)
 
     def computed(self, call: Call) -> Tensor:
         boxes, scores = call.static(0), call.static(1)

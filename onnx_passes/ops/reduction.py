@@ -12,6 +12,8 @@ import onnx_ir as ir
 
 from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.domains.block_products import reduced
+from onnx_passes.ops.domains.block_values import Blocks, Node, dropped
 from onnx_passes.ops.domains.counting import CountingSemantics, blank
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.ops.operands import Operands
@@ -125,6 +127,9 @@ class ReduceSum(Reduce):
     def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
         return a.total(terms)
 
+    def blocks(self, node: Node) -> Blocks:
+        return _block_sums(node, mean=False)
+
 
 class ReduceMean(Reduce):
     """The mean, which nothing has none of."""
@@ -136,6 +141,9 @@ class ReduceMean(Reduce):
             raise Unsupported("the mean of nothing")
         # ONNX Runtime divides the sum it has for ReduceSum, bit for bit.
         return a.div(a.total(terms), float(terms.shape[-1]))
+
+    def blocks(self, node: Node) -> Blocks:
+        return _block_sums(node, mean=True)
 
 
 class _Extreme(Reduce, abstract=True):
@@ -234,3 +242,15 @@ class ReduceLogSumExp(Reduce):
         most = finite_top(a, terms)
         powers = semantics.map(lambda t, m: a.exp(a.sub(t, m)), terms, most[..., None])
         return a.add(a.log(a.total(powers)), most)
+
+
+def _block_sums(node: Node, *, mean: bool) -> Blocks:
+    x = node.required(0)
+    axes = node.ints(1, "axes")
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        return x
+    folded = sorted({normalize_axis(a, x.rank) for a in axes or range(x.rank)})
+    result = reduced(node, x, folded, mean=mean)
+    if node.attribute("keepdims", 1):
+        return result
+    return dropped(result, [i for i in range(x.rank) if i not in folded])

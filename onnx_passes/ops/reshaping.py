@@ -9,6 +9,8 @@ import numpy as np
 
 from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, normalize_axis
+from onnx_passes.ops.domains.block_sizes import ONE
+from onnx_passes.ops.domains.block_values import Blocks, Node, dropped, moved
 from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.semantics import Misfit, Unsupported
@@ -83,6 +85,10 @@ class Reshape(Move):
         c.target = c.pick(options)
         return c.integers(*c.target)
 
+    def blocks(self, node: Node) -> Blocks:
+        _check_sizes_left_open(node, node.required(0))
+        return _reblocked(node)
+
 
 class Flatten(Move):
     """The same elements as a matrix."""
@@ -94,6 +100,9 @@ class Flatten(Move):
         axis = call.integer("axis", 1)
         axis = axis + len(x.shape) if axis < 0 else axis
         return _reshaped(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+    def blocks(self, node: Node) -> Blocks:
+        return _reblocked(node)
 
 
 class Squeeze(Move):
@@ -122,6 +131,18 @@ class Squeeze(Move):
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         return axes(c, index, none=False)
+
+    def blocks(self, node: Node) -> Blocks:
+        x, axes = node.required(0), node.ints(1, "axes")
+        drop = (
+            {i for i, w in enumerate(x.words) if w == (ONE,)}
+            if axes is None
+            else {normalize_axis(a, x.rank) for a in axes}
+        )
+        if any(x.words[a] != (ONE,) for a in drop):
+            raise Unsupported("Squeeze of an axis whose size is not 1")
+        kept = [i for i in range(x.rank) if i not in drop]
+        return dropped(x, kept)
 
 
 class Unsqueeze(Move):
@@ -157,6 +178,13 @@ class Unsqueeze(Move):
     def suggest(self, c: Choices, index: int, known: Known) -> Operand:
         return axes(c, index, none=True)
 
+    def blocks(self, node: Node) -> Blocks:
+        x, axes = node.required(0), node.ints(1, "axes") or []
+        rank = x.rank + len(axes)
+        new = {normalize_axis(a, rank) for a in axes}
+        old = iter(range(x.rank))
+        return moved(x, [None if i in new else next(old) for i in range(rank)])
+
 
 def _added(data: Shape, output: Shape) -> list[int]:
     axes: list[int] = []
@@ -172,3 +200,27 @@ def _added(data: Shape, output: Shape) -> list[int]:
         else:
             axes.append(axis)
     return axes
+
+
+def _reblocked(node: Node) -> Blocks:
+    """Return blocks with axes of size 1 added or dropped."""
+    x = node.required(0)
+    target = node.node.outputs[0].shape
+    if target is None or not all(isinstance(d, int) for d in target):
+        raise Unsupported(f"{node.node.op_type} to a shape that is not known")
+    wide = [i for i, w in enumerate(x.words) if w != (ONE,)]
+    wanted = [int(d) for d in target if isinstance(d, int)]
+    if [node.sizes.template(x.words[i]) for i in wide] != [d for d in wanted if d != 1]:
+        raise Unsupported(
+            f"{node.node.op_type} that does more than add or drop axes of size 1"
+        )
+    axes = iter(range(len(wide)))
+    return moved(dropped(x, wide), [None if d == 1 else next(axes) for d in wanted])
+
+
+def _check_sizes_left_open(node: Node, x: Blocks) -> None:
+    """Refuse a target that names sizes: only 1, 0 (as it was) and -1 fit all sizes."""
+    for axis, size in enumerate(node.ints(1, "shape") or []):
+        copied = size == 0 and not node.attribute("allowzero", 0) and axis < x.rank
+        if not (size in (1, -1) or copied):
+            raise Unsupported("Reshape to fixed sizes")

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops import later_changes
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
+from onnx_passes.ops.domains.block_values import Blocks, Node, taken
 from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.movement import Move
 from onnx_passes.ops.operator_class import Algebra, Operator
@@ -61,6 +62,26 @@ class Slice(Move):
         if index == 4 and c.rng.random() < 0.1:
             return c.integers(-1)
         return c.integers(c.pick(options[min(index - 1, 3)]))
+
+    cuts = True
+
+    def blocks(self, node: Node) -> Blocks:
+        x = node.required(0)
+        starts, ends = node.ints(1, "starts") or [], node.ints(2, "ends") or []
+        axes = node.ints(3, "axes") or list(range(len(starts)))
+        if any(step != 1 for step in node.ints(4, "steps") or []):
+            raise Unsupported("Slice with a step")
+        for start, end, axis in zip(starts, ends, axes, strict=True):
+            at = normalize_axis(axis, x.rank)
+            size = node.sizes.template(x.words[at])
+            if size is None:
+                raise Unsupported("Slice at sizes other than the template's")
+            low, high = (min(max(b + size if b < 0 else b, 0), size) for b in (start, end))
+            if low >= high:
+                raise Unsupported("Slice that leaves nothing")
+            first, last = (node.sizes.cut_at(x.words[at], b) for b in (low, high))
+            x = taken(x, at, first, last)
+        return x
 
 
 def _ends(use: Use, data: Shape | None, output: Shape | None, length: int) -> ValueHint:

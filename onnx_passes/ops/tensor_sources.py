@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops import early_changes
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.domains.block_values import Blocks, Node, known_constant
 from onnx_passes.ops.domains.interval_ends import Interval
 from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.operands import Operands
@@ -42,6 +43,20 @@ class Constant(Operator):
                 return constant(array, dtype, call.semantics)
         raise Unsupported("a Constant that is a string or sparse")
 
+    def blocks(self, node: Node) -> Blocks:
+        if "value" not in node.node.attributes:
+            for name, dtype in {
+                "value_float": ir.DataType.FLOAT,
+                "value_int": ir.DataType.INT64,
+                "value_ints": ir.DataType.INT64,
+            }.items():
+                if name in node.node.attributes:
+                    array = np.array(node.attribute(name, 0), dtype.numpy())
+                    return known_constant(node, array, dtype)
+            raise Unsupported("a Constant of this kind")
+        tensor = node.node.attributes["value"].as_tensor()
+        return known_constant(node, tensor.numpy(), tensor.dtype)
+
 
 class ConstantOfShape(Operator):
     """A tensor of one number."""
@@ -70,6 +85,7 @@ class Shape(Operator):
     changes = early_changes.SHAPE
 
     free = reads_sizes = True
+    in_range = (0,)
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)
@@ -85,6 +101,7 @@ class Size(Operator):
     """The number of elements."""
 
     free = reads_sizes = True
+    in_range = (0,)
 
     def evaluate(self, call: Call) -> Tensor:
         sizes = call.semantics.sizes(call.required(0).data, call.node, 0)

@@ -124,3 +124,9 @@ class Bernoulli(Operator):
 
     def admits(self, use: Use) -> ValueHint | None:
         return None if use.index else between(0, 1)
+
+
+class Multinomial(Operator):
+    """Places, drawn by weights."""
+
+    in_range = (0,)

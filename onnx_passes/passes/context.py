@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import onnx_ir as ir
 
@@ -14,6 +14,8 @@ from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
     from onnx_passes.passes.patterns import PatternInfo
+
+MemoryT = TypeVar("MemoryT")
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class PassContext:
         scaled: What a pass has multiplied recorded values by since: by the name of the new
             value, that of the recorded one and factors of a shape that broadcasts.
         rules: The rules of rewrite passes, by class and options.
+        memories: What passes remember from one turn to the next, by what makes it.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -130,6 +133,17 @@ class PassContext:
     rules: dict[Hashable, list[PatternInfo]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    memories: dict[Callable[[], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def remembered(self, make: Callable[[], MemoryT]) -> MemoryT:
+        """Return what a pass remembers in this run, made when it is first asked for.
+
+        Args:
+            make: Makes it.
+        """
+        return cast("MemoryT", self.memories.setdefault(make, make()))
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass needs.

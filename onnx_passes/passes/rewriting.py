@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnxscript.rewriter._basics import MatchContext
 from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
-from onnx_passes.passes.kinds import Pass
+from onnx_passes.passes.kinds import Pass, is_shipped
 
 if TYPE_CHECKING:
     from onnx_passes.passes.patterns import PatternInfo
@@ -112,6 +112,12 @@ class _Rewriting(Pass):
             remove_nodes=self.exclusive,
         )
         return list(found.commute()) if self.commute else [found]
+
+
+def only_rewrites(pass_: Pass) -> bool:
+    """Whether a pass of the library does nothing but apply its rules."""
+    cls = type(pass_)
+    return is_shipped(cls) and issubclass(cls, _Rewriting) and cls.call is _Rewriting.call
 
 
 def _accept(*_: object, **__: object) -> bool:

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-THRESHOLDS = (200_000, 20, 20)
+THRESHOLDS = (1_000_000, 2, 20)
 """Objects between two collections, and how many of one generation come before the next."""
 
 

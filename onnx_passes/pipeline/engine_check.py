@@ -110,7 +110,7 @@ class EngineCheck:
     ) -> EngineFinding:
         """Find out what became of the outputs, where inner values are not what they were."""
         start = time.perf_counter()
-        known = replace(state.of(index), recorded=region.recorded)
+        known = replace(state.of(index), recorded=region.recorded, untouched=False)
         state.baseline.ready(bench.when)
         try:
             accepted, budget = self._accepted(index, bench, state, step)
@@ -183,7 +183,7 @@ class EngineCheck:
         state.baseline.ready(bench.when)
         contracts, samples = step.pass_.contracts(), state.baseline.samples
         kind = str(contracts[0]).partition("(")[0] if contracts else "none"
-        known = replace(state.of(index), recorded=None, accepted=None)
+        known = replace(state.of(index), recorded=None, accepted=None, untouched=False)
         name = bench.engine.name
 
         def unknown(reason: str) -> EngineFinding:

@@ -179,8 +179,9 @@ class PassRun:
             applied, skip = tuple(self.applied), state.rewrites.skip
             state.kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
         if state.snapshot is self.before or self.composed:
-            state.snapshot = after or Snapshot(state.model, after=self.before)
-        state.invalidate(self.pass_)
+            # What has checked it since it was compared only reads it.
+            state.snapshot = after or Snapshot(state.model, after=self.before, untouched=True)
+        state.invalidate(self.pass_, self.applied)
 
     def _undo_what_does_not_pay(self, paying: Paying) -> None:
         """Leave out the rewrites that cost more than they save, before anything is checked."""

@@ -12,7 +12,8 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.base import ALL, Pass
-from onnx_passes.passes.context import PassContext, Rewrites
+from onnx_passes.passes.context import Application, PassContext, Rewrites
+from onnx_passes.passes.rewriting import only_rewrites
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.unpaid import Paying
     from onnx_passes.pipeline.whole_data import WholeData
+
+
+_OF_WHAT_STAYS = {"shape-inference", "topological-sort"}
+"""Passes whose results hold for the other nodes if nodes that do nothing are removed."""
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
@@ -97,15 +102,19 @@ class RunState:
         self.report.passes.append(report)
         return report
 
-    def invalidate(self, pass_: Pass) -> None:
+    def invalidate(self, pass_: Pass, applied: Sequence[Application] = ()) -> None:
         """Forget what a pass that changed the model does not preserve.
 
         Args:
             pass_: The pass.
+            applied: The rewrites that it made.
         """
         if ALL in (pass_.preserves, *pass_.preserves):
             return
-        self.valid &= set(pass_.preserves)
+        preserved = set(pass_.preserves)
+        if applied and only_rewrites(pass_) and not any(one.new_nodes for one in applied):
+            preserved |= _OF_WHAT_STAYS  # nodes are gone, and others read what these were
+        self.valid &= preserved
         for name in [n for n in self.context.analyses if n not in self.valid]:
             del self.context.analyses[name]
 

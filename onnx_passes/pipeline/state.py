@@ -31,12 +31,15 @@ class Known:
         accepted: Its outputs by sample; None where it was not run as a whole.
         recorded: Its inner values; None where none are recorded.
         budget: What was spent of the error budgets.
+        untouched: Whether its outputs are known to be the original's, bit for bit: regions
+            that agree bit for bit leave them so.
     """
 
     samples: Sequence[Feeds] | None = None
     accepted: list[Outputs] | None = None
     recorded: Recorded | None = None
     budget: Budget = field(default_factory=Budget)
+    untouched: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,11 @@ class State:
         known, samples = self.known[index], self.baseline.samples
         if known.samples is not samples:
             known = Known(samples, budget=known.budget)
-        if known.accepted is None and not self.moved and self.baseline.benches[index].ran:
-            known = replace(known, accepted=self.baseline.benches[index].original)
+        bench = self.baseline.benches[index]
+        if not self.moved:  # engines that do not check each pass do not see what it moves
+            known = replace(known, untouched=bench.when == "each")
+        if known.accepted is None and bench.ran and (known.untouched or not self.moved):
+            known = replace(known, accepted=bench.original)
         return known
 
     def pairs(self) -> list[tuple[Bench, Known]]:
@@ -100,8 +106,11 @@ class State:
         return replace(self, known=tuple(rest))
 
     def without_recordings(self) -> State:
-        """Return the same with no inner values."""
-        return replace(self, known=tuple(replace(k, recorded=None) for k in self.known))
+        """Return the same with no inner values, where inputs or values have other names."""
+        return replace(
+            self,
+            known=tuple(replace(k, recorded=None, untouched=False) for k in self.known),
+        )
 
     def distrusted(self, checks: Sequence[Check]) -> State:
         """Return the state in which a model that failed is gone on with.

@@ -6,16 +6,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from onnx_passes.report import console_text as lines
 from onnx_passes.report import summary
-from onnx_passes.report.console_failure import (
-    failure_rows,
-    final_rows,
-)
 from onnx_passes.report.console_printer import ConsolePrinter
+from onnx_passes.report.console_text import STYLES
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.report.shown_waivers import waiver_sentences
 from onnx_passes.report.text import NOISE, duration, plural
 from onnx_passes.verify.result import Verdict
 
@@ -123,12 +118,12 @@ class ConsoleReporter(ConsolePrinter):
             self._error(error)
         if self._level == _ERRORS:
             return
-        self._panel("the result", final_rows(report, self._glyphs))
+        self._panel("the result", self._told.of_result(report))
         if self._level >= _PASSES:
             self._table(report)
         else:
             self._one_line(report)
-        for told in waiver_sentences(report):
+        for told in map(str, report.waivers):
             self._print(self._glyphs.name(told))
         for note in report.notes:
             if NOISE in note and self._level < _DETAILS:
@@ -162,22 +157,22 @@ class ConsoleReporter(ConsolePrinter):
             self._group = done.group
             if done.group:
                 self._print(self._glyphs.name(done.group), "dim")
-        for line in lines.pass_lines(done, self._width, self._glyphs):
+        for line in self._told.pass_lines(done, self._width):
             self._put(line)
         if self._level < _DETAILS:
             return
         most = len(done.rewrites) if self._level >= _EVERYTHING else _MOST_REWRITES
         for rewrite in done.rewrites[:most]:
-            self._detail(lines.rewrite_text(rewrite, self._glyphs))
+            self._detail(self._told.rewrite(rewrite))
         if len(done.rewrites) > most:
             self._detail(f"and {len(done.rewrites) - most:,} more rewrites (-vv shows all)")
         for check in done.checks:
-            self._detail(lines.check_text(check, self._glyphs))
-            if budget := lines.budget_text(check, self._glyphs):
+            self._detail(self._told.check(check))
+            if budget := self._told.budget(check):
                 self._detail(budget)
             if self._level >= _EVERYTHING:
                 for output in check.outputs:
-                    self._detail(lines.output_text(output, self._glyphs), indent=8)
+                    self._detail(self._told.output(output), indent=8)
         for note in done.notes:
             self._detail(self._glyphs.name(note))
 
@@ -190,14 +185,14 @@ class ConsoleReporter(ConsolePrinter):
     def _failure(self, done: PassReport) -> None:
         self._error(done.error or "")
         if self._level > _ERRORS:
-            self._panel(done.name, failure_rows(done, self._glyphs))
+            self._panel(done.name, self._told.of_pass(done))
 
     def _table(self, report: RunReport) -> None:
         from rich.table import Table
         from rich.text import Text
 
         words = summary.outcome(report)
-        style = lines.STYLES[words.tone]
+        style = STYLES[words.tone]
         head = Text("\n").append(words.head, f"bold {style}")
         goal = f" {self._glyphs.arrow} {report.output}" if report.output else ""
         if told := summary.evidence_text(report):
@@ -209,14 +204,14 @@ class ConsoleReporter(ConsolePrinter):
         grid = Table.grid(padding=(0, 2), pad_edge=True)
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
-        for label, told in lines.summary_rows(report, self._glyphs):
+        for label, told in self._told.summary_rows(report):
             grid.add_row(f"{label}", Text(told))
         if self._level >= _DETAILS and report.read_back is not None:
-            grid.add_row("file", lines.read_back_text(report.read_back, self._glyphs))
+            grid.add_row("file", self._told.read_back(report.read_back))
         if self._level >= _DETAILS:
             for engine in report.engines:
                 for spread in engine.spreads:
-                    grid.add_row("noise", Text(lines.spread_text(spread, self._glyphs)))
+                    grid.add_row("noise", Text(self._told.spread(spread)))
         self._console.print(grid)
 
     def _one_line(self, report: RunReport) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onnx_passes.report.text import one_line
-
-_LONGEST_NAME = 400
+from onnx_passes.report.text import ends, one_line
 
 
 @dataclass(frozen=True)
@@ -29,10 +27,7 @@ class Glyphs:
 
     def name(self, text: str) -> str:
         """Return a name from the model so that it can do no harm and fits on one line."""
-        if len(text) > _LONGEST_NAME:
-            half = _LONGEST_NAME // 2
-            text = f"{text[:half]} {self.ellipsis} {text[-half:]}"
-        return one_line(text, self.encoding)
+        return one_line(ends(text, sign=self.ellipsis), self.encoding)
 
     def step(self, before: object, after: object) -> str:
         """Return what changed, or what stayed.

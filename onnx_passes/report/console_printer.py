@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
-from onnx_passes.report import console_text as lines
 from onnx_passes.report.console_failure import AFTER, BEFORE, MISMATCH, Row
 from onnx_passes.report.console_glyphs import Glyphs
+from onnx_passes.report.console_text import STYLES, ConsoleText
 from onnx_passes.report.text import printable
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class ConsolePrinter:
         """Look at the stream; print nothing yet."""
         self._stream, self._asked_width = stream, width
         self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
+        self._told = ConsoleText(self._glyphs)
         # FORCE_COLOR makes rich call a pipe a terminal; what is printed does not depend on it.
         self._terminal = stream.isatty()
 
@@ -72,13 +73,13 @@ class ConsolePrinter:
             text = Text(_ROW_SIGNS.get(label, "") + told, _ROW_STYLES.get(label, ""))
             grid.add_row("" if label in (last, MISMATCH) else label, text)
             last = label if label != MISMATCH else last
-        head = Text(self._glyphs.name(title), lines.STYLES["bad"])
+        head = Text(self._glyphs.name(title), STYLES["bad"])
         self._console.print(Panel(grid, title=head, title_align="left", border_style="red"))
 
     def _error(self, text: str) -> None:
         shown = printable(text.rstrip(), self._glyphs.encoding)
         first, _, rest = shown.partition("\n")
-        self._print(first, lines.STYLES["bad"])
+        self._print(first, STYLES["bad"])
         if rest:
             self._print(rest)
 
@@ -95,7 +96,7 @@ class ConsolePrinter:
             for sentence in told:
                 self._print(f"{title.lower()}: {sentence}")
             return
-        style = lines.STYLES["warn"]
+        style = STYLES["warn"]
         head = Text(title, f"bold {style}")
         self._console.print(
             Panel(Text("\n".join(told)), title=head, title_align="left", border_style=style)

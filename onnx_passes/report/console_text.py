@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_failure import limits, rewrite_nodes
-from onnx_passes.report.console_glyphs import Glyphs
+from onnx_passes.report.console_failure import FailureRows, limits
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.run_report import ReadBackReport, RunReport
 from onnx_passes.report.text import (
@@ -31,52 +30,152 @@ _MOST_BUDGETS = 5
 _VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
 
 
-def pass_lines(done: PassReport, width: int, glyphs: Glyphs) -> list[Text]:
-    """Return a pass as one line; a verdict that does not fit takes the next ones.
+class ConsoleText(FailureRows):
+    """Writes the parts of a report as text."""
 
-    Args:
-        done: The pass.
-        width: Columns there are, 40 or more.
-        glyphs: Signs that the terminal can show.
-    """
-    from rich.text import Text
+    def pass_lines(self, done: PassReport, width: int) -> list[Text]:
+        """Return a pass as one line; a verdict that does not fit takes the next ones.
 
-    roomy = width >= 100
-    count = len(done.rewrites)
-    applied = plural(count, "rewrite") if roomy else f"{count}x"
-    nodes = glyphs.step(done.nodes_before, done.nodes_after)
-    spent = duration(done.pass_seconds + done.verify_seconds)
-    numbers = f" {nodes:>{15 if width >= 80 else 11}}"
-    numbers += f" {applied if count else '':>{15 if roomy else 5}}"
-    words = summary.verdict_words(done)
-    # The error that follows says why, in its own words.
-    why = Text(glyphs.name(words.why) if not done.error else "")
-    verdict = Text(glyphs.name(words.head), STYLES[words.tone])
+        Args:
+            done: The pass.
+            width: Columns there are, 40 or more.
+        """
+        from rich.text import Text
 
-    columns = max(min(width - len(numbers) - 9 - _VERDICT, 44), 12)
-    indent = "  " * len(done.group.split("/") if done.group else "")
-    line = Text(no_wrap=True)
-    line.append(_title(indent + glyphs.name(done.name), columns, glyphs), _BOLD[done.changed])
-    line.append(numbers, "" if done.changed else "dim").append(f" {spent:>7} ", "dim")
-    if line.cell_len + verdict.cell_len > width:
-        return [line, *_wrapped(verdict, width), *(_wrapped(why, width) if why else [])]
-    line.append_text(verdict)
-    if not why:
-        return [line]
-    if line.cell_len + 2 + why.cell_len <= width:
-        return [line.append(": ").append_text(why)]
-    return [line.append(":"), *_wrapped(why, width)]
+        roomy = width >= 100
+        count = len(done.rewrites)
+        applied = plural(count, "rewrite") if roomy else f"{count}x"
+        nodes = self._glyphs.step(done.nodes_before, done.nodes_after)
+        spent = duration(done.pass_seconds + done.verify_seconds)
+        numbers = f" {nodes:>{15 if width >= 80 else 11}}"
+        numbers += f" {applied if count else '':>{15 if roomy else 5}}"
+        words = summary.verdict_words(done)
+        # The error that follows says why, in its own words.
+        why = Text(self._name(words.why) if not done.error else "")
+        verdict = Text(self._name(words.head), STYLES[words.tone])
 
+        columns = max(min(width - len(numbers) - 9 - _VERDICT, 44), 12)
+        indent = "  " * len(done.group.split("/") if done.group else "")
+        line = Text(no_wrap=True)
+        line.append(self._title(indent + self._name(done.name), columns), _BOLD[done.changed])
+        line.append(numbers, "" if done.changed else "dim").append(f" {spent:>7} ", "dim")
+        if line.cell_len + verdict.cell_len > width:
+            return [line, *_wrapped(verdict, width), *(_wrapped(why, width) if why else [])]
+        line.append_text(verdict)
+        if not why:
+            return [line]
+        if line.cell_len + 2 + why.cell_len <= width:
+            return [line.append(": ").append_text(why)]
+        return [line.append(":"), *_wrapped(why, width)]
 
-def _title(name: str, columns: int, glyphs: Glyphs) -> str:
-    """Fit a name into its column; its options give way first."""
-    from rich.cells import cell_len, set_cell_size
+    def _title(self, name: str, columns: int) -> str:
+        """Fit a name into its column; its options give way first."""
+        from rich.cells import cell_len, set_cell_size
 
-    if cell_len(name) > columns and "{" in name:
-        name = f"{name.partition('{')[0]}{{{glyphs.ellipsis}}}"
-    if cell_len(name) > columns:
-        name = set_cell_size(name, columns - len(glyphs.ellipsis)) + glyphs.ellipsis
-    return set_cell_size(name, columns)
+        if cell_len(name) > columns and "{" in name:
+            name = f"{name.partition('{')[0]}{{{self._glyphs.ellipsis}}}"
+        if cell_len(name) > columns:
+            name = (
+                set_cell_size(name, columns - len(self._glyphs.ellipsis))
+                + self._glyphs.ellipsis
+            )
+        return set_cell_size(name, columns)
+
+    def rewrite(self, rewrite: RewriteSummary) -> str:
+        """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
+        old, new = (
+            "; ".join(node for _, node in self.nodes("", side))
+            for side in (rewrite.nodes, rewrite.new_nodes)
+        )
+        return f"#{rewrite.number} {self._name(rewrite.rule)}: {old} => {new or 'nothing'}"
+
+    def check(self, check: Check) -> str:
+        """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``."""
+        words = summary.check_words(check)
+        where = f" on {self._name(check.engine)}, {check.scope}" if check.engine else ""
+        why = f" ({self._name(words.why)})" if words.why else ""
+        return f"{check.kind}{where}: {self._name(words.head)}{why}, {duration(check.seconds)}"
+
+    def budget(self, check: Check) -> str | None:
+        """Return what is spent of error budgets: ``budget y: 34 % spent (this pass 3 %)``."""
+        told = [
+            f"{self._name(spent.output)}: {percent(spent.total)} spent "
+            f"(this pass {percent(spent.step)}, all steps {percent(spent.summed)})"
+            for spent in sorted(check.budget, key=lambda s: s.total, reverse=True)[
+                :_MOST_BUDGETS
+            ]
+        ]
+        return f"budget {'; '.join(told)}" if told else None
+
+    def read_back(self, found: ReadBackReport) -> str:
+        """Return what reading the file again has shown: ``read back: equal, 31 ms``."""
+        if found.result == "equal":
+            told = f"{size(found.tensor_bytes)} of tensors, {duration(found.seconds)}"
+            return f"read back: equal, {told}"
+        return f"read back: {found.result}, {self._name(found.reason or '')}"
+
+    def spread(self, spread: EngineSpread) -> str:
+        """Return how far runs of the original are apart in one output."""
+        return (
+            f"{self._name(spread.output)} max abs {bound(spread.max_abs)}, max rel "
+            f"{bound(spread.max_rel)} between {self._name(spread.between)}"
+        )
+
+    def output(self, output: OutputCheck) -> str:
+        """Return the comparison of one output: its errors and the limit."""
+        parts = [self._name(output.output)]
+        if output.max_abs is not None:
+            parts.append(f"max abs {bound(output.max_abs)}")
+        if output.max_rel is not None:
+            parts.append(f"max rel {bound(output.max_rel)}")
+        if output.rmse_new is not None and output.rmse_old is not None:
+            old, new = number(output.rmse_old, 3), number(output.rmse_new, 3)
+            parts.append(f"error against float64 {new}, was {old}")
+        else:
+            parts.append(f"{output.mismatched:,} of {output.size:,} outside {limits(output)}")
+        if output.reason:
+            parts.append(self._name(output.reason))
+        return ", ".join(parts)
+
+    def summary_rows(self, report: RunReport) -> Iterator[tuple[str, str]]:
+        """Yield the summary as pairs of a label and a text."""
+        before, after = report.before, report.after
+        if before and after:
+            for label, told, old, new in summary.sizes(before, after):
+                by = change(old, new)
+                text = self._glyphs.step(told(old), told(new))
+                yield label.lower(), f"{text} ({by})" if by else text
+            yield "opset", ", ".join(self._opsets(before.opsets, after.opsets))
+        applied = summary.rules(report.passes)
+        if applied:
+            yield "rewrites", f"{applied.total():,} by {plural(len(applied), 'rule')}"
+        spent = f"{duration(report.pass_seconds)} in {plural(len(report.passes), 'pass')}"
+        checked = (
+            f", {duration(report.verify_seconds)} in verification" if report.verify else ""
+        )
+        yield "time", spent + checked
+        if report.reference:
+            yield "inputs", self._name(str(report.reference))
+        yield from self._engines(report)
+        for check in report.final:
+            yield "end result", self.check(check)
+
+    def _engines(self, report: RunReport) -> Iterator[tuple[str, str]]:
+        for name, tally in summary.tallies(report).items():
+            engine, words = tally.engine, tally.words
+            told = f"{words.head}, {words.why}" if words.why else words.head
+            if tally.max_abs:
+                told += f", largest error {bound(tally.max_abs)}"
+            version = engine.details.get("version") if engine else None
+            shown = f"{name} {version}" if version and str(version) not in name else name
+            yield "engine", f"{self._name(shown)}: {told}"
+            if engine and engine.fallback_for:
+                yield "fallback", self._name(engine.fallback_for)
+
+    def _opsets(self, before: dict[str, int], after: dict[str, int]) -> Iterator[str]:
+        for domain in sorted(before.keys() | after.keys()):
+            old, new = before.get(domain, "none"), after.get(domain, "none")
+            yield f"{self._name(domain) or 'ai.onnx'} {self._glyphs.step(old, new)}"
 
 
 def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
@@ -87,143 +186,3 @@ def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
     for line in lines:
         line.rstrip()
     return [Text(" " * indent) + line for line in lines]
-
-
-def rewrite_text(rewrite: RewriteSummary, glyphs: Glyphs) -> str:
-    """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``.
-
-    Args:
-        rewrite: The rewrite.
-        glyphs: The characters that the terminal has.
-    """
-    old, new = rewrite_nodes(rewrite, glyphs)
-    return f"#{rewrite.number} {glyphs.name(rewrite.rule)}: {old} => {new or 'nothing'}"
-
-
-def check_text(check: Check, glyphs: Glyphs) -> str:
-    """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``.
-
-    Args:
-        check: The check.
-        glyphs: The characters that the terminal has.
-    """
-    words = summary.check_words(check)
-    where = f" on {glyphs.name(check.engine)}, {check.scope}" if check.engine else ""
-    why = f" ({glyphs.name(words.why)})" if words.why else ""
-    return f"{check.kind}{where}: {glyphs.name(words.head)}{why}, {duration(check.seconds)}"
-
-
-def budget_text(check: Check, glyphs: Glyphs) -> str | None:
-    """Return what is spent of the error budgets: ``budget y: 34 % spent (this pass 3 %)``.
-
-    Args:
-        check: A check with error budgets.
-        glyphs: The characters that the terminal has.
-    """
-    told = [
-        f"{glyphs.name(spent.output)}: {percent(spent.total)} spent "
-        f"(this pass {percent(spent.step)}, all steps {percent(spent.summed)})"
-        for spent in sorted(check.budget, key=lambda s: s.total, reverse=True)[:_MOST_BUDGETS]
-    ]
-    return f"budget {'; '.join(told)}" if told else None
-
-
-def read_back_text(found: ReadBackReport, glyphs: Glyphs) -> str:
-    """Return what reading the written file again has shown: ``read back: equal, 31 ms``.
-
-    Args:
-        found: The result, bytes and seconds.
-        glyphs: The characters that the terminal has.
-    """
-    if found.result == "equal":
-        told = f"{size(found.tensor_bytes)} of tensors, {duration(found.seconds)}"
-        return f"read back: equal, {told}"
-    return f"read back: {found.result}, {glyphs.name(found.reason or '')}"
-
-
-def spread_text(spread: EngineSpread, glyphs: Glyphs) -> str:
-    """Return how far runs of the original are apart in one output.
-
-    Args:
-        spread: The largest errors, and the runs that they lie between.
-        glyphs: The characters that the terminal has.
-    """
-    return (
-        f"{glyphs.name(spread.output)} max abs {bound(spread.max_abs)}, max rel "
-        f"{bound(spread.max_rel)} between {glyphs.name(spread.between)}"
-    )
-
-
-def output_text(output: OutputCheck, glyphs: Glyphs) -> str:
-    """Return the comparison of one output: its errors and the limit.
-
-    Args:
-        output: The comparison.
-        glyphs: The characters that the terminal has.
-    """
-    parts = [glyphs.name(output.output)]
-    if output.max_abs is not None:
-        parts.append(f"max abs {bound(output.max_abs)}")
-    if output.max_rel is not None:
-        parts.append(f"max rel {bound(output.max_rel)}")
-    if output.rmse_new is not None and output.rmse_old is not None:
-        old, new = number(output.rmse_old, 3), number(output.rmse_new, 3)
-        parts.append(f"error against float64 {new}, was {old}")
-    else:
-        parts.append(f"{output.mismatched:,} of {output.size:,} outside {limits(output)}")
-    if output.reason:
-        parts.append(glyphs.name(output.reason))
-    return ", ".join(parts)
-
-
-def summary_rows(report: RunReport, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
-    """Yield the summary as pairs of a label and a text.
-
-    Args:
-        report: The report of the run.
-        glyphs: The characters that the terminal has.
-    """
-    before, after = report.before, report.after
-    if before and after:
-        nodes = glyphs.step(f"{before.nodes:,}", f"{after.nodes:,}")
-        yield "nodes", _with(nodes, change(before.nodes, after.nodes))
-        weights = glyphs.step(size(before.weight_bytes), size(after.weight_bytes))
-        yield "weights", _with(weights, change(before.weight_bytes, after.weight_bytes))
-        yield "opset", ", ".join(_opsets(before.opsets, after.opsets, glyphs))
-    applied = summary.rules(report.passes)
-    if applied:
-        yield "rewrites", f"{applied.total():,} by {plural(len(applied), 'rule')}"
-    spent = f"{duration(report.pass_seconds)} in {plural(len(report.passes), 'pass')}"
-    checked = f", {duration(report.verify_seconds)} in verification" if report.verify else ""
-    yield "time", spent + checked
-    if report.reference:
-        samples = plural(report.reference.samples, "sample")
-        yield "inputs", f"{glyphs.name(report.reference.source)}, {samples}"
-    yield from _engine_rows(report, glyphs)
-    for check in report.final:
-        yield "end result", check_text(check, glyphs)
-
-
-def _engine_rows(report: RunReport, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
-    engines = {e.name: e for e in report.engines}
-    for name, tally in summary.tallies(report).items():
-        engine = engines.get(name)
-        words = tally.words
-        told = f"{words.head}, {words.why}" if words.why else words.head
-        if tally.max_abs:
-            told += f", largest error {bound(tally.max_abs)}"
-        version = engine.details.get("version") if engine else None
-        shown = f"{name} {version}" if version and str(version) not in name else name
-        yield "engine", f"{glyphs.name(shown)}: {told}"
-        if engine and engine.fallback_for:
-            yield "fallback", glyphs.name(engine.fallback_for)
-
-
-def _opsets(before: dict[str, int], after: dict[str, int], glyphs: Glyphs) -> Iterator[str]:
-    for domain in sorted(before.keys() | after.keys()):
-        old, new = before.get(domain, "none"), after.get(domain, "none")
-        yield f"{glyphs.name(domain) or 'ai.onnx'} {glyphs.step(old, new)}"
-
-
-def _with(text: str, aside: str) -> str:
-    return f"{text} ({aside})" if aside else text

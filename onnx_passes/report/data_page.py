@@ -51,7 +51,7 @@ def _left_out(counts: PlainMapping) -> Iterator[tuple[str, str, str]]:
 
 def _pair(pair: PlainMapping) -> PlainDict:
     classes, alone = pair["found"]["classes"], pair["alone"]
-    drawn: list[samples.Matrix | None] = []
+    drawn: list[PlainDict | None] = []
     if classes is not None:
         if not alone:
             drawn.append(samples.matrix("Reference and candidate", classes, "agreement"))

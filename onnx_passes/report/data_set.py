@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.report.text import percent
 
 _NAMED = 5
 
@@ -64,7 +65,7 @@ def verdict_text(data: PlainMapping) -> str:
         if found["low"] is not None:
             told += (
                 f"; it is at least {found['low']:.3%} and at most {found['high']:.3%}, each "
-                f"with {_percent(found['confidence'])} confidence"
+                f"with {percent(found['confidence'], 6)} confidence"
             )
     if counts["quarantined"] or counts["broken"]:
         left = [entry["reason"] for entry in (*counts["left_out"], *counts["broken"])]
@@ -103,7 +104,7 @@ def _pair(pair: PlainMapping, names: Mapping[str, str], most: int) -> Iterator[s
             yield f"    worst: {', '.join(listed)}"
     share = verdict["statistics"].get("failing_samples")
     if share is not None:
-        sure = _percent(verdict["statistics"]["confidence"])
+        sure = percent(verdict["statistics"]["confidence"], 6)
         yield (
             f"  samples that differ: {found['failing_samples']:,}; at most "
             f"{share['high']:.3%} of such data, with {sure} confidence"
@@ -114,7 +115,7 @@ def _accuracy(verdict: PlainMapping) -> Iterator[str]:
     accuracy = verdict.get("accuracy")
     if accuracy is None:
         return
-    sure = _percent(accuracy["confidence"])
+    sure = percent(accuracy["confidence"], 6)
     low, high = accuracy["low"], accuracy["high"]
     text = f"  accuracy drop {accuracy['drop']:.3%}, limit {accuracy['limit']:.3%}"
     if low is not None:
@@ -170,10 +171,6 @@ def _output(output: PlainMapping) -> str:
             f"99 % of errors up to {_number(output['quantiles']['0.99'])}",
         ]
     return ", ".join(parts)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.6g} %"
 
 
 def _number(value: Plain) -> str:

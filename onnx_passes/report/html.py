@@ -6,14 +6,11 @@ model stay text; the page's policy forbids scripts, requests and styles other th
 
 from __future__ import annotations
 
-import os
-
 from onnx_passes.report.page.figures import figures
 from onnx_passes.report.page.overview import top_of
 from onnx_passes.report.page.page_foot import foot_of
 from onnx_passes.report.page.pass_lines import passes_of
 from onnx_passes.report.page.rendering import render_page
-from onnx_passes.report.report_files import write_text
 from onnx_passes.report.run_report import RunReport
 
 
@@ -33,16 +30,3 @@ def to_html(report: RunReport) -> str:
         **passes_of(report.passes, {card["done"].index for card in top["cards"]}),
         **foot_of(report),
     )
-
-
-def write_html(report: RunReport, path: str | os.PathLike[str]) -> None:
-    """Write a run as one HTML file.
-
-    Args:
-        report: The report of the run.
-        path: The file.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    write_text(to_html(report), path)

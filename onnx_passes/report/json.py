@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import Plain, PlainDict
-from onnx_passes.report.report_files import write_text
 from onnx_passes.report.run_report import SCHEMA_VERSION, RunReport
 
 if TYPE_CHECKING:
@@ -32,21 +31,8 @@ def to_json(report: RunReport) -> str:
     return re.sub("[\ud800-\udfff]", lambda m: f"\\\\u{ord(m[0]):x}", text) + "\n"
 
 
-def write_json(report: RunReport, path: str | os.PathLike[str]) -> None:
-    """Write a report as JSON.
-
-    Args:
-        report: The report of the run.
-        path: The file.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    write_text(to_json(report), path)
-
-
 def read_json(path: str | os.PathLike[str]) -> RunReport:
-    """Read a report that :func:`write_json` wrote.
+    """Read a report from a file of JSON.
 
     Raises:
         ConfigError: The file cannot be read, is not a report, is of another version, or has a
@@ -92,7 +78,7 @@ def from_json(text: str, *, where: str | None = None) -> RunReport:
 
 
 def json_schema() -> PlainDict:
-    """Return the JSON Schema (draft 2020-12) of the files that :func:`write_json` writes."""
+    """Return the JSON Schema (draft 2020-12) of what :func:`to_json` returns."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):

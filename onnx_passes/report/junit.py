@@ -6,23 +6,21 @@ Jenkins' xUnit plugin.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_failure import failure_rows, final_rows
+from onnx_passes.report.console_failure import FailureRows, Row
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.report_files import write_text
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.report.shown_waivers import waiver_sentences
 from onnx_passes.report.text import plural, printable
 from onnx_passes.verify.result import Check, Verdict
 
 _GLYPHS = Glyphs.of("ascii")
+_TOLD = FailureRows(_GLYPHS)
 
 
 def to_junit(report: RunReport) -> str:
@@ -61,19 +59,6 @@ def to_junit(report: RunReport) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
 
 
-def write_junit(report: RunReport, path: str | os.PathLike[str]) -> None:
-    """Write a run as JUnit XML.
-
-    Args:
-        report: The report of the run.
-        path: The file.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    write_text(to_junit(report), path)
-
-
 def _cases(report: RunReport) -> Iterator[ET.Element]:
     seen: Counter[str] = Counter()
 
@@ -96,39 +81,36 @@ def _cases(report: RunReport) -> Iterator[ET.Element]:
     for check in report.final:
         name = f"{check.kind} on {check.engine}" if check.engine else check.kind
         element = case("result", name, check.seconds)
-        rows = final_rows(report, _GLYPHS) if check.verdict is Verdict.FAILED else []
-        _judge_check(element, check, [f"{label:<10} {text}" for label, text in rows])
+        _judge_check(element, check, report)
         yield element
     if error := summary.run_error(report):
         element = case("run", "run", 0.0)
-        _add(element, "error", error, error)
+        _add(element, "error", error)
         yield element
 
 
 def _judge_pass(element: ET.Element, done: PassReport, verify: bool) -> None:
     words = summary.verdict_words(done)
     if done.action == "waived":
-        _add(element, "skipped", f"failed, and waived: {words.why}", None)
+        _add(element, "skipped", f"failed, and waived: {words.why}")
     elif done.verdict is Verdict.FAILED:
         broke = summary.failing(done.checks) is not None
         told = done.error or words.why or words.head
-        rows = [f"{label:<10} {text}" for label, text in failure_rows(done, _GLYPHS)]
-        _add(element, "failure" if broke else "error", told, "\n".join([told, *rows]))
+        _add(element, "failure" if broke else "error", told, _TOLD.of_pass(done))
     elif done.verdict is Verdict.NOT_VERIFIED:
         missing = words.why or ("no check was made" if verify else "verification was off")
-        _add(element, "skipped", f"not verified: {missing}", None)
+        _add(element, "skipped", f"not verified: {missing}")
 
 
-def _judge_check(element: ET.Element, check: Check, rows: list[str]) -> None:
+def _judge_check(element: ET.Element, check: Check, report: RunReport) -> None:
     words = summary.check_words(check)
     if check.verdict is Verdict.FAILED:
-        told = words.why or words.head
-        _add(element, "failure", told, "\n".join([told, *rows]))
+        _add(element, "failure", words.why or words.head, _TOLD.of_result(report))
     elif check.verdict is Verdict.NOT_VERIFIED:
-        _add(element, "skipped", f"not verified: {words.why}", None)
+        _add(element, "skipped", f"not verified: {words.why}")
 
 
-def _add(element: ET.Element, kind: str, message: str, details: str | None) -> None:
+def _add(element: ET.Element, kind: str, message: str, rows: Sequence[Row] = ()) -> None:
     first = message.strip().splitlines()[0] if message.strip() else kind
     child = ET.SubElement(element, kind, message=_clean(first))
     if kind != "skipped":
@@ -137,7 +119,7 @@ def _add(element: ET.Element, kind: str, message: str, details: str | None) -> N
         child.set(
             "type", head if named else "VerificationError" if kind == "failure" else kind
         )
-        child.text = printable(details or message)
+        child.text = printable("\n".join([message, *(f"{k:<10} {told}" for k, told in rows)]))
 
 
 def _properties(report: RunReport) -> Iterator[tuple[str, str]]:
@@ -151,8 +133,7 @@ def _properties(report: RunReport) -> Iterator[tuple[str, str]]:
         for name, value in engine.details.items():
             yield f"engine.{engine.name}.{name}", str(value)
     if report.reference:
-        samples = plural(report.reference.samples, "sample")
-        yield "inputs", f"{report.reference.source}, {samples}"
+        yield "inputs", str(report.reference)
 
 
 def _log(report: RunReport) -> Iterator[str]:
@@ -162,7 +143,7 @@ def _log(report: RunReport) -> Iterator[str]:
         applied = plural(len(done.rewrites), "rewrite")
         yield f"{done.name}: {words.head}; nodes {nodes}; {applied}"
         yield from done.notes
-    yield from waiver_sentences(report)
+    yield from map(str, report.waivers)
     yield from report.notes
 
 

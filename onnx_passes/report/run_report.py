@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_passes.report.pass_report import Blame, PassReport
+from onnx_passes.report.text import plural
 from onnx_passes.verify.result import Check, EngineSpread
 
 SCHEMA_VERSION = 1
@@ -94,6 +95,9 @@ class ReferenceReport:
     inputs: dict[str, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        return f"{self.source}, {plural(self.samples, 'sample')}"
+
 
 @dataclass
 class WaiverReport:
@@ -114,6 +118,14 @@ class WaiverReport:
     expires: str | None = None
     used: bool = False
     expired: bool = False
+
+    def __str__(self) -> str:
+        end = f"until {self.expires}" if self.expires else "without an end"
+        became = f"{'used' if self.used else 'not used'}, {end}"
+        if self.expired:
+            became = f"expired {self.expires}, and does not count"
+        on = "" if self.model == "*" else f" on {self.model}"
+        return f"waiver of {self.what}{on}, {became}: {self.reason}"
 
 
 @dataclass

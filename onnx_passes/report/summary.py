@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from onnx_passes.report.margins import all_checks, margin_of
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
-from onnx_passes.report.run_report import EngineReport, RunReport
-from onnx_passes.report.text import bound, number, plural
+from onnx_passes.report.run_report import EngineReport, ModelSummary, RunReport
+from onnx_passes.report.text import bound, number, plural, size
 from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
@@ -35,22 +35,26 @@ class Words:
 
 @dataclass(frozen=True)
 class EngineTally:
-    """What the checks on one engine found."""
+    """What the checks on one engine found; None for an engine that the report lacks."""
 
+    engine: EngineReport | None
     passed: int
     failed: int
     not_verified: int
     max_abs: float | None
-    level: str | None = None
-    level_reason: str | None = None
+
+    @property
+    def level(self) -> str | None:
+        """How far the result got on an engine that compiles."""
+        return self.engine.level if self.engine else None
 
     @property
     def words(self) -> Words:
         """The engine's own verdict."""
         if self.failed:
             return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
-        if self.level not in (None, EXECUTED):
-            return Words(self.level_reason or str(self.level), "warn")
+        if self.engine and self.level not in (None, EXECUTED):
+            return Words(self.engine.level_reason or str(self.level), "warn")
         if self.not_verified:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:
@@ -189,6 +193,19 @@ def blamed(done: PassReport) -> list[RewriteSummary]:
     return [r for r in done.rewrites if r.number in done.culprits]
 
 
+def sizes(
+    before: ModelSummary, after: ModelSummary
+) -> Iterator[tuple[str, Callable[[int], str], int, int]]:
+    """Yield each size of a model: its name, how it is written, and the two numbers.
+
+    Args:
+        before: The model before the first pass.
+        after: The model after the last.
+    """
+    yield "Nodes", "{:,}".format, before.nodes, after.nodes
+    yield "Weights", size, before.weight_bytes, after.weight_bytes
+
+
 def rules(passes: Iterable[PassReport]) -> Counter[str]:
     """Return the number of applications by rule."""
     return Counter(r.rule for p in passes for r in p.rewrites)
@@ -208,12 +225,11 @@ def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
     count = Counter(c.verdict for c in checks if c.executes or c.verdict is not Verdict.PASSED)
     errors = [c.max_abs for c in checks if c.max_abs is not None]
     return EngineTally(
+        engine,
         count[Verdict.PASSED],
         count[Verdict.FAILED],
         count[Verdict.NOT_VERIFIED],
         max(errors, default=None),
-        engine.level if engine else None,
-        engine.level_reason if engine else None,
     )
 
 

@@ -50,6 +50,18 @@ def one_line(text: str, encoding: str = "utf-8") -> str:
     return printable(text, encoding).replace("\n", "\\n")
 
 
+def ends(text: str, most: int = 400, sign: str = "…") -> str:
+    """Return a text; one that is too long loses its middle.
+
+    Args:
+        text: The text.
+        most: The most characters that it keeps.
+        sign: What replaces the middle.
+    """
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} {sign} {text[-half:]}"
+
+
 def duration(seconds: float) -> str:
     """Return a wall time with two or three digits: ``12 ms``, ``1.4 s``, ``2 min 5 s``."""
     if seconds < 0.9995:
@@ -108,9 +120,14 @@ def number(value: float, digits: int = 4) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
-def percent(share: float) -> str:
-    """Return a share as text: ``34 %``."""
-    return f"{number(100 * share, 3)} %"
+def percent(share: float, digits: int = 3) -> str:
+    """Return a share as text: ``34 %``.
+
+    Args:
+        share: The share.
+        digits: How many significant digits are printed.
+    """
+    return f"{number(100 * share, digits)} %"
 
 
 def plural(count: int, noun: str) -> str:

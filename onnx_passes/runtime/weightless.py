@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,7 @@ class Weightless:
 
 _KEPT: WeakKeyDictionary[ir.Model, Weightless | None] = WeakKeyDictionary()
 """Models that nothing changes, with their parts once they are needed."""
+_SPLITTING = Lock()
 
 
 def keep_split(model: ir.Model) -> None:
@@ -68,9 +70,10 @@ def split_weights(model: ir.Model) -> Weightless:
     """
     if model not in _KEPT:
         return _split(model)
-    kept = _KEPT[model]
-    if kept is None:
-        kept = _KEPT[model] = _split(model)
+    with _SPLITTING:  # engines ask on several threads
+        kept = _KEPT[model]
+        if kept is None:
+            kept = _KEPT[model] = _split(model)
     proto = onnx.ModelProto()
     proto.CopyFrom(kept.proto)
     return Weightless(proto, dict(kept.weights))

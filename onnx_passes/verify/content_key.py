@@ -260,5 +260,5 @@ def _device(devices: ir.NodeDeviceConfiguration) -> Key:
     return (repr(devices.configuration), devices.pipeline_stage, *specs)
 
 
-def _metadata(properties: Mapping[str, str]) -> Key:
-    return tuple(sorted(properties.items())) if properties else ()
+def _metadata(properties: Mapping[str, str]) -> object:
+    return dict(properties) if properties else ()

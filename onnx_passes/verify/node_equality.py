@@ -175,7 +175,7 @@ class NodeEquality:
                 theirs, ours = old.as_graphs(), new.as_graphs()
                 return len(theirs) == len(ours) and all(map(self._same_graph, theirs, ours))
             case ir.AttributeType.TENSOR:
-                return same_tensor(old.as_tensor(), new.as_tensor())
+                return same_tensor(old.value, new.value)
         return leaf_key(old) == leaf_key(new)
 
     def _same_graph(self, old: ir.Graph, new: ir.Graph) -> bool:

@@ -170,7 +170,7 @@ def exposed(
         hidden: Names of values that are not wanted.
         needed: Names of computed weights that are wanted in any case.
     """
-    copy = model.clone()
+    copy = copy_model(model)
     graph = copy.graph
     known = set(graph.outputs)
     if not weights:

@@ -58,14 +58,14 @@ class Snapshot:
             hold: Whether to copy at once. Without, call :meth:`hold` or :meth:`let_go` before
                 the model changes.
             untouched: Whether nothing can have touched the model since that comparison, so
-                that it need not be looked at again.
+                that it need not be looked at again if it was the last that was compared.
         """
         # What was compared last, until a snapshot of it is made.
-        self._compared: tuple[Key, dict[bool, str]] | None = None
+        self._compared: tuple[Key, dict[bool, str], ir.Model] | None = None
         compared = None
         if after is not None:
             compared, after._compared = after._compared, None
-        same = untouched and compared is not None
+        same = compared is not None and untouched and compared[2] is model
         self._key: Key = compared[0] if same and compared is not None else exact_key(model)
         self._hashes = dict[bool, str]()
         if compared is not None and (same or compared[0] == self._key):
@@ -165,7 +165,7 @@ class Snapshot:
         if key == self._key:
             self.is_still(model)
             return False
-        self._compared = (key, {})
+        self._compared = (key, {}, model)
         return True
 
     def is_still(self, model: ir.Model) -> None:
@@ -184,7 +184,7 @@ class Snapshot:
         if not self.differs(model):
             return Change.NONE
         assert self._compared is not None, "it was compared just now"
-        key, hashes = self._compared
+        key, hashes, _ = self._compared
         if _census(model) != self._counts:
             return Change.COMPUTATION  # no hashes could be equal, and they take longer
         in_notes = differ_in_notes(self._key, key)

@@ -308,9 +308,7 @@ def test_a_model_that_is_not_there_is_no_comparison(cli):
 
 
 def test_pictures_are_drawn(cli, wrong, tmp_path):
-    pytest.importorskip(
-        "matplotlib", reason="matplotlib is not installed"
-    )
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     words = ("compare", DIGITS, wrong, "--outputs", "all", "--plots", "plots")
     assert cli(*words).code == 1
     names = {path.name for path in (tmp_path / "plots").iterdir()}

@@ -386,6 +386,7 @@ exhaustive: false
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.5])
+@pytest.mark.cold
 def test_ctrl_c_while_the_program_starts_leaves_nothing(tmp_path, model, write, delay):
     """Until our handler stands, Python ends by itself, or loses it: then one presses again."""
     process = start_sleeping(tmp_path, model, write)

@@ -21,11 +21,19 @@ def test_all_nine_are_there():
     assert len(ids("real")) == 9
 
 
+ALIKE = {"densenet121", "inception_v2", "vgg19", "zfnet512"}
+"""Networks of the layers and connections that the others have: more of them, or wider."""
+MODELS = [
+    pytest.param(i, marks=pytest.mark.slow if i.removeprefix("real/test_") in ALIKE else ())
+    for i in ids("real")
+]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "config", ["optimize", pytest.param("cleanup", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("model_id", ids("real"))
+@pytest.mark.parametrize("model_id", MODELS)
 def test_a_light_model_comes_out_verified(config, model_id, tmp_path, corpus_log):
     source, target = load(model_id).path, tmp_path / "out.onnx"
     told = tmp_path / "report.json"

@@ -4,7 +4,8 @@ import logging
 import os
 import subprocess
 import sys
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,9 @@ import pytest
 from onnx_passes.configs.pipeline_files import shipped_configs
 from onnx_passes.verify.models import recipes
 from tests.corpus.backend_models import ids, shard
-from tests.corpus.settled import backend, made_up, quiet, shuffled, unsettled
+from tests.corpus.settled import backend, digest_of, made_up, quiet, shuffled, unsettled
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = (*ids()[::60], *ids("real")[:1])
-"""A sample that CI has time for; all models are for the nightly run."""
-
 NIGHTLY = 1000
 SHARDS = 24
 SEEDS = (1, 2)
@@ -33,6 +31,12 @@ def quiet_loggers():
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
 
 
+@cache
+def sample():
+    """Return ids that CI has time for; all models are for the nightly run."""
+    return (*ids()[::60], *ids("real")[:1])
+
+
 def faults(preset, models, seeds=()):
     return [fault for model in models for fault in unsettled(*model, preset, seeds)]
 
@@ -42,17 +46,18 @@ def may_depend_on_order(preset, fault):
     return preset == "tensorrt" and fault.startswith("real/test_squeezenet: the order")
 
 
+@pytest.mark.usefixtures("random_models_are_kept")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing(preset):
-    assert not faults(preset, backend(SAMPLE))
+    assert not faults(preset, backend(sample()))
     assert not faults(preset, made_up(recipes(20, seed=13)))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", REORDERED)
 def test_the_order_of_the_passes_does_not_matter(preset):
-    assert not faults(preset, backend(SAMPLE[::2]), SEEDS)
+    assert not faults(preset, backend(sample()[::2]), SEEDS)
 
 
 @pytest.mark.slow
@@ -67,49 +72,46 @@ def test_every_model_comes_to_rest_whatever_the_order(preset, number):
     assert not faults(preset, made_up(models))
 
 
-DIGEST = """
+def digests(presets, every):
+    """Return what each preset makes of models, bytes and all."""
+    found = []
+    for preset in presets:
+        models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
+        found.append(f"{preset}:{digest_of(models, quiet(preset))}")
+    return found
+
+
+APART = """
 import logging, sys
-from itertools import chain
-from onnx_passes.verify.models import recipes
-from tests.corpus.backend_models import ids
-from tests.corpus.settled import backend, digest_of, made_up, quiet
+from tests.corpus.test_settled import digests
 logging.getLogger("onnx_ir").setLevel(logging.ERROR)
-every = int(sys.argv[2])
-models = chain(backend(ids()[::every]), made_up(recipes(1200 // every, seed=17)))
-print(digest_of(models, quiet(sys.argv[1])))
+print(*digests(sys.argv[2:], int(sys.argv[1])))
 """
 
 
-def digests(preset, every):
-    """Return what processes of different hash seeds make of the same models, and this one."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DIGEST, preset, str(every)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in ("1", "4242")
-    ]
-    return [process.communicate()[0].strip() for process in processes]
+def assert_same_bytes(presets, every):
+    """Compare what this process makes of models with one of another hash seed."""
+    done = subprocess.run(
+        [sys.executable, "-c", APART, str(every), *presets],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "4242"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == digests(presets, every), done.stderr
+    assert len(done.stdout.split()) == len(presets)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("preset", WIDEST)
-def test_processes_give_the_same_bytes(preset):
-    first, second = digests(preset, 120)
-    assert first == second
-    assert len(first) == 64
+def test_processes_give_the_same_bytes():
+    assert_same_bytes(WIDEST, 120)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_processes_give_the_same_bytes_for_all_models(preset):
-    first, second = digests(preset, 1)
-    assert first == second
-    assert len(first) == 64
+    assert_same_bytes([preset], 1)
 
 
 def test_an_order_is_really_another_one():

@@ -75,6 +75,7 @@ def test_has_a_page_in_the_docs(cls):
     assert page.is_file(), "run `make docs`"
 
 
+@pytest.mark.usefixtures("random_models_are_kept")
 def test_says_so_when_it_changes_a_model(cls):
     for recipe in recipes(4, seed=5):
         model = recipe.model()

@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.report.console import ConsoleReporter
 from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.console_text import pass_lines
+from onnx_passes.report.console_text import ConsoleText
 from onnx_passes.report.summary import verdict_words
 
 BREAK_LINES = [
@@ -144,7 +144,9 @@ def test_verbose_shows_rewrites_and_checks_and_twice_every_output(sample):
 @pytest.mark.parametrize("width", range(60, 201, 7))
 def test_lines_fit_and_verdicts_are_whole_at_every_width(any_report, width):
     for done in any_report.passes[:20]:
-        lines = [line.plain for line in pass_lines(done, width, Glyphs.of("utf-8"))]
+        lines = [
+            line.plain for line in ConsoleText(Glyphs.of("utf-8")).pass_lines(done, width)
+        ]
         assert all(len(line) <= width for line in lines)
         assert any(verdict_words(done).head in line for line in lines)
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from onnx_passes.report.html import to_html, write_html
+from onnx_passes.report.html import to_html
 from onnx_passes.report.summary import outcome, verdict_words
 from onnx_passes.verify.result import Check, Verdict
 
@@ -208,11 +208,6 @@ def test_a_failed_check_is_shown_though_many_passed(sample, build):
     text = Page(to_html(report)).text
     assert "crashed at the end" in text
     assert "and 71 checks more" in text
-
-
-def test_the_page_is_written_as_utf8(sample, tmp_path):
-    write_html(sample("resnet50"), tmp_path / "run.html")
-    assert (tmp_path / "run.html").read_bytes().decode("utf-8").startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize("missing", ["before", "after", "reference"])

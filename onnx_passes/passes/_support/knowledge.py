@@ -68,7 +68,7 @@ class Knowledge:
 
     def _evaluated(self, node: ir.Node) -> KnownTensor | None:
         operator, sources = self._operator(node), node.inputs
-        if operator is None or len(node.outputs) != 1:
+        if operator is None or len(node.outputs) != 1 or node.outputs[0].dtype in _FLOATS:
             return None
         if not sources:
             return None  # what nodes hold is known as it is

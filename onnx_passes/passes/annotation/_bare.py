@@ -11,30 +11,38 @@ from onnx_passes.model.fields import (
     node_inputs,
     node_outputs,
     nodes_of,
+    shape_fields,
     value_name,
+    value_shape,
 )
 from onnx_passes.model.tensor_bytes import ListedTensor, tensor_buffer
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.proto import is_big, stub
 from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes.annotation._memory import InferenceMemory, parts_of
 
 
 def denoted(model: ir.Model) -> bool:
     """Whether a dimension of a model has a denotation, outside of functions' signatures."""
-    shapes = (v.shape for graph in all_graphs(model) for v in own_values(graph))
-    return any(
-        shape.get_denotation(axis)
-        for shape in shapes
-        if shape is not None
-        for axis in range(len(shape))
-    )
+    for graph in all_graphs(model):
+        for value in own_values(graph):
+            shape = value_shape(value)
+            if shape is not None and any(shape_fields(shape)[1]):
+                return True
+    return False
 
 
-def bare_proto(model: ir.Model) -> onnx.ModelProto:
+def new_memory() -> InferenceMemory:
+    """Return what remembers nodes and initializers as they are written here."""
+    return InferenceMemory(_node, _initializer)
+
+
+def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
     """Serialise a model that has no subgraphs and no functions, for inference.
 
     Args:
         model: The model; not changed.
+        known: What was written of it before.
 
     Returns:
         Its nodes, interface and constants. Defaults of inputs are left out, so that nothing is
@@ -49,16 +57,25 @@ def bare_proto(model: ir.Model) -> onnx.ModelProto:
         ir.serde.serialize_value_into(graph.input.add(), value)
     for value in model.graph.outputs:
         ir.serde.serialize_value_into(graph.output.add(), value)
+    held: list[tuple[ir.Value, str | None, tuple[object]]] = []
     for value in model.graph.initializers.values():
         if value.is_graph_input() and model.ir_version >= 4:
             continue
-        if not value.is_graph_input() and not _says_as_much(value.const_value, value):
+        tensor = value.const_value
+        if not value.is_graph_input() and not _says_as_much(tensor, value):
             ir.serde.serialize_value_into(graph.value_info.add(), value)
-        if value.const_value is not None:
-            _tensor(graph.initializer.add(), value.const_value)
-            graph.initializer[-1].name = value.name or ""
-    for node in nodes_of(model.graph):
-        _node(graph, node)
+        if tensor is not None:
+            held.append((value, value.name, (tensor,)))
+    graph.initializer.extend(known.tensors.renew(held))
+    graph.node.extend(known.nodes.renew(map(parts_of, nodes_of(model.graph))))
+    return proto
+
+
+def _initializer(value: ir.Value) -> onnx.TensorProto:
+    assert value.const_value is not None, "the caller looks"
+    proto = onnx.TensorProto()
+    _tensor(proto, value.const_value)
+    proto.name = value.name or ""
     return proto
 
 
@@ -83,12 +100,12 @@ _PLAIN = (ir.Tensor, ListedTensor)
 """Tensors that hold an array as it is."""
 
 
-def _node(graph: onnx.GraphProto, node: ir.Node) -> None:
+def _node(node: ir.Node) -> onnx.NodeProto:
     outputs = [value_name(value) or "" for value in node_outputs(node)]
     while outputs and not outputs[-1]:
         outputs.pop()
     domain, op_type, overload, name, _ = node_head(node)
-    proto = graph.node.add(
+    proto = onnx.NodeProto(
         op_type=op_type,
         domain=domain or None,
         overload=overload or None,
@@ -107,3 +124,4 @@ def _node(graph: onnx.GraphProto, node: ir.Node) -> None:
             _tensor(into.t, attribute.value)
         else:
             ir.serde.serialize_attribute_into(into, attribute)
+    return proto

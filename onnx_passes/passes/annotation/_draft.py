@@ -16,6 +16,7 @@ from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted
 from onnx_passes.passes.annotation._engine_shapes import follow_engines
 from onnx_passes.passes.annotation._forgetting import forget, results_without_schema
+from onnx_passes.passes.annotation._memory import InferenceMemory
 
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
@@ -64,14 +65,21 @@ class ModelDraft:
     Serialising a whole model for each round took four times as long as the inference.
     """
 
-    def __init__(self, model: ir.Model) -> None:
-        """Serialise a model without its big weights."""
+    def __init__(self, model: ir.Model, known: InferenceMemory) -> None:
+        """Serialise a model without its big weights.
+
+        Args:
+            model: The model.
+            known: What was written of it before.
+        """
         self.model = model
         nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
         # What is written here has no denotations, and functions declare values of their own.
         self._plain = not model.functions and not denoted(model)
         self._bare = self._plain and not nested
-        self.proto = bare_proto(model) if self._bare else light_proto(model, overridable=False)
+        self.proto = (
+            bare_proto(model, known) if self._bare else light_proto(model, overridable=False)
+        )
         follow_engines(self.proto.graph)
         attach_bodies(self.proto)
         # What is written of a value here has no remarks, and few types and shapes occur.

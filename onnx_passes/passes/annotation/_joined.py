@@ -1,4 +1,4 @@
-"""Lengths of what is joined: past and new keys of a decoder with a cache."""
+"""Names of sums and products of dimensions: of joined lengths, of rows that are counted."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.domains.known import Element, dimension
-from onnx_passes.ops.domains.polynomials import add, terms_of
+from onnx_passes.ops.domains.polynomials import Terms, add, terms_of
 from onnx_passes.passes.annotation._capped import INVENTED, Dims
 
-SIGN = "+"
+SIGN, TIMES = "+", "*"
 
 
 def spelt(element: Element) -> str | None:
-    """Return a name for a sum of different dimensions that have one, as ``past+sequence``.
+    """Return a name for a sum or a product of dimensions, as ``past+sequence``, ``2*batch``.
 
-    The same for each way to compute it. None for what is not such a sum.
+    The same for each way to compute it. None for what is neither, for a sum in which a
+    dimension is there twice, and for dimensions without a name.
     """
+    terms = terms_of(element) or {}
+    if len(terms) == 1:
+        return _product(terms)
     names = []
-    for monomial, factor in (terms_of(element) or {}).items():
+    for monomial, factor in terms.items():
         if not monomial:
             return None
         ((size, power), *others) = monomial
@@ -32,14 +36,29 @@ def spelt(element: Element) -> str | None:
     return SIGN.join(sorted(names)) if len(names) > 1 else None
 
 
+def _product(terms: Terms) -> str | None:
+    """Return a name for a product; parts that are no plain names stand in parentheses."""
+    ((monomial, factor),) = terms.items()
+    parts = []
+    for size, power in monomial:
+        name = str(size[1])
+        if size[0] != "name" or name.startswith(INVENTED) or "(" in name or ")" in name:
+            return None
+        parts += [name if name.isidentifier() else f"({name})"] * power
+    if factor < 1 or not parts:
+        return None
+    return TIMES.join([str(factor)] * (factor > 1) + sorted(parts))
+
+
 def taken(model: ir.Model) -> set[str]:
-    """Return the names given to dimensions by the user that could be those of sums."""
+    """Return the names that the user gave to dimensions, and that could be made here."""
     values = [*model.graph.inputs, *model.graph.outputs]
     for graph in graphs_within(model.graph):
         values += (v for node in graph if node.domain for v in node.outputs)
     dims = (dim for value in values for dim in value.shape or ())
     names = {d.value for d in dims if isinstance(d, ir.SymbolicDim) and d.value is not None}
-    return {n for n in names if SIGN in n and SIGN.join(sorted(n.split(SIGN))) == n}
+    sums = {n for n in names if SIGN in n and SIGN.join(sorted(n.split(SIGN))) == n}
+    return sums | {n for n in names if TIMES in n}
 
 
 class Joined:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
@@ -20,6 +20,9 @@ from onnx_passes.passes.annotation._capped import (
 )
 from onnx_passes.passes.annotation._joined import Joined, spelt
 
+MOST_RESHAPES = 4096
+"""Results of Reshape that are remembered: their dimensions may belong to values."""
+
 
 def node_orders(model: ir.Model) -> list[list[ir.Node]]:
     """Return the nodes of the main graph and of each of its subgraphs, producers first."""
@@ -27,7 +30,10 @@ def node_orders(model: ir.Model) -> list[list[ir.Node]]:
 
 
 def refine(
-    orders: Sequence[Sequence[ir.Node]], facts: Knowledge, ambiguous: AbstractSet[str]
+    orders: Sequence[Sequence[ir.Node]],
+    facts: Knowledge,
+    ambiguous: AbstractSet[str],
+    reshapes: dict[Hashable, Dims],
 ) -> dict[str, Dims]:
     """Annotate what can be said of nodes with a rule, in the main graph and its subgraphs.
 
@@ -35,6 +41,7 @@ def refine(
         orders: The nodes, from :func:`node_orders`.
         facts: Knows nothing yet of what depends on shapes.
         ambiguous: Names that could be names of sums.
+        reshapes: What is known of results of Reshape, by what it depends on.
 
     Returns:
         What was annotated of values by name; None for what is left to inference.
@@ -57,6 +64,8 @@ def refine(
             rule = _RULES.get(node.op_type)
             if dims is None and node.op_type == "Expand":
                 dims = _expand(node, facts, caps)
+            elif dims is None and node.op_type == "Reshape":
+                dims = _reshape(node, facts, reshapes)
             elif dims is None:
                 dims = rule(node, facts) if rule is not None else widened(node, caps)
             if dims is not None and ambiguous:
@@ -70,12 +79,13 @@ def refine(
 
 def _identified(value: ir.Value, dims: Dims) -> dict[str, int | str]:
     """Return what the names that inference has invented for a value turn out to be."""
-    if value.shape is None or len(value.shape) != len(dims):
+    shape = value.shape
+    if shape is None or len(shape.dims) != len(dims):
         return {}
     return {
         old.value: new
-        for old, new in zip(value.shape, dims, strict=True)
-        if isinstance(old, ir.SymbolicDim) and old.value is not None and new is not None
+        for old, new in zip(shape.dims, dims, strict=True)
+        if not isinstance(old, int) and old.value is not None and new is not None
         if old.value.startswith(INVENTED) and old.value != new
     }
 
@@ -85,20 +95,26 @@ def _rename(node: ir.Node, same: Mapping[str, int | str]) -> None:
     for value in node.outputs:
         if value.shape is None or value.is_graph_output():
             continue
-        old = [d if isinstance(d, int) else d.value for d in value.shape]
-        new = [same.get(d, d) if isinstance(d, str) else d for d in old]
-        if new != old:
-            value.shape = ir.Shape(new)
+        old = value.shape.dims
+        names = [None if isinstance(d, int) else d.value for d in old]
+        if any([name in same for name in names if name is not None]):
+            pairs = zip(names, old, strict=True)
+            value.shape = ir.Shape([d if n is None else same.get(n, d) for n, d in pairs])
 
 
 def _annotate(value: ir.Value, dims: Dims) -> bool:
     """Add what is known to what is annotated; numbers stay."""
-    old = value.shape if value.shape is not None else ir.Shape([None] * len(dims))
-    if len(old) != len(dims) or all(dim is None for dim in dims):
+    shape = value.shape if value.shape is not None else ir.Shape([None] * len(dims))
+    old = shape.dims
+    if len(old) != len(dims) or dims.count(None) == len(dims):
         return False
-    pairs = list(zip(old, dims, strict=True))
-    value.shape = ir.Shape([o if isinstance(o, int) or n is None else n for o, n in pairs])
-    return any(n is not None and not isinstance(o, int) for o, n in pairs)
+    found, new = False, list[int | str | ir.SymbolicDim | None](old)
+    for axis, (dim, known) in enumerate(zip(old, dims, strict=True)):
+        if known is not None and not isinstance(dim, int):
+            found, new[axis] = True, known
+    if found or value.shape is None:
+        value.shape = ir.Shape(new)
+    return found
 
 
 def _name(element: Element) -> str | None:
@@ -180,23 +196,43 @@ def _tile(node: ir.Node, facts: Knowledge) -> Dims | None:
     return [_dim(multiply(a, b)) for a, b in zip(sizes, repeats.elements, strict=True)]
 
 
-def _reshape(node: ir.Node, facts: Knowledge) -> Dims | None:
+def _reshape(
+    node: ir.Node, facts: Knowledge, known: dict[Hashable, Dims]
+) -> Dims | None:
     data, target = node.inputs[0], facts.of(node.inputs[1]) if len(node.inputs) > 1 else None
     if data is None or target is None:
         return None
     copies = not node.attributes.get_int("allowzero", 0)
     rank = None if data.shape is None else len(data.shape)
+    sizes = None if rank is None else tuple([dimension(data, axis) for axis in range(rank)])
+    key = (sizes, target.elements, copies)
+    if key not in known:
+        if len(known) > MOST_RESHAPES:
+            known.clear()
+        known[key] = _reshaped(sizes, target.elements, copies=copies)
+    return list(known[key])
+
+
+def _reshaped(
+    sizes: Sequence[Element] | None, target: Sequence[Element], *, copies: bool
+) -> Dims:
+    """Return what is known of the result of a Reshape.
+
+    Args:
+        sizes: The dimensions of the data; None if their number is unknown.
+        target: The target.
+        copies: Whether a 0 copies a dimension.
+    """
     elements: list[Element] = []
-    for axis, element in enumerate(target.elements):
+    for axis, element in enumerate(target):
         if element == 0 and copies:
-            known = rank is not None and axis < rank
-            elements.append(dimension(data, axis) if known else None)
+            elements.append(sizes[axis] if sizes is not None and axis < len(sizes) else None)
         else:
             elements.append(element)
-    if elements.count(-1) == 1 and data.shape is not None:
+    if elements.count(-1) == 1 and sizes is not None:
         total: Element = 1
-        for axis in range(len(data.shape)):
-            total = multiply(total, dimension(data, axis))
+        for size in sizes:
+            total = multiply(total, size)
         others: Element = 1
         for element in elements:
             others = multiply(others, 1 if element == -1 else element)
@@ -223,7 +259,6 @@ def _dim(element: Element) -> int | str | None:
 _RULES: Mapping[str, Callable[[ir.Node, Knowledge], Dims | None]] = {
     "ConstantOfShape": _constant_of_shape,
     "Range": _range,
-    "Reshape": _reshape,
     "Slice": _slice,
     "Tile": _tile,
 }

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.passes.annotation._memory import InferenceMemory
+
 Dim = int | ir.SymbolicDim
 
 
@@ -75,14 +77,16 @@ class Merging:
     Most values have one of a few shapes, and most keep theirs from round to round.
     """
 
-    def __init__(self, fixed: AbstractSet[ir.Value]) -> None:
+    def __init__(self, fixed: AbstractSet[ir.Value], known: InferenceMemory) -> None:
         """Begin.
 
         Args:
             fixed: Values that stay as they are.
+            known: What was read before, which what is read now replaces.
         """
         self._fixed = fixed
-        self._read: dict[bytes, FoundShape] = {}
+        self._before = known.shapes
+        self._read = known.shapes = {}
         self._last: dict[ir.Value, tuple[bytes, ir.Shape | None]] = {}
 
     def merge(self, types: Iterable[tuple[ir.Value, onnx.TypeProto]]) -> bool:
@@ -104,7 +108,8 @@ class Merging:
                 continue
             found = self._read.get(text)
             if found is None:
-                found = self._read[text] = FoundShape.of(proto_type)
+                found = self._before.get(text) or FoundShape.of(proto_type)
+                self._read[text] = found
             if value.type is None:
                 value.type = ir.serde.deserialize_type_proto_for_type(proto_type)
             declared |= merge(value, found)
@@ -152,17 +157,19 @@ def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
     numbers = (name for n in itertools.count() if (name := f"unk__{n}") not in taken)
     invented: dict[str, str] = {}
     for value in values:
-        if value.shape is None or all(isinstance(dim, int) for dim in value.shape.dims):
+        if value.shape is None:
             continue
-        dims = list(value.shape)
-        for index, dim in enumerate(dims):
-            old = dim.value if isinstance(dim, ir.SymbolicDim) else None
+        changed: dict[int, str] = {}
+        for index, dim in enumerate(value.shape.dims):
+            old = None if isinstance(dim, int) else dim.value
             if old is not None and old.startswith("unk__") and old not in taken:
                 if old not in invented:
                     invented[old] = next(numbers)
-                dims[index] = ir.SymbolicDim(invented[old])
-        if dims != list(value.shape):
-            value.shape = ir.Shape(dims)
+                if invented[old] != old:
+                    changed[index] = invented[old]
+        if changed:
+            dims = enumerate(value.shape.dims)
+            value.shape = ir.Shape([changed.get(index, dim) for index, dim in dims])
 
 
 def dimension_names(values: Iterable[ir.Value]) -> set[str]:

@@ -15,6 +15,7 @@ from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes.annotation._bare import new_memory
 from onnx_passes.passes.annotation._capped import Dims
 from onnx_passes.passes.annotation._draft import ModelDraft
 from onnx_passes.passes.annotation._forgetting import forget
@@ -22,6 +23,7 @@ from onnx_passes.passes.annotation._joined import taken
 from onnx_passes.passes.annotation._refine import node_orders, refine
 from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
 from onnx_passes.passes.base import Annotation
+from onnx_passes.passes.context import PassContext
 
 MAX_ROUNDS = 4
 
@@ -65,6 +67,7 @@ class ShapeInference(Annotation):
                 data_prop=self.data_prop,
                 check_type=self.check_type,
                 strict_mode=self.strict_mode,
+                context=self.context,
             )
         except onnx.shape_inference.InferenceError as error:
             if self.strict_mode or self.check_type:
@@ -83,6 +86,7 @@ def infer_shapes(
     data_prop: bool = True,
     check_type: bool = False,
     strict_mode: bool = False,
+    context: PassContext | None = None,
 ) -> bool:
     """Annotate the inner values of a model with types and shapes.
 
@@ -91,6 +95,7 @@ def infer_shapes(
         data_prop: Whether onnx follows the values of shapes.
         check_type: Whether onnx checks the types of inputs.
         strict_mode: Whether onnx raises if it cannot infer a node.
+        context: Remembers what the next inference can use; None where there is no next one.
 
     Returns:
         Whether any annotation changed.
@@ -106,7 +111,9 @@ def infer_shapes(
     nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
-    draft, merging, orders = ModelDraft(model), Merging(fixed), node_orders(model)
+    memory = new_memory() if context is None else context.remembered(new_memory)
+    draft, merging = ModelDraft(model, memory), Merging(fixed, memory)
+    orders = node_orders(model)
     facts, ambiguous = Knowledge(model.graph.opset_imports), taken(model)
     for number in range(MAX_ROUNDS):
         draft.update(numbers=number == 0, keep=refined)
@@ -116,7 +123,7 @@ def infer_shapes(
         declared = merging.merge(draft.types_in(inferred))
         known = len(refined)
         facts = facts.anew()
-        refined |= refine(orders, facts, ambiguous)
+        refined |= refine(orders, facts, ambiguous, memory.reshapes)
         if len(refined) == known and not (number == 0 and (declared or nested)):
             break
     number_names(inner, dimension_names(fixed))
@@ -128,10 +135,15 @@ def _inner_values(model: ir.Model) -> Iterator[ir.Value]:
         yield from own_values(graph)
 
 
-def try_infer_shapes(model: ir.Model) -> bool:
-    """Annotate as :func:`infer_shapes` does; leave the model alone where that fails."""
+def try_infer_shapes(model: ir.Model, context: PassContext | None = None) -> bool:
+    """Annotate as :func:`infer_shapes` does; leave the model alone where that fails.
+
+    Args:
+        model: The model; it is changed.
+        context: Remembers what the next inference can use; None where there is no next one.
+    """
     try:
-        return infer_shapes(model)
+        return infer_shapes(model, context=context)
     except onnx.shape_inference.InferenceError:
         return False
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.ops.changes import Change, numbers_of
+from onnx_passes.ops.changes import VersionChange, numbers_of
 from onnx_passes.ops.node_edit import Edit
 from onnx_passes.ops.operator_class import find
 
@@ -30,7 +30,7 @@ def changes(op_type: str, border: int) -> bool:
     return bool((change and change.up) or moved)
 
 
-def _change(op_type: str, border: int) -> Change | None:
+def _change(op_type: str, border: int) -> VersionChange | None:
     operator = find("", op_type)
     return None if operator is None else operator.changes.get(border)
 

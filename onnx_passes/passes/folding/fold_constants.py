@@ -91,7 +91,7 @@ class FoldConstants(Transformation):
             if not found:
                 break
             folded += found
-            try_infer_shapes(model)
+            try_infer_shapes(model, self.context)
         if folded:
             require_free_initializers(model)
         self.context.notes.extend(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import number, size
 
 _WIDTH, _HEIGHT = 960, 420
@@ -31,28 +32,6 @@ class Point:
     error: float
     tone: str
     told: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Tip:
-    """What a point tells when it is pointed at: a box with lines, in pixels."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    lines: Sequence[str]
-
-
-@dataclass(frozen=True)
-class PlacedPoint:
-    """A point of the plot: its place in pixels, its tone, its text, and its tip."""
-
-    x: float
-    y: float
-    tone: str
-    told: Sequence[str]
-    tip: Tip
 
 
 class FrontChart:
@@ -106,12 +85,13 @@ class FrontChart:
         )
         return _BOTTOM - share * (_BOTTOM - _TOP)
 
-    def _mark(self, point: Point) -> PlacedPoint:
+    def _mark(self, point: Point) -> PlainDict:
         x, y = self._x(point.cost), self._y(point.error)
         lines = point.told[:_MOST_LINES]
         width = max(map(len, lines)) * _LETTER + 24
         height = len(lines) * _LINE + 16
         left = min(max(_LEFT, x + 14), _WIDTH - width - 4)
         top = y + 14 if y + 14 + height < _HEIGHT else y - 14 - height
-        tip = Tip(left, max(2.0, top), width, height, lines)
-        return PlacedPoint(x, y, point.tone, point.told, tip)
+        room = {"width": width, "height": height, "lines": lines}
+        tip = {"x": left, "y": max(2.0, top), **room}
+        return {"x": x, "y": y, "tone": point.tone, "told": point.told, "tip": tip}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.report import margins, summary
@@ -11,19 +10,18 @@ from onnx_passes.report.console_failure import (
     AFTER,
     BEFORE,
     MISMATCH,
+    FailureRows,
     Row,
     blames,
-    failure_rows,
-    final_rows,
 )
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.page.region_drawing import drawing
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.report.text import bound, change, duration, plural, size
+from onnx_passes.report.text import bound, change, duration, plural
 from onnx_passes.verify.result import Verdict
 
-_GLYPHS = Glyphs.of("utf-8")
+_TOLD = FailureRows(Glyphs.of("utf-8"))
 _STYLES = {BEFORE: "old", AFTER: "new", MISMATCH: "wrong"}
 _MOST_SENTENCES = 50
 _MOST_FAILURES = 5
@@ -41,7 +39,7 @@ def top_of(report: RunReport) -> PlainDict:
         "words": words,
         "lead": _sentence(report, words),
         "error": summary.run_error(report),
-        "rows": _facts(final_rows(report, _GLYPHS)),
+        "rows": _facts(_TOLD.of_result(report)),
         "cards": [_card(done) for done in failed[:_MOST_FAILURES]],
         "more_failed": failed[_MOST_FAILURES:],
         "doubts": _doubts(report),
@@ -78,51 +76,35 @@ def _card(done: PassReport) -> PlainDict:
     drawn = (drawing(blame) for blame in blames(done)[:_MOST_DRAWN])
     return {
         "done": done,
-        "rows": _facts(failure_rows(done, _GLYPHS)),
+        "rows": _facts(_TOLD.of_pass(done)),
         "drawings": [sides for sides in drawn if sides is not None],
     }
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A key number.
-
-    Attributes:
-        label: What it is.
-        before: What it was; None where nothing was before.
-        after: What it is.
-        aside: A remark.
-    """
-
-    label: str
-    before: str | None
-    after: str
-    aside: str
+KeyNumber = tuple[str, str | None, str, str]
+"""A key number: what it is, what it was if that is known, what it is now, a remark."""
 
 
-def _tiles(report: RunReport) -> Iterator[Tile]:
+def _tiles(report: RunReport) -> Iterator[KeyNumber]:
     before, after = report.before, report.after
     if before and after:
-        for label, shown, old, new in (
-            ("Nodes", "{:,}".format, before.nodes, after.nodes),
-            ("Weights", size, before.weight_bytes, after.weight_bytes),
-        ):
-            yield Tile(label, shown(old), shown(new), change(old, new))
+        for label, text, old, new in summary.sizes(before, after):
+            yield label, text(old), text(new), change(old, new)
         first, last = (str(m.opsets.get("", "none")) for m in (before, after))
         others = sorted((before.opsets.keys() | after.opsets.keys()) - {""})
-        yield Tile("Opset", first, last, ", ".join(others[:3]))
+        yield "Opset", first, last, ", ".join(others[:3])
     changed = sum(p.changed for p in report.passes)
-    yield Tile("Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model")
+    yield "Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model"
     applied = summary.rules(report.passes)
-    yield Tile("Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}")
+    yield "Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}"
     whole = f"of {duration(report.seconds)} in all"
-    yield Tile("Time in passes", None, duration(report.pass_seconds), whole)
+    yield "Time in passes", None, duration(report.pass_seconds), whole
     told = duration(report.verify_seconds) if report.verify else "off"
-    yield Tile("Verification", None, told, _checks(report))
+    yield "Verification", None, told, _checks(report)
     worst = margins.margin(margins.all_checks(report))
     if worst is not None:
         told = bound(worst.error) if worst.error else "0"
-        yield Tile("Largest error", None, told, worst.share)
+        yield "Largest error", None, told, worst.share
 
 
 def _checks(report: RunReport) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.report import summary
 from onnx_passes.report.page.overview import Fact
 from onnx_passes.report.page.pass_lines import check_row
 from onnx_passes.report.run_report import EngineReport, RunReport
-from onnx_passes.report.shown_waivers import waiver_sentences
-from onnx_passes.report.text import bound, plural, size
+from onnx_passes.report.text import bound, size
 
 _MOST_ROWS = 200
 _SPREADS = 5
@@ -20,21 +18,18 @@ _WHEN = {"each": "after each pass", "checkpoint": "at checkpoints", "end": "at t
 
 def foot_of(report: RunReport) -> PlainDict:
     """Return what the template shows below the passes."""
-    known = {engine.name: engine for engine in report.engines}
     # Here only the verdict of a check is shown; its outputs are those of the failure above.
     final = [check_row(check) for check in report.final[:_MOST_ROWS]]
     return {
-        "final": [replace(row, outputs=(), more="") for row in final],
-        "engines": [
-            _engine(name, tally, known.get(name))
-            for name, tally in summary.tallies(report).items()
-        ],
+        "final": [{**row, "outputs": (), "more": ""} for row in final],
+        "engines": [_engine(*found) for found in summary.tallies(report).items()],
         "blocks": list(_blocks(report)),
-        "waivers": waiver_sentences(report),
+        "waivers": [str(waiver) for waiver in report.waivers],
     }
 
 
-def _engine(name: str, tally: summary.EngineTally, engine: EngineReport | None) -> PlainDict:
+def _engine(name: str, tally: summary.EngineTally) -> PlainDict:
+    engine = tally.engine
     counts = [
         (tally.passed, "passed"),
         (tally.failed, "failed"),
@@ -67,11 +62,13 @@ def _noise(engine: EngineReport) -> Iterator[str]:
 def _blocks(report: RunReport) -> Iterator[tuple[str, str, list[Fact]]]:
     """Yield what is needed to repeat the run: a heading, a sentence, facts."""
     reference = report.reference
-    told = "None: nothing was run."
-    if reference:
-        told = f"{reference.source}, {plural(reference.samples, 'sample')}."
+    told = str(reference) if reference else "None: nothing was run"
     yield "Model", "", _facts(_model(report))
-    yield "Inputs of the checks", told, _facts(reference.inputs.items() if reference else [])
+    yield (
+        "Inputs of the checks",
+        f"{told}.",
+        _facts(reference.inputs.items() if reference else []),
+    )
     yield "Versions", "", _facts(report.versions.items())
     yield "Machine", "", _facts(report.machine.items())
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.report import margins, summary
 from onnx_passes.report.page.overview import Fact
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.text import bound, change, duration, number, percent, plural, size
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.result import Check, Verdict
 
 # What a page may hold: some megabytes, however long the run.
 _MOST_PASSES = 2000
@@ -26,7 +25,7 @@ def passes_of(all_passes: list[PassReport], above: set[int]) -> PlainDict:
 
     Args:
         all_passes: Every pass of the run.
-        above: Indices of those whose failure the page has told already.
+        above: Indices of those whose failure is on the page already.
     """
     shown = _chosen(all_passes)
     rewrites = _Rewrites()
@@ -117,38 +116,17 @@ def _facts(done: PassReport) -> Iterator[Fact]:
         yield "reproducer", done.reproducer, "code"
 
 
-@dataclass(frozen=True)
-class CheckRow:
-    """A check as the page shows it.
-
-    Attributes:
-        check: The check.
-        what: Its kind, scope and sample.
-        words: Its verdict.
-        error: The error that came nearest to its limit.
-        outputs: The outputs that it refused, some of them.
-        more: How many are left out.
-    """
-
-    check: Check
-    what: str
-    words: summary.Words
-    error: str
-    outputs: Sequence[OutputCheck]
-    more: str
-
-
-def check_row(check: Check) -> CheckRow:
+def check_row(check: Check) -> PlainDict:
     """Return a check as the page shows it."""
     worst = margins.margin([check])
     scope = f", {check.scope}" if check.engine else ""
     sample = f", sample {check.sample}" if check.sample is not None else ""
     wrong = [output for output in check.outputs if not output.passed]
-    return CheckRow(
-        check,
-        f"{check.kind}{scope}{sample}",
-        summary.check_words(check),
-        "" if worst is None else worst.told if worst.error else "0",
-        wrong[:_MOST_OUTPUTS],
-        _more(wrong, wrong[:_MOST_OUTPUTS], "output"),
-    )
+    return {
+        "check": check,
+        "what": f"{check.kind}{scope}{sample}",
+        "words": summary.check_words(check),
+        "error": "" if worst is None else worst.told if worst.error else "0",
+        "outputs": wrong[:_MOST_OUTPUTS],
+        "more": _more(wrong, wrong[:_MOST_OUTPUTS], "output"),
+    }

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.text import plural
 from onnx_passes.verify.result import OutputCheck
@@ -35,7 +36,7 @@ class NodeText:
 
 
 @dataclass
-class Block:
+class GraphBox:
     """A box of a drawn graph: a node, or a value that comes in or goes out.
 
     Attributes:
@@ -79,29 +80,12 @@ class DrawnGraph:
         box_height: Height of each box in pixels.
     """
 
-    boxes: Sequence[Block]
+    boxes: Sequence[GraphBox]
     wires: Sequence[str]
     width: float
     height: float
     label: str
     box_height: int = _HEIGHT
-
-
-@dataclass(frozen=True)
-class DrawnSide:
-    """The graph before or after a rewrite.
-
-    Attributes:
-        title: "Before" or "After".
-        graph: The nodes; None if there are none.
-        value: The value that differs, as text.
-        style: Style class of that value.
-    """
-
-    title: str
-    graph: DrawnGraph | None
-    value: str | None
-    style: str
 
 
 def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
@@ -116,7 +100,7 @@ def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
     return found
 
 
-def drawing(blame: Blame) -> Sequence[DrawnSide] | None:
+def drawing(blame: Blame) -> tuple[PlainDict, PlainDict] | None:
     """Return the nodes before and after a rewrite as graphs; None if they cannot be drawn."""
     before, after = read_nodes(blame.nodes), read_nodes(blame.new_nodes)
     if not before or after is None or max(len(before), len(after)) > _MOST_NODES:
@@ -130,12 +114,13 @@ def drawing(blame: Blame) -> Sequence[DrawnSide] | None:
 
 def _side(
     title: str, nodes: list[NodeText], wrong: OutputCheck | None, told: str | None, style: str
-) -> DrawnSide:
+) -> PlainDict:
+    value = None
+    if told is not None and wrong is not None:
+        place = "" if wrong.worst is None else f"[{', '.join(map(str, wrong.worst))}]"
+        value = f"{_short(wrong.output)}{place} = {told[:60]}"
     shown = graph(nodes, wrong.output if wrong else None, style) if nodes else None
-    if told is None or wrong is None:
-        return DrawnSide(title, shown, None, style)
-    place = "" if wrong.worst is None else f"[{', '.join(map(str, wrong.worst))}]"
-    return DrawnSide(title, shown, f"{_short(wrong.output)}{place} = {told[:60]}", style)
+    return {"title": title, "graph": shown, "value": value, "style": style}
 
 
 def graph(
@@ -151,8 +136,8 @@ def graph(
     """
     boxes, edges = _boxes(nodes, wrong, style)
     if not nodes:
-        boxes = {name: Block(name, "value", 0) for name in loose}
-    levels: dict[int, list[Block]] = {}
+        boxes = {name: GraphBox(name, "value", 0) for name in loose}
+    levels: dict[int, list[GraphBox]] = {}
     for box in boxes.values():
         levels.setdefault(box.level, []).append(box)
     wide = max(sum(b.width + _GAP_X for b in row) - _GAP_X for row in levels.values())
@@ -173,7 +158,7 @@ def graph(
 
 def _boxes(
     nodes: Sequence[NodeText], wrong: str | None, style: str
-) -> tuple[dict[str, Block], list[tuple[str, str]]]:
+) -> tuple[dict[str, GraphBox], list[tuple[str, str]]]:
     """Return boxes by key, and edges: inputs of the part on top, what it gives below."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.outputs}
     read = {name for node in nodes for name in node.inputs}
@@ -181,14 +166,16 @@ def _boxes(
     for index, node in enumerate(nodes):
         above = [levels[makers[n]] for n in node.inputs if makers.get(n, index) < index]
         levels.append(max(above, default=0) + 1)
-    boxes: dict[str, Block] = {}
+    boxes: dict[str, GraphBox] = {}
     edges: list[tuple[str, str]] = []
     for index, node in enumerate(nodes):
         for name in node.inputs:
             if name not in makers:
                 # Right above the first node that reads it.
-                boxes.setdefault(f"in {name}", Block(_short(name), "value", levels[index] - 1))
-        boxes[f"node {index}"] = Block(_short(node.op), "op", levels[index])
+                boxes.setdefault(
+                    f"in {name}", GraphBox(_short(name), "value", levels[index] - 1)
+                )
+        boxes[f"node {index}"] = GraphBox(_short(node.op), "op", levels[index])
         edges += [
             (f"node {makers[n]}" if n in makers else f"in {n}", f"node {index}")
             for n in node.inputs
@@ -197,14 +184,14 @@ def _boxes(
     last = max((box.level for box in boxes.values()), default=0) + 1
     for name, index in makers.items():
         if (name not in read or name == wrong) and not name.startswith(UNNAMED):
-            boxes[f"out {name}"] = Block(
+            boxes[f"out {name}"] = GraphBox(
                 _short(name), style if name == wrong else "value", last
             )
             edges.append((f"node {index}", f"out {name}"))
     return boxes, edges
 
 
-def _wire(start: Block, end: Block) -> str:
+def _wire(start: GraphBox, end: GraphBox) -> str:
     x1, x2, y1, y2 = start.middle, end.middle, start.top + _HEIGHT, end.top
     middle = (y1 + y2) / 2
     # Past the boxes between, which stand in the middle.

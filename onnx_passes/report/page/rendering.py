@@ -10,12 +10,10 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from onnx_passes.report.console_failure import limits
-from onnx_passes.report.text import duration, number, plural, printable
+from onnx_passes.report.text import duration, ends, number, plural, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-_LONGEST = 400
 
 
 def render_page(
@@ -60,7 +58,7 @@ def environment() -> Environment:
     )
     found.filters |= {
         "duration": duration,
-        "ends": _ends,
+        "ends": ends,
         "limits": limits,
         "number": number,
         "plural": plural,
@@ -78,13 +76,6 @@ def _shown(value: object) -> object:
     if isinstance(value, float):
         return f"{value:.6g}"
     return printable(value) if type(value) is str else value
-
-
-def _ends(text: str) -> str:
-    """Return a text; a very long one loses its middle."""
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 def _digest(text: str) -> str:

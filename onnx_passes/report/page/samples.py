@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,43 +44,7 @@ def errors(output: PlainMapping) -> Sequence[BarRow]:
     return scaled(rows)
 
 
-@dataclass(frozen=True)
-class Square:
-    """A cell of a matrix: its place in pixels, its style, and what it tells."""
-
-    x: int
-    y: int
-    style: str
-    opacity: str
-    told: str
-    text: str
-    strong: bool
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A table of classes by classes as squares.
-
-    Attributes:
-        title: What rows and columns are.
-        caption: The same in a sentence.
-        side: Width and height in pixels.
-        cell: Width of a cell in pixels.
-        margin: Room for names of classes in pixels; 0 for no names.
-        squares: The cells.
-        axis: Names of classes and their places in pixels.
-    """
-
-    title: str
-    caption: str
-    side: int
-    cell: int
-    margin: int
-    squares: Sequence[Square]
-    axis: Sequence[tuple[str, int]]
-
-
-def matrix(title: str, classes: PlainMapping, name: str) -> Matrix | None:
+def matrix(title: str, classes: PlainMapping, name: str) -> PlainDict | None:
     """Return a table of classes by classes as squares, the denser the more rows.
 
     Args:
@@ -110,25 +73,33 @@ def matrix(title: str, classes: PlainMapping, name: str) -> Matrix | None:
         ("-" if place == count else str(place), margin + cell * place + cell // 2)
         for place in range(shown if margin else 0)
     ]
-    return Matrix(title, caption, margin + cell * shown, cell, margin, squares, axis)
+    return {
+        "title": title,
+        "caption": caption,
+        "side": margin + cell * shown,
+        "cell": cell,
+        "margin": margin,
+        "squares": squares,
+        "axis": axis,
+    }
 
 
 def _square(
     where: tuple[int, int], number: int, total: int, count: int, cell: int, margin: int
-) -> Square:
+) -> PlainDict:
     """Return a cell of a matrix; a number is written where there is room."""
     row, column = where
     share = number / total
     text = f"{number:,}"
-    return Square(
-        margin + cell * column,
-        margin + cell * row,
-        "first" if row == column else "off",
-        f"{0.2 + 0.8 * share:.3f}",
-        f"{_class(row, count)}, {_class(column, count)}: {text}",
-        text if margin and len(text) <= _DIGITS else "",
-        row == column and share > 0.5,
-    )
+    return {
+        "x": margin + cell * column,
+        "y": margin + cell * row,
+        "style": "first" if row == column else "off",
+        "opacity": f"{0.2 + 0.8 * share:.3f}",
+        "told": f"{_class(row, count)}, {_class(column, count)}: {text}",
+        "text": text if margin and len(text) <= _DIGITS else "",
+        "strong": row == column and share > 0.5,
+    }
 
 
 def per_class(classes: PlainMapping, *, alone: bool) -> list[list[str]]:

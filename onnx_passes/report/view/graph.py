@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.plain import PlainDict
-from onnx_passes.report.text import one_line, plural, size
+from onnx_passes.report.text import ends, one_line, plural, size
 from onnx_passes.report.view.collapsed_scopes import Groups, scope_of
 from onnx_passes.verify.node_equality import constant_tensor
 
@@ -157,7 +157,4 @@ def _number(value: float) -> float | str:
 
 
 def _shown(text: str) -> str:
-    shown = one_line(text)
-    if len(shown) <= _LONGEST:
-        return shown
-    return f"{shown[: _LONGEST // 2]} … {shown[-_LONGEST // 2 :]}"
+    return ends(one_line(text), _LONGEST)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from operator import add, mul, sub
 
 import onnx_ir as ir
 
@@ -26,6 +30,12 @@ _OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 _ELEMENTS = 5
 _MOST_PAIRS = 28
 _EQUAL = (4, 6, 8)
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+}
+_PLAIN = re.compile(r"(?:[ ()+*-]|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
 
@@ -69,11 +79,38 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
         return sizes[dim]
     if dim.isidentifier():
         return None  # a symbol by itself: importing sympy takes longer than a small run
+    if (plain := _evaluate(_parse(dim), sizes)) is not None:
+        return plain  # "4*batch", for the same reason
     try:
         found = ir.SymbolicDim(dim).evaluate(sizes)
     except ValueError:  # no expression
         return None
     return found if isinstance(found, int) else None
+
+
+@cache
+def _parse(formula: str) -> ast.expr | None:
+    """Return a formula of names and whole numbers, parsed; None for others."""
+    if _PLAIN.fullmatch(formula) is None:
+        return None
+    try:
+        return ast.parse(formula.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
+    """Return sums, differences and products of names and whole numbers; else None."""
+    match formula:
+        case ast.Constant(value=value) if type(value) is int:
+            return value
+        case ast.Name(id=name):
+            return sizes.get(name)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _ARITHMETIC:
+            one, other = _evaluate(left, sizes), _evaluate(right, sizes)
+            if one is not None and other is not None:
+                return _ARITHMETIC[type(operator)](one, other)
+    return None
 
 
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:

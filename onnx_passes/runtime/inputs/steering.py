@@ -11,15 +11,6 @@ from onnx_passes.model.walk import captured_values
 from onnx_passes.ops.admitted import steers
 from onnx_passes.ops.operator_class import operator_of
 
-# What these return is in range whatever they are given.
-_SAFE = frozenset(
-    {
-        *("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression", "Multinomial"),
-        *("TopK", "Unique"),
-    }
-)
-_DIVISIONS = frozenset({("", "Div"), ("", "Mod")})
-
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:
     """Return the names of the inputs that extreme values are not safe for.
@@ -40,12 +31,10 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
         if value in found:
             continue
         producer = value.producer()
-        if producer is not None and producer.domain == "":
-            picks = producer.op_type in _SAFE and (
-                producer.op_type not in ("TopK", "Unique") or value.index() != 0
-            )
-            if picks or (_decides(value) and not decisions):
-                continue
+        described = None if producer is None else operator_of(producer)
+        bounded = described is not None and value.index() in described.in_range
+        if bounded or (_decides(value) and not decisions):
+            continue
         found.add(value)
         stack += [(read, decisions) for read in _read_for(value, owners)]
     return frozenset(str(v.name) for v in model.graph.inputs if v in found)
@@ -59,7 +48,8 @@ def _decides(value: ir.Value) -> bool:
 
 
 def _steered(node: ir.Node) -> Iterator[ir.Value]:
-    divides = (node.domain, node.op_type) in _DIVISIONS and not _divides_safely(node)
+    described = operator_of(node)
+    divides = described is not None and described.divides and not _divides_safely(node)
     for index, value in enumerate(node.inputs):
         if value is None:
             continue

@@ -12,12 +12,11 @@ import contextlib
 
 import onnx_ir as ir
 
+from onnx_passes.ops.domains.block_sizes import Ambiguous, Contradiction, Refined, Sizes
+from onnx_passes.ops.domains.block_values import Blocks, Node, known_constant, symbol
 from onnx_passes.ops.evaluation import concrete_shape
+from onnx_passes.ops.operator_class import MAIN, find
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
-from onnx_passes.verify.rules import block_conv, block_products, block_structure  # noqa: F401
-from onnx_passes.verify.rules.block_pointwise import BLOCK_OPERATORS, known_constant
-from onnx_passes.verify.rules.block_sizes import Ambiguous, Contradiction, Refined, Sizes
-from onnx_passes.verify.rules.block_values import Blocks, Node, symbol
 from onnx_passes.verify.rules.pairs import ModelPair
 from onnx_passes.verify.rules.proof import CUTS, Coverage
 
@@ -120,15 +119,13 @@ class _BlockProver:
             inputs = [self._operand(v, known, node, sizes) for v in node.inputs]
             opset = node.version or graph.opset_imports.get(node.domain, 1)
             call = Node(node, inputs, sizes, self._ring, (side, index), opset)
-            rule = (
-                BLOCK_OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-            )
-            if rule is None:
+            operator = find(node.domain, node.op_type) if node.domain in MAIN else None
+            if operator is None:
                 raise Unsupported(f"the operator {node.op_type}")
-            self.cuts |= node.op_type in ("Split", "Slice")
-            self.sums |= node.op_type in ("MatMul", "Gemm", "Conv")
+            self.cuts |= operator.cuts
+            self.sums |= operator.sums
             try:
-                result = rule(call)
+                result = operator.blocks(call)
             except MALFORMED as error:
                 raise Unsupported(
                     f"{node.op_type} on blocks that do not fit: {error}"

@@ -55,9 +55,14 @@ _RECORDS = frozenset(
 )
 """Modules of the verifier that only record, show or serve other ends."""
 
-_OF_NO_RULE = frozenset(("breakpoints.py", "decisions.py", "families.py"))
-"""Modules on operators that no verdict on a rule depends on: they decide on inputs, or list
-the families."""
+_OF_NO_RULE = frozenset(
+    {
+        *("breakpoints.py", "decisions.py", "families.py", "node_edit.py", "changes.py"),
+        *("early_changes.py", "later_changes.py", "image_changes.py"),
+    }
+)
+"""Modules on operators that no verdict on a rule depends on: they decide on inputs, list the
+families, or convert nodes to other versions."""
 
 
 @dataclass(frozen=True)

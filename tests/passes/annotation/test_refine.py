@@ -132,3 +132,21 @@ def test_a_network_of_many_layers_has_its_dimensions_to_the_last():
       <int64[4] split = {{-1, 5, 2, 5}}, int64[3] whole = {{-1, 5, 10}}> {{
       t0 = Identity(x) {layers} t = Identity(t12) y = Neg(t) }}"""
     assert shape_of_t(body) == "[B,5,10]"
+
+
+ROWS = """(float[B,S,4] x, float[B,S,2] k{more}) => (float[?,?] y)
+  <int64[2] r = {{-1, 4}}, int64[2] c = {{-1, 1}}> {{
+  z = Reshape(x, r) t = Reshape(k, c) y = Mul(z, z) }}"""
+
+
+def test_rows_that_are_counted_have_the_same_name_for_each_way_to_count_them():
+    assert shape_of_t(ROWS.format(more="")) == "[2*B*S,1]"
+
+
+def test_a_product_is_not_called_what_the_user_calls_a_dimension():
+    model = ir.from_onnx_text(HEADER + ROWS.format(more=", float[B] u"))
+    model.graph.inputs[2].shape = ir.Shape(["2*B*S"])
+    infer_shapes(model)
+    assert (
+        str(next(v.shape for n in model.graph for v in n.outputs if v.name == "t")) != "2*B*S"
+    )

@@ -16,6 +16,8 @@ from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opini
 from onnx_passes.verify.models.fuzz_pass import fuzz_pass
 from onnx_passes.verify.models.trial import NOT_PREPARED, attempt
 
+pytestmark = pytest.mark.usefixtures("random_models_are_kept")
+
 
 def right(model):
     return EliminateIdentity()(model).model
@@ -233,7 +235,7 @@ def test_one_model_in_eight_has_its_nodes_out_of_order():
     ],
 )
 def test_a_wrong_pass_is_found(transform, told):
-    found = faults(transform, 120)
+    found = faults(transform, 60)
     assert found
     assert any(told in trial.fault for trial in found)
     assert all(trial.before for trial in found)

@@ -45,10 +45,10 @@ def test_a_crash_is_a_verdict():
 
 
 def test_a_hang_is_a_verdict():
-    hanging = Job("hostile_rules:hang", level="test", seconds=1, grace=5)
+    hanging = Job("hostile_rules:hang", level="test", seconds=1, grace=2)
     result = certify_apart(hanging)
     assert result["verdict"] == "undecided"
-    assert result["reason"] == "out of time: it did not end in 6 seconds"
+    assert result["reason"] == "out of time: it did not end in 3 seconds"
 
 
 def test_a_rule_that_eats_the_memory_is_a_verdict():
@@ -89,11 +89,11 @@ PROVER = RULES + "import onnx_passes.verify.rules as rules\nrules.prove_rule = "
 def test_a_proof_that_the_clock_stops_is_undecided_and_keeps_what_was_tested():
     # "tested" on a slow machine and "proved" on a fast one would be two verdicts.
     Path("hostile_rules.py").write_text(f"{PROVER}lambda *_, **__: time.sleep(1000)")
-    result = certify_apart(Job("hostile_rules:right", seconds=10, models=5, grace=10))
+    result = certify_apart(Job("hostile_rules:right", seconds=8, models=5, grace=4))
     assert result["verdict"] == "undecided"
     assert result["contract"] is None
     assert result["tested"]["models"] > 5
-    assert result["reason"] == "out of time: the proof did not end in 20 seconds"
+    assert result["reason"] == "out of time: the proof did not end in 12 seconds"
 
 
 def test_a_proof_that_dies_does_not_take_the_test_with_it():

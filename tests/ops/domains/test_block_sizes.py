@@ -1,7 +1,7 @@
 import pytest
 
+from onnx_passes.ops.domains.block_sizes import ONE, Ambiguous, Contradiction, Refined, Sizes
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.block_sizes import ONE, Ambiguous, Contradiction, Refined, Sizes
 
 
 @pytest.fixture

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules import block_terms as terms
-from onnx_passes.verify.rules.block_pointwise import block_operator
-from onnx_passes.verify.rules.block_products import contract, summed
-from onnx_passes.verify.rules.block_sizes import Word
-from onnx_passes.verify.rules.block_terms import Form, Index
-from onnx_passes.verify.rules.block_values import (
+from onnx_passes.ops.domains import block_terms as terms
+from onnx_passes.ops.domains.block_products import contract, summed
+from onnx_passes.ops.domains.block_sizes import Word
+from onnx_passes.ops.domains.block_terms import Form, Index
+from onnx_passes.ops.domains.block_values import (
     Blocks,
     Node,
     Place,
@@ -19,14 +17,24 @@ from onnx_passes.verify.rules.block_values import (
     map_blocks,
     moved,
 )
+from onnx_passes.ops.semantics import Unsupported
 
 _CHANNEL: Index = ("o", 2000)
 _OFFSET = 3000
 
 
-@block_operator("Conv")
-def _(node: Node) -> Blocks:
-    x, weight, bias = node.required(0), node.required(1), node.given(2)
+def convolution(node: Node, x: Blocks, weight: Blocks, bias: Blocks | None) -> Blocks:
+    """Sum products of a kernel with the places of an image that it slides over.
+
+    Args:
+        node: The node, for its attributes and sizes.
+        x: The image.
+        weight: The kernel.
+        bias: What is added to each channel; None for nothing.
+
+    Raises:
+        Unsupported: Channels of groups, or axes in space, are cut.
+    """
     grouped = int(node.attribute("group", 1)) != 1
     if not grouped:
         node.sizes.unify(x.words[1], weight.words[1])

@@ -1,38 +1,25 @@
-"""Operators that sum products of blocks: MatMul, Gemm, and reductions."""
+"""Sums of blocks, and of their products."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-
-import numpy as np
-
-from onnx_passes.ops.call import normalize_axis
-from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules import block_terms as terms
-from onnx_passes.verify.rules.block_pointwise import block_operator, reciprocal
-from onnx_passes.verify.rules.block_sizes import ONE, Word
-from onnx_passes.verify.rules.block_terms import Form, Index
-from onnx_passes.verify.rules.block_values import (
+from onnx_passes.ops.domains import block_terms as terms
+from onnx_passes.ops.domains.block_sizes import ONE, Word
+from onnx_passes.ops.domains.block_terms import Form, Index
+from onnx_passes.ops.domains.block_values import (
     Blocks,
     Node,
     axis_index,
     broadcast_place,
-    dropped,
     grid,
-    map_blocks,
     moved,
 )
+from onnx_passes.ops.semantics import Unsupported
 
 # Free indices beyond every real axis carry contracted ones through a product.
 _SHARED = 1000
 
 
-@block_operator("MatMul")
-def _(node: Node) -> Blocks:
-    return matmul(node, node.required(0), node.required(1))
-
-
-def matmul(node: Node, x: Blocks, y: Blocks) -> Blocks:
+def product_of_blocks(node: Node, x: Blocks, y: Blocks) -> Blocks:
     """Multiply matrices, with batch dimensions that broadcast.
 
     Args:
@@ -143,36 +130,18 @@ def contract(form: Form, index: Index, atom: int) -> Form:
     return terms.add(*pieces)
 
 
-@block_operator("Gemm")
-def _(node: Node) -> Blocks:
-    a, b, c = node.required(0), node.required(1), node.given(2)
-    if node.attribute("transA", 0):
-        a = moved(a, [1, 0])
-    if node.attribute("transB", 0):
-        b = moved(b, [1, 0])
-    alpha, beta = (float(np.float32(node.attribute(n, 1.0))) for n in ("alpha", "beta"))
-    y = matmul(node, a, b)
-    if not node.ring:
-        label = f"Gemm[{alpha!r},{beta!r}]"
-        operands = (y,) if c is None else (y, c)
-        if len(operands) == 1 and alpha == 1:
-            return y
-        return map_blocks(node, a.dtype, lambda *f: terms.function(label, *f), *operands)
-    y = map_blocks(node, a.dtype, lambda f: terms.scale(f, Fraction(alpha)), y)
-    if c is None:
-        return y
-    return map_blocks(
-        node, a.dtype, lambda f, g: terms.add(f, terms.scale(g, Fraction(beta))), y, c
-    )
+def reduced(node: Node, x: Blocks, folded: list[int], *, mean: bool) -> Blocks:
+    """Add up blocks along axes, whose size becomes 1.
 
+    Args:
+        node: The node, for the kind of numbers.
+        x: What is added up.
+        folded: The axes, in order.
+        mean: Whether the sums are divided by how many terms they have.
 
-@block_operator("ReduceSum", "ReduceMean")
-def _(node: Node) -> Blocks:
-    x = node.required(0)
-    axes = node.ints(1, "axes")
-    if not axes and node.attribute("noop_with_empty_axes", 0):
-        return x
-    folded = sorted({normalize_axis(a, x.rank) for a in axes or range(x.rank)})
+    Raises:
+        Unsupported: Rounding matters.
+    """
     if not node.ring:
         raise Unsupported("a reduction whose rounding matters")
     words = tuple((ONE,) if i in folded else w for i, w in enumerate(x.words))
@@ -188,7 +157,7 @@ def _(node: Node) -> Blocks:
                 form = contract(form, axis_index(x.rank, axis), x.words[axis][p])
             total = terms.add(total, form)
         forms[place] = total
-    if node.node.op_type == "ReduceMean":
+    if mean:
         count = terms.ONE_FORM
         for axis in folded:
             sizes = [
@@ -196,8 +165,5 @@ def _(node: Node) -> Blocks:
                 for a in x.words[axis]
             ]
             count = terms.multiply(count, terms.add(*sizes))
-        forms = {p: terms.multiply(f, reciprocal(count)) for p, f in forms.items()}
-    result = Blocks(words, forms, x.dtype)
-    if node.attribute("keepdims", 1):
-        return result
-    return dropped(result, [i for i in range(x.rank) if i not in folded])
+        forms = {p: terms.multiply(f, terms.reciprocal(count)) for p, f in forms.items()}
+    return Blocks(words, forms, x.dtype)

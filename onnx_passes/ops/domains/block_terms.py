@@ -236,3 +236,10 @@ def _canonical(monomial: Monomial) -> Monomial:
 def _signature(monomial: Monomial, index: Index, bound: Sequence[Index]) -> Hashable:
     blank = {other: ("b", -1, other[2]) for other in bound}
     return (index[2], _rename_sorted(monomial, {**blank, index: ("b", -2, index[2])}))
+
+
+def reciprocal(form: Form) -> Form:
+    """Divide one by a form: a number where it is one, else a function of it."""
+    if len(form) == 1 and form[0][0] == ():
+        return number(1 / form[0][1])
+    return function("reciprocal", form)

@@ -12,10 +12,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops.domains.block_sizes import ONE, Sizes, Word
+from onnx_passes.ops.domains.block_terms import Form, factor, function, number, substitute
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.plain import Plain
-from onnx_passes.verify.rules.block_sizes import ONE, Sizes, Word
-from onnx_passes.verify.rules.block_terms import Form, factor, function, number, substitute
 
 Place: TypeAlias = tuple[int, ...]
 
@@ -245,3 +245,38 @@ def dropped(x: Blocks, kept: list[int]) -> Blocks:
     skip = x.rank - len(kept)
     forms = {place[skip:]: form for place, form in whole.forms.items()}
     return Blocks(whole.words[skip:], forms, x.dtype)
+
+
+def known_constant(node: Node, array: Array, dtype: ir.DataType) -> Blocks:
+    """Return a constant: a number, a symbol for its content, or plain integers.
+
+    Args:
+        node: The node, for the kind of numbers.
+        array: The numbers, of any shape.
+        dtype: Their element type.
+    """
+    if array.size == 1:
+        return literal(array, dtype, node.ring)
+    if dtype.is_integer() and array.ndim <= 1:
+        # Shapes, axes and bounds: read as numbers by the operators that take them.
+        return Blocks(((ONE,),) * array.ndim, {}, dtype, array)
+    raise Unsupported("a constant of more than one element")
+
+
+def taken(x: Blocks, axis: int, start: int, end: int) -> Blocks:
+    """Return some of the blocks along an axis.
+
+    Args:
+        x: The value.
+        axis: The axis.
+        start: Number of the first block.
+        end: Number behind the last one.
+    """
+    words = list(x.words)
+    words[axis] = x.words[axis][start:end]
+    forms = {
+        (*place[:axis], place[axis] - start, *place[axis + 1 :]): form
+        for place, form in x.forms.items()
+        if start <= place[axis] < end
+    }
+    return Blocks(tuple(words), forms, x.dtype)

@@ -3,7 +3,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.verify.rules import block_terms as terms
+from onnx_passes.ops.domains import block_terms as terms
 
 COLUMN, ROW = ("o", 0), ("o", 1)
 K = ("o", 7)
