@@ -196,9 +196,7 @@ def _tile(node: ir.Node, facts: Knowledge) -> Dims | None:
     return [_dim(multiply(a, b)) for a, b in zip(sizes, repeats.elements, strict=True)]
 
 
-def _reshape(
-    node: ir.Node, facts: Knowledge, known: dict[Hashable, Dims]
-) -> Dims | None:
+def _reshape(node: ir.Node, facts: Knowledge, known: dict[Hashable, Dims]) -> Dims | None:
     data, target = node.inputs[0], facts.of(node.inputs[1]) if len(node.inputs) > 1 else None
     if data is None or target is None:
         return None
