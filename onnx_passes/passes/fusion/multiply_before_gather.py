@@ -1,4 +1,4 @@
-"""Replace gathered matrices in a product: multiply by all of a few, and gather the products."""
+"""Replace gathered matrices in a product: multiply by each, and gather the products."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEW, MOST = 4, 16
 @passes.register()
 @passes.register("fuse")
 class MultiplyBeforeGather(Transformation, RewriteRuleSetPass):
-    """Replace gathered matrices in a product: multiply by all of a few, and gather the products.
+    """Replace gathered matrices in a product: multiply by each, and gather the products.
 
     Before: ``MatMul(Gather(w, i), x)`` of 4 experts ``w: [4, 512, 256]``, rows
             ``i: [rows]``, ``x: [rows, 256, 1]``
