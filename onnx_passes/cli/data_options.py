@@ -94,22 +94,6 @@ FILES = (
     ),
 )
 EVERY = (*SOURCE, *RULE, *JOBS, *CLUSTER, *JOURNAL, *FILES)
-NAMES = (
-    *(
-        "columns",
-        "labels",
-        "prepare",
-        "split",
-        "batch",
-        "shuffle",
-        "limit",
-        "fraction",
-        "shard",
-    ),
-    *("accuracy", "metrics", "scores", "jobs", "scheduler", "tls_ca", "tls_cert", "tls_key"),
-    *("mixed_cpus", "journal", "result", "timing", "page", "save_worst"),
-)
-"""The options beside ``--data``, which mean nothing without it."""
 
 
 def data_options(function: F) -> F:
@@ -134,10 +118,9 @@ def refuse_without_data(given: PlainMapping) -> None:
     Raises:
         UsageError: One is given, and ``--data`` is not.
     """
-    for name in NAMES:
-        if given.get(name) not in (None, False, ()):
-            option = "--metric" if name == "metrics" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} needs a data set", help="give --data SOURCE")
+    for option in click.command()(data_options(lambda: None)).params:
+        if option.name != "data" and given.get(str(option.name)) not in (None, False, ()):
+            raise UsageError(f"{option.opts[0]} needs a data set", help="give --data SOURCE")
 
 
 def read_spec(given: PlainMapping) -> DataSpec:

@@ -229,8 +229,7 @@ class PassRun:
 
     def _verify(self, change: Change) -> None:
         state, step, report = self.state, self.step, self.report
-        gate = state.gate
-        if gate is None:
+        if (gate := state.gate) is None:
             report.verdict = Verdict.NOT_VERIFIED
             return
         checked = gate.check(
