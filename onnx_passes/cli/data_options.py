@@ -15,7 +15,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
-    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.configs.data_spec import DataSpec
     from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.executors.executor import Executor
@@ -129,8 +129,8 @@ def read_spec(given: PlainMapping) -> DataSpec:
     Raises:
         UsageError: An option cannot be read.
     """
-    from onnx_passes.data.data_spec import DataSpec
-    from onnx_passes.data.percentages import read_share
+    from onnx_passes.configs.data_spec import DataSpec
+    from onnx_passes.configs.percentages import read_share
 
     fraction = given["fraction"]
     sources = tuple(given["data"])
@@ -178,8 +178,8 @@ def read_rule(given: PlainMapping) -> Demand:
     Raises:
         UsageError: One cannot be read.
     """
+    from onnx_passes.configs.percentages import read_share
     from onnx_passes.data.demand import Accuracy, Demand
-    from onnx_passes.data.percentages import read_share
 
     accuracy = None
     if given["accuracy"] is not None:
