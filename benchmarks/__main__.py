@@ -2,9 +2,9 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, qonnx, reduce, streamlining, thresholds,
-tune-quality, verification, peers, speed and verdicts. ``certify``, ``corpus``, ``faults-on``,
-``lost-support``, ``peers``, ``speed``, ``verdicts`` and ``versions`` take what follows as
-their own arguments:
+tune-quality, verification, bars, peers, speed and verdicts. ``bars``, ``certify``,
+``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``, ``verdicts`` and
+``versions`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 
 from benchmarks import (
+    bars,
     corpus,
     data_sets,
     driver,
@@ -62,6 +63,7 @@ SECTIONS: dict[str, Callable[[], list[str]]] = {
     "tune-quality": quality.tables,
 }
 ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
+    "bars": lambda words: bars.main(words, prog_name="python -m benchmarks bars"),
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
     "faults-on": lambda words: print("\n".join(on_engine.tables(words)), flush=True),

@@ -30,6 +30,7 @@ TRANSFORMERS = (
     *("mixtral", "mobilebert", "mpnet", "olmo", "opt", "perceiver", "phi", "pvt", "qwen"),
     *("roberta", "roformer", "sam", "segformer", "siglip", "squeezebert", "swin", "t5"),
     *("transformer", "videomae", "vit", "wav2vec2", "whisper", "xlnet", "yolos"),
+    *("columns", "dit", "latent-unet", "segments", "uvit"),
 )
 """How the names of transformers begin."""
 OFFLINE, FUSED = "onnxruntime, saved", "onnxruntime.transformers"

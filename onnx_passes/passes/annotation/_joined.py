@@ -37,7 +37,7 @@ def spelt(element: Element) -> str | None:
 
 
 def _product(terms: Terms) -> str | None:
-    """Return a name for a product; parts that are no plain names stand in parentheses."""
+    """Return a name for a product; parts that are not plain names stand in parentheses."""
     ((monomial, factor),) = terms.items()
     parts = []
     for size, power in monomial:

@@ -38,7 +38,8 @@ class ShapeInference(Annotation):
     whose operands are computed of dimensions. What the first ``n`` rows of a table are added
     to has ``n`` as before: a table that is too short would not fit. A declared size stays
     where inference finds none, a declared name gives way to one that comes from the inputs.
-    Weights are not serialised for it. A name behind a Reshape holds while the dimension is not
+    Sums and products of dimensions have names, as ``past+sequence`` and ``2*batch``. Weights
+    are not serialised for it. A name behind a Reshape holds while the dimension is not
     0, which a Reshape's target reads as a copy.
 
     Leaves alone: inputs and outputs of the model, whose dimensions belong to the user; the
@@ -112,7 +113,7 @@ def infer_shapes(
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
     memory = new_memory() if context is None else context.remembered(new_memory)
-    draft, merging = ModelDraft(model, memory), Merging(fixed, memory)
+    draft, merging = ModelDraft(model, memory), Merging(fixed, memory.shapes)
     orders = node_orders(model)
     facts, ambiguous = Knowledge(model.graph.opset_imports), taken(model)
     for number in range(MAX_ROUNDS):
@@ -126,6 +127,7 @@ def infer_shapes(
         refined |= refine(orders, facts, ambiguous, memory.reshapes)
         if len(refined) == known and not (number == 0 and (declared or nested)):
             break
+    memory.shapes = merging.read
     number_names(inner, dimension_names(fixed))
     return before != [(value.type, value.shape) for value in inner]
 

@@ -57,8 +57,8 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     def rules(self) -> Iterator[Rule]:
         yield Rule(_plain, _flat, _has_heads)
         yield Rule(_rotated, _flat, _has_heads)
-        yield Rule(_cached, _flat_cached, _has_heads)
-        yield Rule(_rotated_cached, _flat_cached, _has_heads)
+        yield Rule(_cached, _flat_cached, _has_cache)
+        yield Rule(_rotated_cached, _flat_cached, _has_cache)
 
 
 def _turned(op: Op, x: Var) -> Var:
@@ -119,6 +119,11 @@ def _has_heads(
     heads = [(dims_of(x) or [])[2:] for x in (q, k, v)]
     known = all(len(h) == 2 and all(isinstance(d, int) and d > 0 for d in h) for h in heads)
     return known and heads[1][0] == heads[2][0]
+
+
+def _has_cache(context: MatchContext, **values: Value) -> bool:
+    # The matcher gets here without outputs that a node does not have.
+    return "key" in values and _has_heads(context, **values)
 
 
 def _flat(op: Op, q: Value, k: Value, v: Value, found: Value, **more: Value) -> Value:
