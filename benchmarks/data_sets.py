@@ -18,10 +18,10 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.accumulators.accumulator import Block
 from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.confidence import DecisionFlips
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors.choose import choose_executor

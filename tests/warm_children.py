@@ -12,6 +12,7 @@ import ctypes
 import fcntl
 import gc
 import importlib
+import inspect
 import io
 import json
 import os
@@ -22,10 +23,12 @@ import struct
 import subprocess
 import sys
 import threading
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+START_ANEW = subprocess.Popen
 MODULES = ("onnx_passes", "onnx_passes.verify.rules.fuzz_child")
 ENGINE = "onnx_passes.runtime.isolated_child"
 ANY_VALUE = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
@@ -57,7 +60,6 @@ class Server:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._prctl = ctypes.CDLL(None).prctl
-        self.fixed = _fixed(dict(os.environ))
         self._socket, theirs = socket.socketpair()
         self._process = START_ANEW(
             [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()]
@@ -91,36 +93,34 @@ def _read(stream: socket.socket, size: int) -> bytes:
     return data
 
 
-START_ANEW = subprocess.Popen
-_server: list[Server] = []
+_server = cache(Server)
+_ARGUMENTS = tuple(inspect.signature(START_ANEW._execute_child).parameters)[1:]
+_PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+_FIXED = _fixed(dict(os.environ))
 
 
 class WarmPopen(subprocess.Popen):
     """A process that the server forks, if it knows the command."""
 
-    def _execute_child(
-        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest
-    ):  # type: ignore[no-untyped-def]
-        shell, pipes, session = rest[2], rest[3:9], rest[14]
-        environment = dict(os.environ if env is None else env)
-        known = served(args) and not (shell or preexec_fn or executable)
-        if not _server and known:
-            _server.append(Server())
-        if not known or _server[0].fixed != _fixed(environment):
-            given = (args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest)
-            return super()._execute_child(*given)
-        streams = [pipes[0], pipes[3], pipes[5]]
-        files = [n if given == -1 else given for n, given in enumerate(streams)]
+    def _execute_child(self, *values):
+        given = dict(zip(_ARGUMENTS, values, strict=True))
+        environment = dict(os.environ if given["env"] is None else given["env"])
+        otherwise = any(given[name] for name in ("shell", "preexec_fn", "executable"))
+        if otherwise or not served(given["args"]) or _fixed(environment) != _FIXED:
+            super()._execute_child(*values)
+            return
+        streams = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        files = [n if file == -1 else file for n, file in enumerate(streams)]
         request = {
-            "words": list(map(str, args)),
-            "cwd": os.fspath(cwd or os.getcwd()),
+            "words": list(map(str, given["args"])),
+            "cwd": os.fspath(given["cwd"] or os.getcwd()),
             "env": environment,
-            "numbers": [0, 1, 2, *pass_fds],
-            "session": session,
+            "numbers": [0, 1, 2, *given["pass_fds"]],
+            "session": given["start_new_session"],
         }
-        self.pid = _server[0].fork(request, [*files, *pass_fds])
+        self.pid = _server().fork(request, [*files, *given["pass_fds"]])
         self._child_created = True
-        self._close_pipe_fds(*pipes)
+        self._close_pipe_fds(*(given[name] for name in _PIPES))
 
 
 def _serve(stream: socket.socket) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,3 +76,16 @@ def _array(name: str, value: Data, type_: ir.TypeProtocol | None) -> Data:
             f"input {name!r} is not an array: {error}",
             help="give numbers of one type, in lists of equal lengths",
         ) from error
+
+
+def notebook_frame(page: str, title: str) -> str:
+    """Return a frame that shows a page in a notebook.
+
+    Args:
+        page: The page, as HTML.
+        title: What the frame is called.
+    """
+    return (
+        f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="" title="{title}" '
+        'style="width:100%;height:40rem;border:1px solid #dfe4ea"></iframe>'
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, take_model, take_samples
+from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
 from onnx_passes.configs.pipeline_files import config_from_data, default_config, load_config
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -106,11 +105,7 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook: a page of its own in a frame."""
-        page = html.escape(self.html(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="" title="report" '
-            'style="width:100%;height:40rem;border:1px solid #dfe4ea"></iframe>'
-        )
+        return notebook_frame(self.html(), "report")
 
 
 class _Progress(Instrument):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, take_model, take_samples
+from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.model.save import save_model
 from onnx_passes.plain import Plain, PlainDict
@@ -88,11 +87,7 @@ class TuneResult:
 
     def _repr_html_(self) -> str:
         """Return the page for a notebook, in a frame."""
-        page = html.escape(self.html(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="" title="tune" '
-            'style="width:100%;height:40rem;border:1px solid #dfe4ea"></iframe>'
-        )
+        return notebook_frame(self.html(), "tune")
 
 
 def tune(

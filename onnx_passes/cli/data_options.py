@@ -15,7 +15,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 if TYPE_CHECKING:
-    from onnx_passes.data.data_spec import DataSpec
+    from onnx_passes.configs.data_spec import DataSpec
     from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.executors.executor import Executor
@@ -94,22 +94,6 @@ FILES = (
     ),
 )
 EVERY = (*SOURCE, *RULE, *JOBS, *CLUSTER, *JOURNAL, *FILES)
-NAMES = (
-    *(
-        "columns",
-        "labels",
-        "prepare",
-        "split",
-        "batch",
-        "shuffle",
-        "limit",
-        "fraction",
-        "shard",
-    ),
-    *("accuracy", "metrics", "scores", "jobs", "scheduler", "tls_ca", "tls_cert", "tls_key"),
-    *("mixed_cpus", "journal", "result", "timing", "page", "save_worst"),
-)
-"""The options beside ``--data``, which mean nothing without it."""
 
 
 def data_options(function: F) -> F:
@@ -134,10 +118,9 @@ def refuse_without_data(given: PlainMapping) -> None:
     Raises:
         UsageError: One is given, and ``--data`` is not.
     """
-    for name in NAMES:
-        if given.get(name) not in (None, False, ()):
-            option = "--metric" if name == "metrics" else f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} needs a data set", help="give --data SOURCE")
+    for option in click.command()(data_options(lambda: None)).params:
+        if option.name != "data" and given.get(str(option.name)) not in (None, False, ()):
+            raise UsageError(f"{option.opts[0]} needs a data set", help="give --data SOURCE")
 
 
 def read_spec(given: PlainMapping) -> DataSpec:
@@ -146,8 +129,8 @@ def read_spec(given: PlainMapping) -> DataSpec:
     Raises:
         UsageError: An option cannot be read.
     """
-    from onnx_passes.data.data_spec import DataSpec
-    from onnx_passes.data.percentages import read_share
+    from onnx_passes.configs.data_spec import DataSpec
+    from onnx_passes.configs.percentages import read_share
 
     fraction = given["fraction"]
     sources = tuple(given["data"])
@@ -195,8 +178,8 @@ def read_rule(given: PlainMapping) -> Demand:
     Raises:
         UsageError: One cannot be read.
     """
+    from onnx_passes.configs.percentages import read_share
     from onnx_passes.data.demand import Accuracy, Demand
-    from onnx_passes.data.percentages import read_share
 
     accuracy = None
     if given["accuracy"] is not None:

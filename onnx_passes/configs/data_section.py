@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
+from onnx_passes.configs.percentages import read_share
 from onnx_passes.configs.section import Section, wrong
-from onnx_passes.data.percentages import read_share
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain
 
 if TYPE_CHECKING:
-    from onnx_passes.data.data_spec import DataSpec
-    from onnx_passes.data.demand import Accuracy
+    from onnx_passes.configs.data_spec import DataSpec
 
 Whole = Annotated[int, Strict()]
 
@@ -104,7 +103,7 @@ class DataSection(Section):
         Raises:
             UsageError: There is no source, or there are two.
         """
-        from onnx_passes.data.data_spec import DataSpec
+        from onnx_passes.configs.data_spec import DataSpec
 
         return DataSpec(
             sources=self.source,
@@ -141,16 +140,6 @@ class AccuracySection(Section):
     early: bool = Field(
         default=False, description="Whether to stop as soon as the verdict is known."
     )
-
-    def rule(self) -> Accuracy:
-        """Return what is demanded.
-
-        Raises:
-            UsageError: A number is out of range.
-        """
-        from onnx_passes.data.demand import Accuracy
-
-        return Accuracy(self.drop, self.confidence, self.early)
 
 
 def read_accuracy(value: object) -> Plain:

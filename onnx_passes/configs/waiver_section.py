@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from onnx_passes.configs.section import Section, wrong
-from onnx_passes.verify.waivers import Waiver
+from onnx_passes.configs.waivers import Waiver
 
 
 def _text(value: object) -> object:

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from onnx_passes.arrays import Array
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.contracts.elements import dtype_name, shape_text
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.part import Columns
 from onnx_passes.errors import ReferenceDataError

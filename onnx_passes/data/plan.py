@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from onnx_passes.configs.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.data import files
-from onnx_passes.data.data_spec import EARLY_SAMPLES, SHARD_BYTES, SHARD_SAMPLES, DataSpec
 from onnx_passes.data.input_binding import Binding, bind, check_column
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources.discover import discover

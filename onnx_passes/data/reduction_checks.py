@@ -169,25 +169,29 @@ class DataCandidates:
 
 
 @dataclass
-class EngineDataCheck(RunCheck):
-    """An engine against another over a whole data set.
-
-    Attributes:
-        data: The data set.
-        choices: The engine that is right, and the one in doubt.
-    """
+class _OverData:
+    """A check whose questions hold no values at cuts: these are computed from the data."""
 
     data: DataCandidates = field(kw_only=True)
-    choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """Say that values at cuts do not belong to a question."""
         self.reads_values = False
 
     @property
     def text(self) -> str:
-        """The engines, the data and its limits."""
-        return f"{super().text} over {self.data.text}"
+        """The check on one sample, the data and its limits."""
+        return f"{super().text} over {self.data.text}"  # type: ignore[misc]
+
+
+@dataclass
+class EngineDataCheck(_OverData, RunCheck):
+    """An engine against another over a whole data set.
+
+    Attributes:
+        choices: The engine that is right, and the one in doubt.
+    """
+
+    choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the candidate on both engines over the data.
@@ -210,25 +214,14 @@ class EngineDataCheck(RunCheck):
 
 
 @dataclass
-class PassDataCheck(PassCheck):
+class PassDataCheck(_OverData, PassCheck):
     """Passes that change what a model computes on some sample of a data set.
 
     Attributes:
-        data: The data set.
         choice: The engine that both models run on.
     """
 
-    data: DataCandidates = field(kw_only=True)
     choice: EngineChoice = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Say that values at cuts do not belong to a question."""
-        self.reads_values = False
-
-    @property
-    def text(self) -> str:
-        """The passes, the data and its limits."""
-        return f"{super().text} over {self.data.text}"
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Apply the passes to a copy, and compare over the data.

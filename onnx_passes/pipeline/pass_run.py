@@ -179,7 +179,6 @@ class PassRun:
             applied, skip = tuple(self.applied), state.rewrites.skip
             state.kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
         if state.snapshot is self.before or self.composed:
-            # What has checked it since it was compared only reads it.
             state.snapshot = after or Snapshot(state.model, after=self.before, untouched=True)
         state.invalidate(self.pass_, self.applied)
 
@@ -230,8 +229,7 @@ class PassRun:
 
     def _verify(self, change: Change) -> None:
         state, step, report = self.state, self.step, self.report
-        gate = state.gate
-        if gate is None:
+        if (gate := state.gate) is None:
             report.verdict = Verdict.NOT_VERIFIED
             return
         checked = gate.check(

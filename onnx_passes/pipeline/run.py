@@ -164,13 +164,13 @@ def _run(
     report.after = summarize(manager.snapshot)
     if gate is not None and error is None:
         from onnx_passes.pipeline.stepping import drift_along_steps
-        from onnx_passes.runtime.weightless import keep_split
+        from onnx_passes.runtime.weightless import forget_split, keep_split
 
         changed = not manager.snapshot.is_alike(original)
         moments = ("each", "checkpoint", "end") if changed else ()
-        kept = manager.snapshot.model  # nothing changes it, so it is written for engines once
-        keep_split(kept)
-        report.final = gate.against_original(kept, moments)
+        keep_split(manager.model)  # it is written for all engines once
+        report.final = gate.against_original(manager.model, moments)
+        forget_split(manager.model)
         report.final += gate.levels.at_end(manager.model, changed=changed)
         report.final += gate.levels.by_region(gate.state.changes, "checkpoint", "end")[0]
         report.final += drift_along_steps(gate, manager.model, config.reference)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import date
 
 from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.waivers import Waiver, find_waivers
 from onnx_passes.report.pass_report import Blame, PassReport
 from onnx_passes.report.run_report import RunReport, WaiverReport
 from onnx_passes.verify.result import Check, Verdict
-from onnx_passes.verify.waivers import Waiver, find_waivers
 
 _NEVER = ("structure", "interface")
 """Kinds of checks without which a model cannot be used."""

@@ -17,7 +17,7 @@ from onnx_passes.configs.schema import EngineUse, PipelineConfig
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.demand import Demand, RunOutcome
+from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.data.executors.choose import choose_executor
@@ -140,7 +140,10 @@ class WholeData:
         config = self._config
         data, accuracy = config.reference.data, config.verify.accuracy
         assert data is not None
-        rule = Demand(None if accuracy is None else accuracy.rule())
+        limit = None
+        if accuracy is not None:
+            limit = Accuracy(accuracy.drop, accuracy.confidence, accuracy.early)
+        rule = Demand(limit)
         job = DataJob(
             self._plan,
             tuple(ModelFile.of(path) for path in paths),

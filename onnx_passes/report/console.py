@@ -146,7 +146,7 @@ class ConsoleReporter(ConsolePrinter):
         """Print the passes that changed nothing, of more than a few their number."""
         idle, self._idle = self._idle, []
         if len(idle) > _MOST_IDLE:
-            seconds = sum(done.pass_seconds + done.verify_seconds for done in idle)
+            seconds = sum(done.seconds for done in idle)
             name = plural(len(idle), "pass")
             idle = [replace(idle[-1], name=name, pass_seconds=seconds, verify_seconds=0.0)]
         for done in idle:

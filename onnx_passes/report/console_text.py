@@ -46,7 +46,7 @@ class ConsoleText(FailureRows):
         count = len(done.rewrites)
         applied = plural(count, "rewrite") if roomy else f"{count}x"
         nodes = self._glyphs.step(done.nodes_before, done.nodes_after)
-        spent = duration(done.pass_seconds + done.verify_seconds)
+        spent = duration(done.seconds)
         numbers = f" {nodes:>{15 if width >= 80 else 11}}"
         numbers += f" {applied if count else '':>{15 if roomy else 5}}"
         words = summary.verdict_words(done)

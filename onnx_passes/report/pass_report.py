@@ -145,6 +145,11 @@ class PassReport:
     resumed: bool = False
 
     @property
+    def seconds(self) -> float:
+        """Wall time of the pass and of its checks."""
+        return self.pass_seconds + self.verify_seconds
+
+    @property
     def findings(self) -> list[str]:
         """What an analysis found, a sentence each; empty for passes that may change models."""
         return self.notes if self.contract == READS_ONLY else []

@@ -138,10 +138,6 @@ class IsolatedSession:
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``.
 
-        Args:
-            feeds: Values by input.
-            outputs: Names of the outputs that are wanted; None for all.
-
         Raises:
             EngineCrashedError: As ``IsolatedEngine.prepare``, like the other two.
         """

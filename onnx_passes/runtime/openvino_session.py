@@ -117,12 +117,7 @@ class OpenVinoSession:
             seconds.append(one.real_time.total_seconds())
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``.
-
-        Args:
-            feeds: Values by input.
-            outputs: Names of the outputs that are wanted; None for all.
-        """
+        """Run once; see ``Session.run``."""
         names = self._interface.check(feeds, outputs)
         if self._proto is None:
             raise EngineError("the session is closed")

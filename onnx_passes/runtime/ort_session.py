@@ -72,12 +72,7 @@ class OrtSession:
         return node_times(Path(path)) if path else []
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``.
-
-        Args:
-            feeds: Values by input.
-            outputs: Names of the outputs that are wanted; None for all.
-        """
+        """Run once; see ``Session.run``."""
         if outputs is None and self._session is not None and self._fits(feeds):
             try:
                 results = self._session.run(self._names, feeds)

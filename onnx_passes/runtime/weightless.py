@@ -49,6 +49,11 @@ def keep_split(model: ir.Model) -> None:
     _KEPT.setdefault(model, None)
 
 
+def forget_split(model: ir.Model) -> None:
+    """Say that a model may change again, after :func:`keep_split`."""
+    _KEPT.pop(model, None)
+
+
 def split_weights(model: ir.Model) -> Weightless:
     """Split weights from ``model`` without changing it or copying a large tensor.
 

@@ -12,8 +12,8 @@ from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.choice_runs import Choice
 
 _MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
-"""Errors of groups may cancel each other up to this factor; the second bounds how much more
-they cancel than in the choices of a sample, whose size is the third."""
+"""Errors of groups may cancel each other up to the first factor. They cancel at most the
+second factor more than in a sample of choices; the third is the size of the sample."""
 
 
 def sort_choices(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.configs.engine_configs import options_of
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.contracts import metrics
 from onnx_passes.data.accumulators.metric_sums import make_metric
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.evaluation_job import EngineChoice
 from onnx_passes.data.executors.choose import choose_executor

@@ -170,7 +170,7 @@ def exposed(
         hidden: Names of values that are not wanted.
         needed: Names of computed weights that are wanted in any case.
     """
-    copy = copy_model(model)
+    copy = model.clone()  # not by the copier that passes share
     graph = copy.graph
     known = set(graph.outputs)
     if not weights:

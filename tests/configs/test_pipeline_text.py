@@ -166,7 +166,7 @@ steps = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(steps, min_size=1, max_size=4))
 def test_every_pipeline_reads_back(pipeline):
     assert parse_pipeline(format_steps(pipeline)) == pipeline

@@ -51,13 +51,13 @@ def may_depend_on_order(preset, fault):
 @pytest.mark.parametrize("preset", shipped_configs())
 def test_a_second_run_changes_nothing(preset):
     assert not faults(preset, backend(sample()))
-    assert not faults(preset, made_up(recipes(20, seed=13)))
+    assert not faults(preset, made_up(recipes(12, seed=13)))
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("preset", REORDERED)
 def test_the_order_of_the_passes_does_not_matter(preset):
-    assert not faults(preset, backend(sample()[::2]), SEEDS)
+    assert not faults(preset, backend(sample()[::2]), SEEDS[:1])
 
 
 @pytest.mark.slow

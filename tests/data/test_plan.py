@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from onnx_passes.data.data_spec import DataSpec
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import ShardPlan, make_plan

@@ -58,7 +58,14 @@ class RelusOfLightModelsDropped(Transformation):
         return ir.passes.PassResult(model, bool(relus))
 
 
-@pytest.mark.parametrize("name", ["inception_v1", "shufflenet", "squeezenet", "resnet50"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shufflenet",
+        "squeezenet",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("inception_v1", "resnet50")),
+    ],
+)
 def test_values_that_are_not_kept_excuse_no_dropped_relu(name):
     model = ir.load(LIGHT / f"light_{name}.onnx")
     config = config_from_data(

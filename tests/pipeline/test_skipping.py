@@ -160,3 +160,23 @@ def test_a_pass_of_the_library_is_skipped_without_its_operators(monkeypatch, ope
     config = config_from_data({"passes": [cls.name], "verify": {"enabled": False}})
     run_pipeline(parse(text), config)
     assert bool(seen) == runs
+
+
+NOTHING_DONE = """(float[2,3] x) => (float[2,3] y) {
+    a = Relu(x) b = Cast<to = 1>(a) c = Neg(b) y = Exp(c) }"""
+DONE_AT_ONCE = """(float[2,3,4] x) => (float[4,2,3] y) { a = Transpose<perm = [1, 2, 0]>(x)
+    b = Transpose<perm = [1, 2, 0]>(a) y = Neg(b) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "inferences"),
+    [
+        (NOTHING_DONE, "eliminate-noop-cast", 1),
+        (DONE_AT_ONCE, "eliminate-double-transpose", 2),
+    ],
+)
+def test_shapes_are_not_inferred_again_after_nodes_that_did_nothing(text, step, inferences):
+    steps = ["shape-inference", step, "eliminate-noop-reshape"]
+    run = run_pipeline(parse(text), config_from_data({"passes": steps, "verify": False}))
+    assert len(run.model.graph) == len(parse(text).graph) - 1
+    assert sum(p.name == "shape-inference" for p in run.report.passes) == inferences

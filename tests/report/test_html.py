@@ -215,3 +215,12 @@ def test_a_report_that_lacks_a_part_still_makes_a_page(sample, missing):
     report = sample("resnet50")
     setattr(report, missing, None)
     Page(to_html(report))
+
+
+def test_on_a_phone_only_empty_cells_are_hidden(sample):
+    text = to_html(sample("broken"))
+    cells = re.findall(r'<td data-label="(\w+)"( class="empty")?>(.*?)</td>', text)
+    shown = {label for label, _, told in cells if told}
+    assert shown >= {"Check", "Engine", "Verdict", "Time"}
+    assert all(bool(hidden) == (not told) for _, hidden, told in cells)
+    assert any(hidden for _, hidden, _ in cells)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.data.data_spec import DataSpec
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.evaluation_job import EngineChoice
 from onnx_passes.data.executors.executor import InProcess, WorkersGoneError
 from onnx_passes.data.plain_interface import DataInterface

@@ -25,6 +25,8 @@ STEPS = ["scope", "rng"]
 """Arguments of each step of a random model, which ``Step`` of the recipes describes."""
 OVERRIDDEN = {"is_idle", "judge"}
 """Methods whose arguments are those of the base class, which describes them."""
+SEE = re.compile(r"; see ``(\w+\.\w+)``")
+"""How a method names the one of its base class that describes its arguments."""
 
 ARGS: dict[str, int] = {}
 """Functions of two parameters or more whose docstring has no ``Args``."""
@@ -74,6 +76,26 @@ def compare(found, allowed):
     assert not gone, f"fewer are left: lower the numbers to {gone}"
 
 
+@cache
+def described():
+    """Return the methods that have ``Args``, as ``Class.method``."""
+    return {
+        f"{outer.name}.{inner.name}"
+        for path in ROOT.rglob("*.py")
+        for outer in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(outer, ast.ClassDef)
+        for inner in outer.body
+        if isinstance(inner, ast.FunctionDef)
+        and re.search(r"^Args:$", ast.get_docstring(inner) or "", re.M)
+    }
+
+
+def is_elsewhere(node, text):
+    """Whether a docstring names a method of the same name that describes the arguments."""
+    named = SEE.search(text)
+    return bool(named) and named[1].endswith(f".{node.name}") and named[1] in described()
+
+
 def without_args():
     return [
         (folder, f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}")
@@ -82,6 +104,7 @@ def without_args():
         and node.name not in OVERRIDDEN
         and [p.arg for p in parameters] != STEPS
         and not re.search(r"^Args:$", text, re.M)
+        and not is_elsewhere(node, text)
     ]
 
 
@@ -91,6 +114,7 @@ def without_form():
         for folder, path, node, parameters, text in functions()
         for p in parameters
         if p.annotation is not None
+        and not is_elsewhere(node, text)
         and ARRAY.search(ast.unparse(p.annotation))
         and not FORM.search(entry(text, p.arg) or ("" if len(parameters) > 1 else text))
     ]

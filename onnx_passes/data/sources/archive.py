@@ -70,11 +70,7 @@ class TarPart:
         return len(self._keys)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         found: list[PlainDict] = [{} for _ in rows]
         with open(self._path, "rb") as file:
             for place in np.argsort(rows, kind="stable"):

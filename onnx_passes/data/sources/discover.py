@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import files
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.sources import function, numpy_files, saved_feeds, tables
 from onnx_passes.data.sources.archive import TarPart

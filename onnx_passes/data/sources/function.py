@@ -47,11 +47,7 @@ class SequencePart:
             ) from error
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         return join([self._sample(int(row)) for row in rows], self._text)
 
     def _sample(self, row: int) -> PlainDict:

@@ -99,11 +99,7 @@ class ArrayPart:
         return self._count
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         arrays = {n: a.open() if isinstance(a, Mapped) else a for n, a in self._arrays.items()}
         if self._whole:
             return {name: np.array(array)[None] for name, array in arrays.items()}

@@ -39,11 +39,7 @@ class TestDataPart:
         return 1
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         del rows
         sample: PlainDict = {
             name: read_value(path, ir.Value(name=name)) for name, path in self._files.items()
@@ -69,11 +65,7 @@ class JsonPart:
         return len(self._samples)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         return join([dict(self._samples[int(row)]) for row in rows], self._name)
 
     def name(self, row: int) -> str:

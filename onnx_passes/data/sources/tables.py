@@ -30,11 +30,7 @@ class _Blocks:
         raise NotImplementedError
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         places = np.searchsorted(self._starts, rows, side="right") - 1
         parts, order = [], []
         for number in np.unique(places):
@@ -104,11 +100,7 @@ class ArrowPart(_Blocks):
             ) from error
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``.
-
-        Args:
-            rows: Numbers of the samples in the part, int64 of shape [samples].
-        """
+        """Read samples; see ``SourcePart.take``."""
         # Mapped only while it is read: mapped pages count as memory of the process.
         self._batches = self._open()
         try:

@@ -97,7 +97,7 @@ def _rename(node: ir.Node, same: Mapping[str, int | str]) -> None:
             continue
         old = value.shape.dims
         names = [None if isinstance(d, int) else d.value for d in old]
-        if any([name in same for name in names if name is not None]):
+        if any(name in same for name in names if name is not None):
             pairs = zip(names, old, strict=True)
             value.shape = ir.Shape([d if n is None else same.get(n, d) for n, d in pairs])
 
@@ -196,9 +196,7 @@ def _tile(node: ir.Node, facts: Knowledge) -> Dims | None:
     return [_dim(multiply(a, b)) for a, b in zip(sizes, repeats.elements, strict=True)]
 
 
-def _reshape(
-    node: ir.Node, facts: Knowledge, known: dict[Hashable, Dims]
-) -> Dims | None:
+def _reshape(node: ir.Node, facts: Knowledge, known: dict[Hashable, Dims]) -> Dims | None:
     data, target = node.inputs[0], facts.of(node.inputs[1]) if len(node.inputs) > 1 else None
     if data is None or target is None:
         return None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import onnx
 import onnx_ir as ir
-
-from onnx_passes.passes.annotation._memory import InferenceMemory
 
 Dim = int | ir.SymbolicDim
 
@@ -77,16 +75,18 @@ class Merging:
     Most values have one of a few shapes, and most keep theirs from round to round.
     """
 
-    def __init__(self, fixed: AbstractSet[ir.Value], known: InferenceMemory) -> None:
+    def __init__(
+        self, fixed: AbstractSet[ir.Value], before: Mapping[bytes, FoundShape]
+    ) -> None:
         """Begin.
 
         Args:
             fixed: Values that stay as they are.
-            known: What was read before, which what is read now replaces.
+            before: What the inference before this one has read, by protobuf's text.
         """
         self._fixed = fixed
-        self._before = known.shapes
-        self._read = known.shapes = {}
+        self._before = before
+        self.read: dict[bytes, FoundShape] = {}
         self._last: dict[ir.Value, tuple[bytes, ir.Shape | None]] = {}
 
     def merge(self, types: Iterable[tuple[ir.Value, onnx.TypeProto]]) -> bool:
@@ -106,10 +106,10 @@ class Merging:
                 continue  # as in the round before, and so is what would come of it
             if value in self._fixed or value.is_initializer():
                 continue
-            found = self._read.get(text)
+            found = self.read.get(text)
             if found is None:
                 found = self._before.get(text) or FoundShape.of(proto_type)
-                self._read[text] = found
+                self.read[text] = found
             if value.type is None:
                 value.type = ir.serde.deserialize_type_proto_for_type(proto_type)
             declared |= merge(value, found)

@@ -113,7 +113,7 @@ def infer_shapes(
     # First without the declared sizes, since inference gives up on a node that contradicts
     # them; then with what is left of them, until what it misses adds nothing.
     memory = new_memory() if context is None else context.remembered(new_memory)
-    draft, merging = ModelDraft(model, memory), Merging(fixed, memory)
+    draft, merging = ModelDraft(model, memory), Merging(fixed, memory.shapes)
     orders = node_orders(model)
     facts, ambiguous = Knowledge(model.graph.opset_imports), taken(model)
     for number in range(MAX_ROUNDS):
@@ -127,6 +127,7 @@ def infer_shapes(
         refined |= refine(orders, facts, ambiguous, memory.reshapes)
         if len(refined) == known and not (number == 0 and (declared or nested)):
             break
+    memory.shapes = merging.read
     number_names(inner, dimension_names(fixed))
     return before != [(value.type, value.shape) for value in inner]
 

@@ -1,4 +1,4 @@
-"""Multiply by each of a few matrices, and gather products in place of matrices."""
+"""Replace gathered matrices in a product: multiply by each, and gather the products."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEW, MOST = 4, 16
 @passes.register()
 @passes.register("fuse")
 class MultiplyBeforeGather(Transformation, RewriteRuleSetPass):
-    """Multiply by each of a few matrices, and gather products in place of matrices.
+    """Replace gathered matrices in a product: multiply by each, and gather the products.
 
     Before: ``MatMul(Gather(w, i), x)`` of 4 experts ``w: [4, 512, 256]``, rows
             ``i: [rows]``, ``x: [rows, 256, 1]``

@@ -35,23 +35,13 @@ class ProbeReach:
         return 2 * self._channels
 
     def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
-        """Return both for all channels; see ``Probe.measure``.
-
-        Args:
-            made: Makes the nodes.
-            value: A float32 value with that many channels.
-        """
+        """Return both for all channels; see ``WatchProbe.measure``."""
         rows = _rows(made, made.finite(value), self._channels, self._axis, self._rank)
         both = made.node("Concat", made.node("Neg", rows), rows, axis=1)
         return self.join(made, both)
 
     def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
-        """Return the greatest of all rows; see ``Probe.join``.
-
-        Args:
-            made: Makes the nodes.
-            stacked: Float32 of shape [rows, size].
-        """
+        """Return the greatest of all rows; see ``WatchProbe.join``."""
         zeros = made.constant(np.zeros((1, self.size), np.float32))
         return made.reduce("ReduceMax", made.node("Concat", stacked, zeros, axis=0), 0)
 
@@ -91,12 +81,7 @@ class Rows:
         return 1 + self._depth + self._gram * (1 + self._depth**2)
 
     def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
-        """Return the sums; see ``Probe.measure``.
-
-        Args:
-            made: Makes the nodes.
-            value: What the layer reads, float32.
-        """
+        """Return the sums; see ``WatchProbe.measure``."""
         data, axis = made.finite(value), -1
         if self._is_filter:
             # A filter of ones and zeros for each element of a patch: its row.
@@ -120,12 +105,7 @@ class Rows:
         return made.node("Concat", *parts, axis=0)
 
     def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
-        """Return the sums over all rows; see ``Probe.join``.
-
-        Args:
-            made: Makes the nodes.
-            stacked: Float32 of shape [iterations, size].
-        """
+        """Return the sums over all rows; see ``WatchProbe.join``."""
         return made.reduce("ReduceSum", stacked, 0)
 
     def moments(self, vectors: Iterable[Array]) -> Moments:

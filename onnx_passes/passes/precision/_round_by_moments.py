@@ -70,14 +70,7 @@ class RoundsByMoments(QuantizeWeights, OnData):
     def round_weight(
         self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType
     ) -> Array:
-        """Return the integers for a weight; see ``QuantizeWeights.round_weight``.
-
-        Args:
-            layer: The layer.
-            weight: Its weight, float32 in the layout of the operator.
-            grid: The grid of the integers.
-            dtype: Their type.
-        """
+        """Return the integers for a weight; see ``QuantizeWeights.round_weight``."""
         moments = self._moments.get(layer.node)
         if moments is None or not moments.count:
             return quantise(weight, grid, dtype)

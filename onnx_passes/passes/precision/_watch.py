@@ -54,12 +54,7 @@ class Ends:
     size = 2
 
     def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
-        """Return both; see ``Probe.measure``.
-
-        Args:
-            made: Makes the nodes.
-            value: A float32 value of any shape.
-        """
+        """Return both; see ``WatchProbe.measure``."""
         zero = made.constant(np.zeros(1, np.float32))
         flat = made.node("Reshape", made.finite(value), made.constant(np.array([-1])))
         some = made.node("Concat", flat, zero, axis=0)
@@ -67,12 +62,7 @@ class Ends:
         return made.node("Concat", low, high, axis=0)
 
     def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
-        """Return both of all iterations; see ``Probe.join``.
-
-        Args:
-            made: Makes the nodes.
-            stacked: Float32 of shape [iterations, 2].
-        """
+        """Return both of all iterations; see ``WatchProbe.join``."""
         return self.measure(made, stacked)
 
 

@@ -45,12 +45,5 @@ class QuantizeWeightsAdaround(RoundsByMoments):
     steps: Annotated[int, Field(ge=1)] = 300
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
-        """Learn to round; see ``RoundsByMoments.choose``.
-
-        Args:
-            matrix: The weight as [depth, channels], float32.
-            grid: The grid of the levels.
-            dtype: The type whose range bounds them.
-            gram: Sum of outer products of the inputs, float64 of [depth, depth].
-        """
+        """Learn to round; see ``RoundsByMoments.choose``."""
         return round_by_learning(matrix, grid, dtype, gram, self.steps)

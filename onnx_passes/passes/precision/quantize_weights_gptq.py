@@ -38,12 +38,5 @@ class QuantizeWeightsGptq(RoundsByMoments):
     repeats_itself = False
 
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
-        """Round by compensation; see ``RoundsByMoments.choose``.
-
-        Args:
-            matrix: The weight as [depth, channels], float32.
-            grid: The grid of the levels.
-            dtype: The type whose range bounds them.
-            gram: Sum of outer products of the inputs, float64 of [depth, depth].
-        """
+        """Round by compensation; see ``RoundsByMoments.choose``."""
         return round_by_compensation(matrix, grid, dtype, gram)

@@ -96,7 +96,7 @@ def _along(report: RunReport) -> Figure | None:
         # A pass that measured nothing leaves a gap, which is not a drop to zero.
         known = [w for w in weights if w]
         lines.append(line("Weights", known, [size(known[0]), size(known[-1])]))
-    spent = [0.0, *accumulate(p.pass_seconds + p.verify_seconds for p in passes)]
+    spent = [0.0, *accumulate(p.seconds for p in passes)]
     lines.append(line("Time, with verification", spent, ["0", duration(spent[-1])]))
     lines += _metric_lines(report)
     if any(p.budget_spent is not None for p in passes):
@@ -134,8 +134,7 @@ def _metric_lines(report: RunReport) -> Iterator[Line]:
 
 
 def _times(report: RunReport) -> Figure | None:
-    spent = [(p, p.pass_seconds + p.verify_seconds) for p in report.passes]
-    slowest = sorted(spent, key=lambda pair: pair[1], reverse=True)[:_MOST_ROWS]
+    slowest = sorted(report.passes, key=lambda p: p.seconds, reverse=True)[:_MOST_ROWS]
     rows = [
         BarRow(
             p.name,
@@ -145,13 +144,13 @@ def _times(report: RunReport) -> Figure | None:
             [[(p.pass_seconds, "first"), (p.verify_seconds, "second")]],
             f"#pass-{p.index}",
         )
-        for p, _ in sorted(slowest, key=lambda pair: pair[0].index)
+        for p in sorted(slowest, key=lambda p: p.index)
     ]
-    rest = sum(s for _, s in spent) - sum(s for _, s in slowest)
+    rest = sum(p.seconds for p in report.passes) - sum(p.seconds for p in slowest)
     left = f"the slowest are shown; the others took {duration(rest)} together"
     keys = [("first", "the pass"), ("second", "its verification")]
     return _bars(
-        "Time by pass", rows, len(spent), left, keys[: 1 + bool(report.verify_seconds)]
+        "Time by pass", rows, len(report.passes), left, keys[: 1 + bool(report.verify_seconds)]
     )
 
 

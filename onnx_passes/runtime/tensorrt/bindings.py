@@ -52,6 +52,12 @@ def make_listener(base: type, *methods: Callable[..., object]) -> object:
     return made
 
 
+def network_flags(trt: ModuleType) -> int:
+    """Return the flags of a strongly typed network: 11 has no other kind, and 10 needs it."""
+    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return 0 if flag is None else 1 << int(flag)
+
+
 def load_bindings(package: Package) -> ModuleType:
     """Import the bindings of a package, with the libraries behind them.
 

@@ -13,7 +13,7 @@ from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
 )
-from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings
+from onnx_passes.runtime.tensorrt.bindings import Package, load_bindings, network_flags
 from onnx_passes.runtime.tensorrt.configure import configure
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
 from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions
@@ -54,7 +54,7 @@ def build(
         # The bindings free each in any order, and need the ones before it alive: all stay
         # local names until the end.
         builder = trt.Builder(log.listener)
-        network = builder.create_network(_strongly_typed(trt))
+        network = builder.create_network(network_flags(trt))
         parser = trt.OnnxParser(network, log.listener)
     except (TypeError, RuntimeError) as error:  # pybind11 has no object to give
         raise EngineUnavailableError(
@@ -99,12 +99,6 @@ def _needs_gpu(package: Package, options: TensorRtOptions) -> None:
             "there is no GPU to build for on this machine",
             help="name compute_capabilities, such as [8.9]",
         )
-
-
-def _strongly_typed(trt: ModuleType) -> int:
-    # The only kind in 11, where the flag is accepted and does nothing; 10 needs it.
-    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
-    return 0 if flag is None else 1 << int(flag)
 
 
 def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:

@@ -47,25 +47,32 @@ def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
 
 
 def _refusal(parser: TrtParser, model: ir.Model) -> UnsupportedModelError:
-    errors = [parser.get_error(i) for i in range(parser.num_errors)]
-    reasons = list(dict.fromkeys(_describe(error, model) for error in errors))
+    reasons = list(dict.fromkeys(_describe(error, model) for error in errors_of(parser)))
     rest = f"; and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
     return UnsupportedModelError(
         "; ".join(reasons[:_MOST]) + rest or "the parser gives no reason"
     )
 
 
+def errors_of(parser: TrtParser) -> list[TrtParserError]:
+    """Return why a parser refused the model that it was given last."""
+    return [parser.get_error(index) for index in range(parser.num_errors)]
+
+
+def reason_of(error: TrtParserError) -> str:
+    """Return the parser's own words, and its code such as UNSUPPORTED_NODE."""
+    # The code of the bindings is an enumeration: ErrorCode.UNSUPPORTED_NODE.
+    return f"{error.desc().strip()} ({str(error.code()).rpartition('.')[2]})"
+
+
 def _describe(error: TrtParserError, model: ir.Model) -> str:
     stack = list(error.local_function_stack())
-    # The code of the bindings is an enumeration: ErrorCode.UNSUPPORTED_NODE.
-    code = str(error.code()).rpartition(".")[2]
     inside = f" in function {' > '.join(stack)}" if stack else ""
-    reason = error.desc().strip()
     operator = error.node_operator()
     if not operator:
-        return f"{reason} ({code})"
+        return reason_of(error)
     name = error.node_name() or _outputs(error.node(), operator, model)
-    return f"node {name!r} ({operator}){inside}: {reason} ({code})"
+    return f"node {name!r} ({operator}){inside}: {reason_of(error)}"
 
 
 def _outputs(index: int, operator: str, model: ir.Model) -> str:

@@ -25,10 +25,11 @@ from onnx_passes.runtime.tensorrt.bindings import (
     install_help,
     installed_version,
     load_bindings,
+    network_flags,
 )
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
 from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.parse import parse
+from onnx_passes.runtime.tensorrt.parse import errors_of, parse, reason_of
 
 
 @dataclass(frozen=True)
@@ -113,15 +114,13 @@ def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
 def _find_refusals(trt: ModuleType, model: ir.Model) -> list[Refused]:
     log = BuildLog(trt, "error")
     builder = trt.Builder(log.listener)
-    flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
-    network = builder.create_network(0 if flag is None else 1 << int(flag))
+    network = builder.create_network(network_flags(trt))
     parser = trt.OnnxParser(network, log.listener)
     try:
         parse(parser, model)
     except UnsupportedModelError as error:
         names = {node.name for node in model.graph}
-        errors = [parser.get_error(i) for i in range(parser.num_errors)]
-        found = [_read_error(each, names) for each in errors]
+        found = [_read_error(each, names) for each in errors_of(parser)]
         return list(dict.fromkeys(found)) or [Refused("", error.message)]
     return []
 
@@ -131,7 +130,6 @@ def _read_error(error: TrtParserError, names: set[str | None]) -> Refused:
     # stack begins with: "name (Operator)".
     stack = list(error.local_function_stack())
     node = stack[0].rpartition(" (")[0] if stack else error.node_name()
-    code = str(error.code()).rpartition(".")[2]
     where = " > ".join(stack[1:]) or "its body"
     inside = f"{error.node_operator()} in {where}: " if stack else ""
-    return Refused(node if node in names else "", f"{inside}{error.desc().strip()} ({code})")
+    return Refused(node if node in names else "", f"{inside}{reason_of(error)}")

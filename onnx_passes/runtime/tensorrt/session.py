@@ -95,10 +95,6 @@ class TensorRtSession:
 
         A session that watches adds the debug tensors unless ``outputs`` names some.
 
-        Args:
-            feeds: Values by input.
-            outputs: Names of the outputs that are wanted; None for all.
-
         Raises:
             EngineCrashedError: The GPU is lost to this process.
             EngineError: No profile holds the shapes, or TensorRT fails.

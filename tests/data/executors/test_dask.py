@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data import worker_processors
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors import dask_worker as module
 from onnx_passes.data.executors.dask import make_dask

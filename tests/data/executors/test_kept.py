@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
 from onnx_passes.data.executors.dask import make_dask

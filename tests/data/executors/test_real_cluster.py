@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.accumulators.pair import Measures
-from onnx_passes.data.data_spec import DataSpec
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
 from onnx_passes.data.executors import dask

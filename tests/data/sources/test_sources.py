@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper
 from PIL import Image
 
-from onnx_passes.data.data_spec import DataSpec
+from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.plain_interface import DataInterface
 from onnx_passes.data.plan import make_plan

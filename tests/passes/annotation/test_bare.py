@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.passes._support.proto import light_proto
-from onnx_passes.passes.annotation._bare import bare_proto, denoted
+from onnx_passes.passes.annotation._bare import bare_proto, denoted, new_memory
 
 TEXT = """<ir_version: %d, opset_import: ["" : 20, "own" : 1]> m
     (float[N,3] x, float[3] d) => (float[?,?] y)
@@ -18,7 +18,7 @@ def test_a_bare_model_lacks_declarations_only(version):
     big = np.arange(1000, dtype=np.float32)
     model.graph.initializers["w"].const_value = ir.tensor(big, name="other")
     model.graph.node(0).attributes.add(ir.AttrTensor("value", ir.tensor(big)))
-    bare, light = bare_proto(model), light_proto(model, overridable=False)
+    bare, light = bare_proto(model, new_memory()), light_proto(model, overridable=False)
     made = {value.name for node in model.graph for value in node.outputs}
     # What is declared of s is what its tensor says; that of w has another shape.
     declared = [i for i in light.graph.value_info if i.name not in made | {"s"}]

@@ -3,6 +3,7 @@ import pytest
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes._support.proto import light_proto
+from onnx_passes.passes.annotation._bare import new_memory
 from onnx_passes.passes.annotation._draft import ModelDraft
 from onnx_passes.passes.annotation._forgetting import forget
 
@@ -37,7 +38,7 @@ def texts(graph):
 @pytest.mark.parametrize("text", [PLAIN, LOOP, FUNCTION, SEQUENCE])
 def test_a_draft_says_what_a_model_serialised_anew_says(text):
     model = ir.from_onnx_text(HEADER + text)
-    draft, keep = ModelDraft(model), {}
+    draft, keep = ModelDraft(model, new_memory()), {}
     for number in range(4):
         expected = light_proto(model, overridable=False)
         forget(expected.graph, numbers=number == 0, keep=keep)
@@ -63,7 +64,7 @@ def test_denotations_of_dimensions_are_kept():
     )
     (value,) = model.graph.node(0).outputs
     value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(["N"], ["DATA_BATCH"])
-    draft = ModelDraft(model)
+    draft = ModelDraft(model, new_memory())
     for _ in range(2):
         draft.update(numbers=False, keep={"t": ["N"]})
         (info,) = draft.proto.graph.value_info

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.report.page.charts import BarRow, Dot, DotChart, line, scaled
@@ -60,6 +60,7 @@ def test_zero_and_infinity_have_places_beside_the_axis():
     assert zero < small < infinite <= 100
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw reads every module
 @given(st.lists(st.tuples(errors, st.none() | errors), min_size=1, max_size=8))
 def test_any_errors_can_be_drawn(pairs):
     chart = DotChart([Dot("x", error, limit, "", "good") for error, limit in pairs])

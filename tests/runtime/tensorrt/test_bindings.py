@@ -41,7 +41,7 @@ ONLY_IN = {
 FILES = (
     *("build.py", "configure.py", "parse.py", "profiles.py", "log.py"),
     *("loaded.py", "session.py", "allocator.py", "refusals.py", "described.py"),
-    *("built_layers.py", "plugin_libraries.py"),
+    *("built_layers.py", "plugin_libraries.py", "bindings.py"),
 )
 # Asked for by hasattr, as only one of the packages has it.
 OPTIONAL = {"trt.ComputeCapability", "trt.ComputeCapability.__members__"}

@@ -153,7 +153,7 @@ def few(monkeypatch):
     """Have few models made."""
 
     def first(*args, **kwargs):
-        return islice(candidates(*args, **kwargs), 120)
+        return islice(candidates(*args, **kwargs), 220)
 
     monkeypatch.setattr(fuzz, "candidates", first)
 

@@ -2,7 +2,7 @@ from datetime import date
 
 import pytest
 
-from onnx_passes.verify.waivers import Waiver, find_waiver, find_waivers
+from onnx_passes.configs.waivers import Waiver, find_waiver, find_waivers
 
 TODAY = date(2026, 11, 22)
 OF_PASS = Waiver("merge-relus", False, "known")
