@@ -84,6 +84,10 @@ class EngineError(OnnxPassesError):
     exit_code = 3
 
 
+class TooMuchWorkError(EngineError):
+    """A model takes more operations than its caller allows."""
+
+
 class EngineUnavailableError(EngineError):
     """An engine, or the provider asked of it, is not on this machine."""
 

@@ -15,6 +15,7 @@ class Cause(StrEnum):
     FUNCTION = "another function"
     LOSS = "lost digits"
     UNKNOWN = "unknown"
+    TOO_LARGE = "too large to evaluate in double precision"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class DerivedFinding:
                     f"in double precision both sides are {bound(self.apart)} apart, which "
                     "rounding of constants does not explain"
                 )
+            case Cause.TOO_LARGE:
+                return "it takes too many operations in double precision"
             case Cause.LOSS:
                 return "it is farther from float64 than rounding of the original's nodes is"
             case Cause.ROUNDING if self.undecided:

@@ -12,7 +12,7 @@ from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.budget import Budget
-from onnx_passes.pipeline.derived import excuse_by_cause, find_cause
+from onnx_passes.pipeline.derived import excuse_by_cause
 from onnx_passes.pipeline.engine_noise import Noise
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.measure import metrics_check
@@ -23,14 +23,8 @@ from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.judge import Promise, judge, on_engine
 from onnx_passes.verify.low_precision import low_tolerances
-from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
-
-PATIENT_WORK = 1 << 30
-"""Products and results, on all samples, up to which models are evaluated in double precision
-before a run is refused. That takes seconds; the search for a culprit takes longer."""
 
 
 @dataclass
@@ -107,7 +101,7 @@ class Comparing:
                     step = self.compare("tolerance", bench, accepted, produced, *raised)
                     if step.verdict is not Verdict.FAILED:
                         break
-                step = self.excused(bench, produced, step, model)
+                step = self.excused(bench, produced, step, model, accepted)
                 spent = self.spend(bench, accepted, produced, budget, model)
                 return [*self.truth.missing(bench), step, spent]
             case Metric(names):
@@ -148,7 +142,12 @@ class Comparing:
         return self.excused(bench, produced, found, model)
 
     def excused(
-        self, bench: Bench, produced: list[Outputs], check: Check, model: ir.Model
+        self,
+        bench: Bench,
+        produced: list[Outputs],
+        check: Check,
+        model: ir.Model,
+        accepted: Sequence[Outputs] | None = None,
     ) -> Check:
         """Return a failed check as passed where rounding is all there is.
 
@@ -159,6 +158,7 @@ class Comparing:
             produced: Outputs of the model in question.
             check: What was found of them.
             model: The model in question.
+            accepted: What they were compared with; None for the original's.
         """
         wrong = {o.output for o in check.outputs if not o.passed}
         holds = self.thresholds.holds(check.kind)
@@ -171,21 +171,10 @@ class Comparing:
             return excuse_outputs(check, bench.original, produced, self.truth.outputs, limit)
         if not self.settings.derives_limits:
             return check
-        old, new = inlined(self.original.model), inlined(model)
-        sides = (old, tuple(old.graph)), (new, tuple(new.graph))
-        defaults = {
-            str(v.name): v.const_value.numpy()
-            for v in old.graph.inputs
-            if v.const_value is not None
-        }
-        known = [{**defaults, **feeds} for feeds in self.baseline.samples]
-        causes = []
-        for name in sorted(wrong):
-            rows = zip(bench.original, produced, strict=True)
-            pairs = [(before.get(name), after.get(name)) for before, after in rows]
-            one = Obligation(name, name)
-            causes.append(find_cause(one, *sides, known, pairs, most=PATIENT_WORK))
-        return excuse_by_cause(check, causes)
+        models = self.original.model, model
+        rows = list(zip(bench.original, produced, strict=True))
+        compared = bench.original if accepted is None else accepted
+        return excuse_by_cause(check, models, self.baseline.samples, rows, compared)
 
     def end(
         self,

@@ -14,35 +14,30 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import float_limits
+from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.errors import OnnxPassesError
+from onnx_passes.errors import OnnxPassesError, TooMuchWorkError
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
+from onnx_passes.pipeline.float64_distance import distance_of
 from onnx_passes.pipeline.float64_part import PartInFloat64
 from onnx_passes.pipeline.rounding_checks import error_growth_of
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.engine_base import Array, Data, Feeds
-from onnx_passes.verify.float64 import RandomRoundings
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.verify.compare import compare
 from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import Side
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 MOST = 1 << 24
 """Numbers that a part reads, on all samples, up to which it is evaluated."""
 
-_DOUBLE = 1e-9
-"""How far double precision may be off, as a share of the largest element."""
-
-_SPREADS = 4.0
-"""How many times the spread of a few random roundings an element may be off."""
-
-_CONSTANTS = RandomRoundings(0, constants=0.5)
+PATIENT_MOST = 1 << 28
+"""The same for a model, before its result is refused."""
 
 _FAR = 1e-2
 """How far a value may be from double precision, as a share of its largest element: what is
 farther was computed otherwise."""
-
-_FEW = 4
 
 _MANY, _LUCK = 16, 4.0
 """Elements from which on errors are compared, and how many times they may have grown."""
@@ -68,9 +63,12 @@ def find_cause(
     after: Side,
     recordings: Sequence[Mapping[str, Data]],
     pairs: Sequence[tuple[Data | None, Data | None]],
-    most: int | None = None,
+    beyond: Sequence[int] | None = None,
 ) -> DerivedFinding:
     """Return why a value differs.
+
+    A part of a model is held to ``MOST`` and ``MOST_WORK``. Before a result is refused more is
+    allowed. Where all samples are still too much, those within their limit are left out.
 
     Args:
         one: The value.
@@ -78,29 +76,47 @@ def find_cause(
         after: The model after, and its new nodes.
         recordings: What is known of the model before, by sample: its inputs at least.
         pairs: What the engine gave before and after, by sample, run in one form.
-        most: Products and results, on all samples, up to which a side is evaluated; None for
-            ``MOST_WORK``, which also holds if rounding may move results by steps.
+        beyond: The samples on which it breaks its limit, if the result is refused for it.
     """
+    patient = beyond is not None
+    sides = before, after
+    found = _find_cause(one, sides, recordings, pairs, patient=patient)
+    if found.cause is not Cause.TOO_LARGE or not beyond or len(beyond) == len(pairs):
+        return found
+    recordings, pairs = [recordings[k] for k in beyond], [pairs[k] for k in beyond]
+    return _find_cause(one, sides, recordings, pairs, patient=patient)
+
+
+def _find_cause(
+    one: Obligation,
+    models: tuple[Side, Side],
+    recordings: Sequence[Mapping[str, Data]],
+    pairs: Sequence[tuple[Data | None, Data | None]],
+    *,
+    patient: bool,
+) -> DerivedFinding:
     unknown = DerivedFinding(Cause.UNKNOWN)
     if not all(_comparable(*pair) for pair in pairs):
         return unknown
-    sides = [PartInFloat64.of(one.old, before, recordings, most)]
-    if one.tensor is None:
-        sides.append(PartInFloat64.of(one.new, after, recordings, most))
+    asked = [(one.old, models[0]), (one.new, models[1])][: 1 if one.tensor is not None else 2]
+    sides = [PartInFloat64.of(name, side, recordings, patient=patient) for name, side in asked]
     known = [side for side in sides if side is not None]
-    if any(side.makes_steps for side in known):
-        known = [replace(side, most=None) for side in known]
-    if len(known) < len(sides) or sum(side.elements for side in known) > MOST:
+    if len(known) < len(sides):
         return unknown
+    if steps := any(side.makes_steps for side in known):  # many evaluations follow
+        known = [replace(side, patient=False) for side in known]
+    if sum(side.elements for side in known) > (PATIENT_MOST if patient else MOST):
+        return DerivedFinding(Cause.TOO_LARGE)
     if known[-1].low - known[0].low:
         return unknown  # doubles do not see what is rounded to fewer digits on purpose
     try:
-        apart = _apart(known, one.tensor)
+        apart = distance_of(known, one.tensor)
         if apart is None:
             return unknown
-        steps = any(side.makes_steps for side in known)
         if steps:
             return unknown if apart else known[0].near_steps(pairs)
+    except TooMuchWorkError:
+        return DerivedFinding(Cause.TOO_LARGE)
     except OnnxPassesError:
         return unknown
     exact = known[0].exact
@@ -171,13 +187,38 @@ def _is_near(pairs: Sequence[tuple[Data | None, Data | None]], exact: Sequence[A
     return count < _MANY or errors[1] <= _LUCK**2 * errors[0]
 
 
-def excuse_by_cause(check: Check, causes: Sequence[DerivedFinding]) -> Check:
+def excuse_by_cause(
+    check: Check,
+    models: tuple[ir.Model, ir.Model],
+    samples: Sequence[Feeds],
+    rows: Sequence[tuple[Outputs, Outputs]],
+    compared: Sequence[Outputs],
+) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
     Args:
         check: The check.
-        causes: Why each output that failed differs, by name of the output.
+        models: The original and the model in question.
+        samples: Inputs of the original.
+        rows: What an engine gave of both, by sample.
+        compared: What the outputs in question were compared with, by sample.
     """
+    causes = []
+    old, new = map(inlined, models)
+    sides = (old, tuple(old.graph)), (new, tuple(new.graph))
+    given = ((str(v.name), v.const_value) for v in old.graph.inputs)
+    defaults = {name: tensor.numpy() for name, tensor in given if tensor is not None}
+    known = [{**defaults, **feeds} for feeds in samples]
+    for output in (o for o in check.outputs if not o.passed):
+        name, limit = output.output, Tolerance(output.rtol, output.atol)
+        pairs = [(before.get(name), after.get(name)) for before, after in rows]
+        held = zip(compared, pairs, strict=True)
+        beyond = [
+            k
+            for k, (one, (_, after)) in enumerate(held)
+            if not all(c.passed for c in compare({name: one.get(name)}, {name: after}, limit))
+        ]
+        causes.append(find_cause(Obligation(name, name), *sides, known, pairs, beyond))
     if any(one.cause is not Cause.ROUNDING for one in causes):
         return check
     wrong = sorted(o.output for o in check.outputs if not o.passed)
@@ -190,49 +231,8 @@ def excuse_by_cause(check: Check, causes: Sequence[DerivedFinding]) -> Check:
     return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)
 
 
-def _apart(sides: Sequence[PartInFloat64], tensor: ir.TensorProtocol | None) -> float | None:
-    """Return how far two sides are apart in double precision.
-
-    Returns:
-        0 where rounding of their constants explains it; None where shapes, NaN or infinities
-        differ.
-    """
-    old = sides[0].exact
-    new = (
-        sides[1].exact if tensor is None else [tensor.numpy().astype(np.float64) for _ in old]
-    )
-    most, moved = 0.0, None
-    for k, (left, right) in enumerate(zip(old, new, strict=True)):
-        if left.shape != right.shape:
-            return None
-        finite = np.isfinite(left) & np.isfinite(right)
-        if not np.array_equal(left[~finite], right[~finite], equal_nan=True):
-            return None
-        difference = np.abs(left - right, where=finite, out=np.zeros(left.shape))
-        size = float(np.max(np.abs(left), initial=0.0, where=finite))
-        if (difference <= _DOUBLE * size).all():
-            continue
-        if moved is None:
-            moved = [side.spread(_CONSTANTS, _FEW) for side in sides]
-        slack = sum(spread[k] for spread in moved)
-        if tensor is not None:
-            slack = slack + np.abs(right) * _epsilon(tensor.dtype)
-        # By chance, no trial moved some element much: it may move as its neighbours do.
-        usual = float(
-            np.sqrt(np.mean(np.square(slack, where=finite, out=np.zeros(left.shape))))
-        )
-        allowed = _SPREADS * np.maximum(slack, usual) + _DOUBLE * size
-        if not (difference <= allowed)[finite].all():
-            most = max(most, float(difference.max()))
-    return most
-
-
 def _comparable(old: Data | None, new: Data | None) -> bool:
     arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
     if not arrays or old.dtype != new.dtype or old.shape != new.shape:  # type: ignore[union-attr]
         return False
     return kind_of(old.dtype) in ("float", "int", "bool")  # type: ignore[union-attr]
-
-
-def _epsilon(dtype: ir.DataType) -> float:
-    return float(float_limits(dtype.numpy()).eps) if dtype.is_floating_point() else 0.0

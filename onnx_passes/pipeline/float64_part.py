@@ -20,6 +20,10 @@ from onnx_passes.verify.region import Side, part_leading_to
 MOST_WORK = 1 << 26
 """Products and results, on all samples, up to which a part is evaluated."""
 
+PATIENT_WORK = 1 << 32
+"""The same for a model, before its result is refused. It takes some seconds, and the search
+for a culprit takes longer."""
+
 _ROUNDINGS = RandomRoundings(0, low=4.0, wide=16.0, constants=0.5)
 """A sum rounds more often than its result does, and a step must be seen to move."""
 
@@ -37,21 +41,21 @@ class PartInFloat64:
         name: The value.
         model: The nodes.
         feeds: What they read, by sample.
-        most: Products and results, on all samples, up to which they are evaluated; None for
-            ``MOST_WORK``.
+        patient: Whether ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
     """
 
     name: str
     model: ir.Model
     feeds: Sequence[Feeds]
-    most: int | None = None
+    patient: bool = False
 
     @staticmethod
     def of(
         name: str,
         side: Side,
         recordings: Sequence[Mapping[str, Data]],
-        most: int | None = None,
+        *,
+        patient: bool = False,
     ) -> PartInFloat64 | None:
         """Return the part that leads to a value; None if the recordings do not feed it.
 
@@ -59,15 +63,14 @@ class PartInFloat64:
             name: The value.
             side: A model, and those of its nodes that a pass changed.
             recordings: What is known of the model before, by sample.
-            most: Products and results, on all samples, up to which it is evaluated; None for
-                ``MOST_WORK``.
+            patient: Whether ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
         """
         part = part_leading_to(name, side, recordings)
         if part is None:
             return None
         read = [str(value.name) for value in part.graph.inputs]
         feeds = [{n: row[n] for n in read} for row in recordings]
-        return PartInFloat64(name, part, feeds, most)
+        return PartInFloat64(name, part, feeds, patient)
 
     @property
     def elements(self) -> int:
@@ -98,10 +101,10 @@ class PartInFloat64:
 
         Raises:
             EngineError: Some node has no kernel for doubles.
+            TooMuchWorkError: An evaluation takes too many operations.
         """
-        found = evaluate(
-            self.model, self.feeds, most=MOST_WORK if self.most is None else self.most
-        )
+        most = PATIENT_WORK if self.patient else MOST_WORK
+        found = evaluate(self.model, self.feeds, most=most)
         if found.single or found.reference.keys() - _MOVING:
             raise EngineError("a node may have been computed otherwise than by an engine")
         return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import float_limits
-from onnx_passes.errors import EngineError
+from onnx_passes.errors import EngineError, TooMuchWorkError
 from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes, captured_values
@@ -99,7 +99,8 @@ def evaluate(
         most: Products and results, on all samples, up to which it continues; None for any.
 
     Raises:
-        EngineError: A node cannot be computed in any way, or they are more than ``most``.
+        EngineError: A node cannot be computed in any way.
+        TooMuchWorkError: They are more than ``most``.
     """
     return _Walk(inlined(_with_bodies(model)), samples, noise, most).run()
 
@@ -249,7 +250,7 @@ class _Walk:
                     node, [fed.get(str(v.name)) for v in node.inputs if v], made[-1]
                 )
                 if self.left < 0:
-                    raise EngineError("it takes too many operations in double precision")
+                    raise TooMuchWorkError("it takes too many operations in double precision")
         for position, value in enumerate(v for v in node.outputs if v.name):
             self.values[value] = [self._rounded(value, results[position]) for results in made]
 

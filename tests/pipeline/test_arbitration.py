@@ -227,8 +227,8 @@ CANCELS = """<ir_version: 10, opset_import: ["" : 20]>
 @pytest.mark.parametrize(("name", "code"), [("rounding", 0), ("spoiled", 1)])
 def test_an_engine_that_rounds_a_large_float_model_less_is_no_fault(monkeypatch, name, code):
     """Results of a qonnx model are 1e-4 apart, and equally near to double precision."""
-    for limit in ("float64_part.MOST_WORK", "comparing.PATIENT_WORK"):  # as if it were large
-        monkeypatch.setattr(f"onnx_passes.pipeline.{limit}", 0)
+    for limit in ("MOST_WORK", "PATIENT_WORK"):  # as if it were large
+        monkeypatch.setattr(f"onnx_passes.pipeline.float64_part.{limit}", 0)
     engines.register_engine("rounding")(lambda options: RoundingOnce())
     done = run(CANCELS, ["negate-twice"], PLAIN, {name: {"when": "end"}})
     assert done.report.exit_code == code, done.report.error
