@@ -68,7 +68,8 @@ def find_cause(
     """Return why a value differs.
 
     A part of a model is held to ``MOST`` and ``MOST_WORK``. Before a result is refused more is
-    allowed. Where all samples are still too much, those within their limit are left out.
+    allowed. Where all samples are still too much, those beyond their limit and one
+    other are evaluated.
 
     Args:
         one: The value.
@@ -81,9 +82,12 @@ def find_cause(
     patient = beyond is not None
     sides = before, after
     found = _find_cause(one, sides, recordings, pairs, patient=patient)
-    if found.cause is not Cause.TOO_LARGE or not beyond or len(beyond) == len(pairs):
+    within = [k for k in range(len(pairs)) if k not in (beyond or ())]
+    if found.cause is not Cause.TOO_LARGE or not beyond or len(within) < 2:
         return found
-    recordings, pairs = [recordings[k] for k in beyond], [pairs[k] for k in beyond]
+    # Samples at the edges are beyond first, where rounding does much: one more vouches.
+    some = sorted((*beyond, within[0]))
+    recordings, pairs = [recordings[k] for k in some], [pairs[k] for k in some]
     return _find_cause(one, sides, recordings, pairs, patient=patient)
 
 
