@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,11 @@ def pytest_configure(config):
         # A script's background job is started so, and what tests start would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[LOG] = Path(shared or tempfile.mkdtemp(prefix="onnx-passes-corpus-"))
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(config.stash[LOG], ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -127,9 +127,9 @@ def test_the_index_says_of_passes_what_they_say_themselves():
     code = (
         "from onnx_passes.cli.pass_rows import group_names, pass_rows\n"
         "rows, names = list(pass_rows()), sorted(group_names())\n"
-        "from onnx_passes.cli.pass_descriptions import described\n"
+        "from onnx_passes.cli.pass_descriptions import describe_passes\n"
         "from onnx_passes.passes import registry\n"
-        "print(rows == described(registry.LIBRARY), names == sorted(registry.groups()))"
+        "print(rows == describe_passes(registry.LIBRARY), names == sorted(registry.groups()))"
     )
     assert python(code) == ["True", "True"]
 

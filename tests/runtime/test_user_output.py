@@ -8,9 +8,9 @@ from onnx_passes.runtime.user_output import VARIABLE, forward_output, own_stderr
 
 CHILD = """
 import sys
-from onnx_passes.runtime.user_output import heard
+from onnx_passes.runtime.user_output import forward_output
 print("a compiler says much")
-with heard():
+with forward_output():
     print("the hook")
     print("its warning", file=sys.stderr)
 print("and more", file=sys.stderr)
