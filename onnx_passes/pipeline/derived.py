@@ -85,7 +85,7 @@ def find_cause(
     within = [k for k in range(len(pairs)) if k not in (beyond or ())]
     if found.cause is not Cause.TOO_LARGE or not beyond or len(within) < 2:
         return found
-    # Samples at the edges are beyond first, where rounding does much: one more vouches.
+    # At the edges rounding may hide a fault, so that one sample more is evaluated.
     some = sorted((*beyond, within[0]))
     recordings, pairs = [recordings[k] for k in some], [pairs[k] for k in some]
     return _find_cause(one, sides, recordings, pairs, patient=patient)
