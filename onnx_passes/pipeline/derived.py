@@ -23,7 +23,7 @@ from onnx_passes.pipeline.float64_part import PartInFloat64
 from onnx_passes.pipeline.rounding_checks import error_growth_of
 from onnx_passes.report.text import bound
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import Side
@@ -214,13 +214,13 @@ def excuse_by_cause(
     defaults = {name: tensor.numpy() for name, tensor in given if tensor is not None}
     known = [{**defaults, **feeds} for feeds in samples]
     for output in (o for o in check.outputs if not o.passed):
-        name, limit = output.output, Tolerance(output.rtol, output.atol)
+        name, promise = output.output, Promise(Tolerance(output.rtol, output.atol))
         pairs = [(before.get(name), after.get(name)) for before, after in rows]
         held = zip(compared, pairs, strict=True)
         beyond = [
             k
             for k, (one, (_, after)) in enumerate(held)
-            if not all(c.passed for c in compare({name: one.get(name)}, {name: after}, limit))
+            if promise.broken({name: one.get(name)}, {name: after})
         ]
         causes.append(find_cause(Obligation(name, name), *sides, known, pairs, beyond))
     if any(one.cause is not Cause.ROUNDING for one in causes):
