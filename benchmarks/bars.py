@@ -26,15 +26,15 @@ HALVES = ("looked at", "held back")
 @click.option("--runs", default=3, show_default=True, help="How often each tool is run.")
 def main(cache: Path, folder: Path, runs: int) -> None:
     """Print nodes, time and inference of both halves, then cost, start-up and memory."""
-    for half, told in enumerate(HALVES):
+    for half, half_name in enumerate(HALVES):
         names = tuple(name for name in listed(folder) if speed.half_of(name) == half)
         if not names:
             continue
         fill(cache, names, runs, TOOLS, timed=False, folder=folder)
         rows = [row for row in table.rows(cache) if row.name in names]
-        _print(f"## Nodes, half {told}", table.nodes(rows, OPTIMIZE))
-        _print(f"## Time, half {told}", table.times(rows))
-        _print(f"## Inference, half {told}", [])
+        _print(f"## Nodes, half {half_name}", table.nodes(rows, OPTIMIZE))
+        _print(f"## Time, half {half_name}", table.times(rows))
+        _print(f"## Inference, half {half_name}", [])
         words = [str(folder), "--cache", str(cache), "--half", str(half)]
         speed.main(words, standalone_mode=False)
     for section in (optimize, driver, startup, verification):
