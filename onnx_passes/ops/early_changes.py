@@ -13,7 +13,7 @@ def _exponent_up(edit: Edit) -> None:
     """Takes an integer as exponent."""
     exponent = edit.take("p", 2.0)
     if exponent != int(exponent):
-        raise edit.fail(f"its exponent {exponent} is no integer")
+        raise edit.fail(f"its exponent {exponent} is not an integer")
     edit.set(p=int(exponent))
 
 

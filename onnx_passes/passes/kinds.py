@@ -39,6 +39,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
             pre-condition.)
         preserves: Names of passes whose results still hold after this one changed the model;
             ``"all"`` for every one.
+        holds_after_removals: Whether its results still hold after a rewrite only removed
+            nodes, and others read what these read.
         precedes: Names of passes that come after this one in a group of both.
         followed_by: Names of passes that the pipeline runs after this one changed the model.
         interface_changes: What this pass may change of the model's interface: any of
@@ -66,6 +68,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
     name: ClassVar[str] = "pass"
     needs: ClassVar[Sequence[str]] = ()
     preserves: ClassVar[Sequence[str]] = ()
+    holds_after_removals: ClassVar[bool] = False
     precedes: ClassVar[Sequence[str]] = ()
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()

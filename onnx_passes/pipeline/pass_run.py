@@ -94,7 +94,7 @@ class PassRun:
         if said is not None:
             report.notes += said
             self._note_in_history()
-            state.valid.add(pass_.name)
+            state.valid[pass_.name] = type(pass_)
             self._finish()
             return False
         if self._may_undo():
@@ -151,7 +151,7 @@ class PassRun:
         if kept:
             self._keep(after)
         if report.verdict is not Verdict.FAILED:
-            state.valid.add(self.pass_.name)
+            state.valid[self.pass_.name] = type(self.pass_)
         self._finish()
         return kept
 

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from onnx_passes.pipeline.whole_data import WholeData
 
 
-_OF_WHAT_STAYS = {"shape-inference", "topological-sort"}
-"""Passes whose results hold for the other nodes if nodes that do nothing are removed."""
-
-
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
     """A pass failed, and the pipeline stops there."""
 
@@ -80,7 +76,7 @@ class RunState:
             file_bytes=self.file_bytes,
             samples=self.gate.baseline.samples if self.gate is not None and given else (),
         )
-        self.valid: set[str] = set()
+        self.valid: dict[str, type[Pass]] = {}  # passes whose results hold
         self.skipping = Skipping()
         self.kept: list[Kept] = []
 
@@ -111,10 +107,14 @@ class RunState:
         """
         if ALL in (pass_.preserves, *pass_.preserves):
             return
-        preserved = set(pass_.preserves)
-        if applied and only_rewrites(pass_) and not any(one.new_nodes for one in applied):
-            preserved |= _OF_WHAT_STAYS  # nodes are gone, and others read what these were
-        self.valid &= preserved
+        removals = (
+            applied and only_rewrites(pass_) and not any(one.new_nodes for one in applied)
+        )
+        self.valid = {
+            name: cls
+            for name, cls in self.valid.items()
+            if name in pass_.preserves or (removals and cls.holds_after_removals)
+        }
         for name in [n for n in self.context.analyses if n not in self.valid]:
             del self.context.analyses[name]
 

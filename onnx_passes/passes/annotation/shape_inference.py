@@ -52,6 +52,8 @@ class ShapeInference(Annotation):
         strict_mode: Raise an error where inference fails, instead of going on without.
     """
 
+    holds_after_removals = True
+
     data_prop: bool = True
     check_type: bool = False
     strict_mode: bool = False

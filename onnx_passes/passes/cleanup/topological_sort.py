@@ -24,6 +24,8 @@ class TopologicalSort(Transformation):
     Leaves alone: graphs that are in order. A cycle is an error that names its nodes.
     """
 
+    holds_after_removals = True
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Sort every graph."""
         modified = False
