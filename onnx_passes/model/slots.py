@@ -8,8 +8,8 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.model.contents import all_graphs
-from onnx_passes.model.fields import node_attributes, nodes_of
+from onnx_passes.model.contents import TENSORS, all_graphs
+from onnx_passes.model.fields import attribute_type, node_attributes, nodes_of
 from onnx_passes.model.tensor_bytes import immutable, lists_elements
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
@@ -53,10 +53,13 @@ def fill(model: ir.Model, choose: Choice) -> None:
     """
     for graph in all_graphs(model):
         for value in graph.initializers.values():
-            if value.const_value is not None:
-                value.const_value = choose(value.const_value, True)
+            tensor = value.const_value
+            if tensor is not None and (chosen := choose(tensor, True)) is not tensor:
+                value.const_value = chosen
     for holder in _holders(model):
-        for name, attribute in list(holder.items()):
+        for name, attribute in [*holder.items()]:
+            if attribute_type(attribute) not in TENSORS:
+                continue  # as nearly all of them
             other = _with_tensors(attribute, choose)
             if other is not attribute:
                 holder[name] = other
