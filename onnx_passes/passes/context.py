@@ -30,6 +30,7 @@ class Application:
         replaced: Pairs of value names, old and new.
         new_nodes: The nodes put in their place, as text.
         outermost: Whether it is in the main graph, and not in a body or function.
+        annotated: Whether types and shapes of all new values are known.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Application:
     replaced: tuple[tuple[str, str], ...]
     new_nodes: tuple[str, ...]
     outermost: bool = True
+    annotated: bool = False
 
 
 class Witness(Protocol):

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
+from onnx_passes.passes._support.shapes import is_annotated
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hidden
 from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants
@@ -225,6 +226,7 @@ class _Driver:
             replaced=tuple(zip(names, (str(v.name) for v in touched.outputs), strict=True)),
             new_nodes=tuple(describe(n) for n in delta.new_nodes),
             outermost=container is self.model.graph,
+            annotated=all(map(is_annotated, delta.new_nodes)),
         )
         self.rewrites.applied.append(record)
         self.applied.append(record)

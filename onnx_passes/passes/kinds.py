@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import onnx_ir as ir
 
 from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
-from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.context import Application, PassContext
 from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.naming import pipeline_name
 from onnx_passes.passes.options import is_class_variable, validate_options
@@ -39,8 +39,6 @@ class Pass(ir.passes.PassBase, abc.ABC):
             pre-condition.)
         preserves: Names of passes whose results still hold after this one changed the model;
             ``"all"`` for every one.
-        holds_after_removals: Whether its results still hold after a rewrite only removed
-            nodes, and others read what these read.
         precedes: Names of passes that come after this one in a group of both.
         followed_by: Names of passes that the pipeline runs after this one changed the model.
         interface_changes: What this pass may change of the model's interface: any of
@@ -63,12 +61,13 @@ class Pass(ir.passes.PassBase, abc.ABC):
         config: The whole pipeline file as plain data, shared by all passes.
         state_dict: Free for passes to share things in, one per run.
         context: What the pipeline passes to the pass, and the pass to the pipeline.
+        settled: Whether the last run would find nothing more if it ran once again, so that a
+            pipeline need not. Set by the pass while it runs.
     """
 
     name: ClassVar[str] = "pass"
     needs: ClassVar[Sequence[str]] = ()
     preserves: ClassVar[Sequence[str]] = ()
-    holds_after_removals: ClassVar[bool] = False
     precedes: ClassVar[Sequence[str]] = ()
     followed_by: ClassVar[Sequence[str]] = ()
     interface_changes: ClassVar[frozenset[str]] = frozenset()
@@ -102,6 +101,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         self.config = {} if config is None else config
         self.state_dict = {} if state is None else state
         self.context = PassContext()
+        self.settled = False
         self.options = validate_options(type(self), options)
         for key, value in self.options.items():
             setattr(self, key, value)
@@ -120,6 +120,15 @@ class Pass(ir.passes.PassBase, abc.ABC):
         hint = vars(cls).get("__annotations__", {}).get("needs", ClassVar)
         if needs is not None and is_class_variable(hint):  # and is not an option of this name
             cls.required_passes = _names(needs)
+
+    @classmethod
+    def holds_after(cls, rewrites: Sequence[Application]) -> bool:
+        """Whether what this pass found of a model still holds after some rewrites of it.
+
+        Args:
+            rewrites: Records of all that has changed.
+        """
+        return False
 
     def __call__(
         self, model_or_result: ir.Model | ir.passes.PassResult, /

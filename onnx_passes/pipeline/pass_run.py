@@ -180,6 +180,8 @@ class PassRun:
             state.kept.append(Kept(self.step, self.report.index, self.first, applied, skip))
         if state.snapshot is self.before or self.composed:
             state.snapshot = after or Snapshot(state.model, after=self.before, untouched=True)
+        if self.pass_.settled and not self.composed:
+            state.skipping.note(self.step, state.snapshot, [])
         state.invalidate(self.pass_, self.applied)
 
     def _undo_what_does_not_pay(self, paying: Paying) -> None:

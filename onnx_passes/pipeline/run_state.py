@@ -107,13 +107,11 @@ class RunState:
         """
         if ALL in (pass_.preserves, *pass_.preserves):
             return
-        removals = (
-            applied and only_rewrites(pass_) and not any(one.new_nodes for one in applied)
-        )
+        recorded = applied and only_rewrites(pass_)  # nothing else has changed
         self.valid = {
             name: cls
             for name, cls in self.valid.items()
-            if name in pass_.preserves or (removals and cls.holds_after_removals)
+            if name in pass_.preserves or (recorded and cls.holds_after(applied))
         }
         for name in [n for n in self.context.analyses if n not in self.valid]:
             del self.context.analyses[name]

@@ -6,9 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.knowledge import Knowledge
-
-INVENTED = "unk__"
-"""What inference begins the names with that it gives to unknown dimensions."""
+from onnx_passes.passes._support.shapes import INVENTED
 
 Dims = list[int | str | None]
 

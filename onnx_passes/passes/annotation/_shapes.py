@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.passes._support.shapes import INVENTED
+
 Dim = int | ir.SymbolicDim
 
 
@@ -154,7 +156,7 @@ def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
         values: The values annotated, in order.
         taken: Names that belong to the user.
     """
-    numbers = (name for n in itertools.count() if (name := f"unk__{n}") not in taken)
+    numbers = (name for n in itertools.count() if (name := f"{INVENTED}{n}") not in taken)
     invented: dict[str, str] = {}
     for value in values:
         if value.shape is None:
@@ -162,7 +164,7 @@ def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
         changed: dict[int, str] = {}
         for index, dim in enumerate(value.shape.dims):
             old = None if isinstance(dim, int) else dim.value
-            if old is not None and old.startswith("unk__") and old not in taken:
+            if old is not None and old.startswith(INVENTED) and old not in taken:
                 if old not in invented:
                     invented[old] = next(numbers)
                 if invented[old] != old:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import onnx
 import onnx_ir as ir
@@ -15,6 +16,7 @@ from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
+from onnx_passes.passes._support.shapes import INVENTED
 from onnx_passes.passes.annotation._bare import new_memory
 from onnx_passes.passes.annotation._capped import Dims
 from onnx_passes.passes.annotation._draft import ModelDraft
@@ -23,9 +25,21 @@ from onnx_passes.passes.annotation._joined import taken
 from onnx_passes.passes.annotation._refine import node_orders, refine
 from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
 from onnx_passes.passes.base import Annotation
-from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.context import Application, PassContext
 
 MAX_ROUNDS = 4
+
+
+class Inferred(NamedTuple):
+    """What came of an inference.
+
+    Attributes:
+        changed: Whether any annotation changed.
+        settled: Whether none would change if it ran once again.
+    """
+
+    changed: bool
+    settled: bool
 
 
 @passes.verify.equality
@@ -52,11 +66,14 @@ class ShapeInference(Annotation):
         strict_mode: Raise an error where inference fails, instead of going on without.
     """
 
-    holds_after_removals = True
-
     data_prop: bool = True
     check_type: bool = False
     strict_mode: bool = False
+
+    @classmethod
+    def holds_after(cls, rewrites: Sequence[Application]) -> bool:
+        """What is new has types and shapes already."""
+        return all(one.annotated for one in rewrites)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Annotate the model.
@@ -65,7 +82,7 @@ class ShapeInference(Annotation):
             PassError: Inference fails, with ``strict_mode`` or ``check_type``.
         """
         try:
-            modified = infer_shapes(
+            modified, self.settled = infer_shapes(
                 model,
                 data_prop=self.data_prop,
                 check_type=self.check_type,
@@ -90,7 +107,7 @@ def infer_shapes(
     check_type: bool = False,
     strict_mode: bool = False,
     context: PassContext | None = None,
-) -> bool:
+) -> Inferred:
     """Annotate the inner values of a model with types and shapes.
 
     Args:
@@ -101,7 +118,7 @@ def infer_shapes(
         context: Remembers what the next inference can use; None where there is no next one.
 
     Returns:
-        Whether any annotation changed.
+        What came of it.
 
     Raises:
         onnx.shape_inference.InferenceError: Inference fails as a whole.
@@ -124,14 +141,24 @@ def infer_shapes(
             draft.proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
         )
         declared = merging.merge(draft.types_in(inferred))
-        known = len(refined)
+        known = refined
         facts = facts.anew()
-        refined |= refine(orders, facts, ambiguous, memory.reshapes)
-        if len(refined) == known and not (number == 0 and (declared or nested)):
+        refined = known | refine(orders, facts, ambiguous, memory.reshapes)
+        settled = _lasting(refined) == _lasting(known)
+        if settled and not (number == 0 and (declared or nested)):
             break
     memory.shapes = merging.read
     number_names(inner, dimension_names(fixed))
-    return before != [(value.type, value.shape) for value in inner]
+    changed = before != [(value.type, value.shape) for value in inner]
+    return Inferred(changed, settled)
+
+
+def _lasting(found: Mapping[str, Dims]) -> dict[str, Dims]:
+    """Return what was found without the names that each run of inference invents anew."""
+    return {
+        name: [None if str(dim).startswith(INVENTED) else dim for dim in dims]
+        for name, dims in found.items()
+    }
 
 
 def _inner_values(model: ir.Model) -> Iterator[ir.Value]:
@@ -147,7 +174,7 @@ def try_infer_shapes(model: ir.Model, context: PassContext | None = None) -> boo
         context: Remembers what the next inference can use; None where there is no next one.
     """
     try:
-        return infer_shapes(model, context=context)
+        return infer_shapes(model, context=context).changed
     except onnx.shape_inference.InferenceError:
         return False
 

@@ -1,10 +1,13 @@
 """Sort nodes so that producers come first."""
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, topological_order
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.context import Application
 
 
 @passes.verify.equality
@@ -24,7 +27,10 @@ class TopologicalSort(Transformation):
     Leaves alone: graphs that are in order. A cycle is an error that names its nodes.
     """
 
-    holds_after_removals = True
+    @classmethod
+    def holds_after(cls, rewrites: Sequence[Application]) -> bool:
+        """Nodes that are left keep their order."""
+        return not any(one.new_nodes for one in rewrites)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Sort every graph."""

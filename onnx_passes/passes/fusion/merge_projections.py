@@ -55,6 +55,7 @@ class MergeProjections(Transformation):
     projections that would become as many nodes; functions.
     """
 
+    preserves = ("shape-inference",)
     always_pays = False
     tested_on = ("smoothed",)
     needed_operators = frozenset({("", "MatMul")})
@@ -139,9 +140,13 @@ def _joined(
         node.name = namer.node(f"{first.name or operator}_joined")
         for value in node.outputs:
             value.name, value.type = namer.value("joined"), first.outputs[0].type
+            value.shape = shape
         nodes.append(node)
         return node
 
+    shape, sizes = found[0].result.shape, [int(str(one.weight.shape[1])) for one in found]
+    if shape is not None:
+        shape = ir.Shape([*shape.dims[:-1], sum(sizes)])
     weight = constant(
         np.concatenate([one.weight.numpy() for one in found], 1), "joined_weight"
     )
@@ -149,7 +154,6 @@ def _joined(
     biases = [one.bias.numpy() for one in found if one.bias is not None]
     if biases:
         node = compute("Add", node.outputs[0], constant(np.concatenate(biases), "joined_bias"))
-    sizes = [int(str(one.weight.shape[1])) for one in found]
     operands, attributes = [node.outputs[0]], dict[str, object](axis=-1)
     if version < _FIRST_WITH_SIZES_AS_INPUT:
         attributes["split"] = sizes

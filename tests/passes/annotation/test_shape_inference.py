@@ -53,6 +53,19 @@ def test_a_name_on_what_cannot_be_inferred_stays():
     assert (shapes(model)["t"], shapes(model)["u"]) == ("[k]", "[k]")
 
 
+def test_a_size_that_turns_up_in_the_second_round_is_passed_on():
+    found = shapes(
+        infer(
+            """(float[batch,4,16,16] x, int64[1] n, float[3,3,1,1] w) => (float[?,?,?] y)
+            <int64[1] zero = {0}, int64[1] one = {1}, int64[2] rest = {3, -1}>
+            { s = Slice(x, zero, n, one) c = Conv(s, w) d = Shape<start = 0, end = 1>(x)
+              t = Concat<axis = 0>(d, rest) r = Reshape(c, t) p = Concat<axis = 2>(r, r)
+              y = Neg(p) }"""
+        )
+    )
+    assert (found["r"], found["p"]) == ("[batch,3,256]", "[batch,3,512]")
+
+
 def test_shapes_are_computed_from_values():
     found = shapes(
         infer(
