@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
-from onnx_passes.passes._support.shapes import is_annotated
+from onnx_passes.passes.annotated import is_annotated
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hidden
 from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants

@@ -10,9 +10,6 @@ from onnx_passes.passes._support.tensors import constant_of
 INT_MAX = 2**31 - 1
 """From here on, an end of a Slice means "to the end"."""
 
-INVENTED = "unk__"
-"""What inference begins the names with that it gives to unknown dimensions."""
-
 Dim = int | str | None
 
 
@@ -24,33 +21,6 @@ def dims_of(value: ir.Value | None) -> list[Dim] | None:
     if value is None or value.shape is None:
         return None
     return [dim if isinstance(dim, int) else dim.value for dim in value.shape]
-
-
-def is_annotated(node: ir.Node) -> bool:
-    """Whether types and shapes of a new node's results are known, and it has no body.
-
-    A constant says its own, and gets them here unless it is an output, which is its user's.
-    A dimension is known if it has a number, or a name that inference has not invented.
-
-    Args:
-        node: A node that is in a graph, so that its constant is noted.
-    """
-    for value in node.outputs:
-        tensor = value.const_value
-        if tensor is not None and value.type is None and not value.is_graph_output():
-            value.type, value.shape = (
-                ir.TensorType(tensor.dtype),
-                ir.Shape(tensor.shape.numpy()),
-            )
-        dims = dims_of(value)
-        if value.type is None or dims is None:
-            return False
-        if any(dim is None or str(dim).startswith(INVENTED) for dim in dims):
-            return False
-    return not any(
-        attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-        for attribute in node.attributes.values()
-    )
 
 
 def sizes_of(value: ir.Value | None) -> list[int] | None:

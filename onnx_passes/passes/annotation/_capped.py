@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.shapes import INVENTED
+from onnx_passes.passes.annotated import INVENTED, is_invented
 
 Dims = list[int | str | None]
 
@@ -58,7 +58,7 @@ def widened(node: ir.Node, caps: Caps) -> Dims | None:
         caps: Caps of dimensions that are known.
     """
     result = node.outputs[0].shape
-    if result is None or not any(map(_is_invented, result.dims)):
+    if result is None or not any(map(is_invented, result.dims)):
         return None  # as of nearly all nodes
     if node.attributes:  # before opset 7 they say how to broadcast
         return None
@@ -79,7 +79,7 @@ def widened(node: ir.Node, caps: Caps) -> Dims | None:
     if max(map(len, known)) + len(ends) != rank:
         return None
     dims = [_common(known, axis, caps) for axis in range(len(ends) - rank, 0)]
-    dims = [d if _is_invented(o) else None for d, o in zip(dims + ends, result, strict=True)]
+    dims = [d if is_invented(o) else None for d, o in zip(dims + ends, result, strict=True)]
     dims = [None if str(dim).startswith(INVENTED) else dim for dim in dims]
     return None if all(dim is None for dim in dims) else dims
 
@@ -98,7 +98,3 @@ def _common(known: list[Dims], axis: int, caps: Caps) -> int | str | None:
 
 def _dims(shape: ir.Shape) -> Dims:
     return [d if isinstance(d, int) else d.value for d in shape]
-
-
-def _is_invented(dim: int | ir.SymbolicDim) -> bool:
-    return not isinstance(dim, int) and (dim.value is None or dim.value.startswith(INVENTED))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.passes._support.shapes import INVENTED
+from onnx_passes.passes.annotated import INVENTED
 
 Dim = int | ir.SymbolicDim
 

@@ -16,7 +16,7 @@ from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes._support.shapes import INVENTED
+from onnx_passes.passes.annotated import INVENTED
 from onnx_passes.passes.annotation._bare import new_memory
 from onnx_passes.passes.annotation._capped import Dims
 from onnx_passes.passes.annotation._draft import ModelDraft

@@ -1,0 +1,36 @@
+"""Whether nodes that a rewrite has made say their types and shapes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnx_passes.model.contents import subgraphs_of
+
+INVENTED = "unk__"
+"""What inference begins the names with that it gives to unknown dimensions."""
+
+
+def is_annotated(node: ir.Node) -> bool:
+    """Whether types and shapes of a new node's results are known, and it has no body.
+
+    A constant says its own, and gets them here unless it is an output, which is its user's.
+    A dimension is known if it has a number, or a name that inference has not invented.
+
+    Args:
+        node: A node that is in a graph, so that its constant is noted.
+    """
+    for value in node.outputs:
+        tensor = value.const_value
+        if tensor is not None and value.type is None and not value.is_graph_output():
+            value.type = ir.TensorType(tensor.dtype)
+            value.shape = ir.Shape(tensor.shape.numpy())
+        if value.type is None or value.shape is None:
+            return False
+        if any(map(is_invented, value.shape.dims)):
+            return False
+    return not any(subgraphs_of(node))
+
+
+def is_invented(dim: int | ir.SymbolicDim) -> bool:
+    """Whether a dimension has no number, and no name but one that inference gave to it."""
+    return not isinstance(dim, int) and (dim.value is None or dim.value.startswith(INVENTED))
