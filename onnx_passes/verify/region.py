@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.walk import captured_values
-from onnx_passes.plain import PlainMapping
 from onnx_passes.verify.node_equality import (
     Folded,
     NodeEquality,
@@ -150,83 +148,6 @@ def leading_to(
                 if v is not None and constant_tensor(v) is None and not known(str(v.name))
             }
     return found[::-1]
-
-
-def region_model(
-    model: ir.Model,
-    region: Region,
-    rows: Sequence[PlainMapping],
-    hidden: Collection[str] = (),
-) -> ir.Model:
-    """Return the region as a model: inputs are its boundary, outputs all that it computes.
-
-    Only the nodes of the region are copied; weights and functions are shared.
-
-    Args:
-        model: The model that the region was found in.
-        region: The region.
-        rows: Values that it will be run on, for the type and rank of each name of the
-            boundary. The length of a vector is declared where all agree: operators that take
-            sizes ask for it.
-        hidden: Names of what it computes that are not outputs.
-    """
-    nodes, copies = copy_nodes(region.nodes)
-    inside = {value for node in region.nodes for value in node.outputs}
-    outside: dict[str, ir.Value] = {}
-    initializers: dict[str, ir.Value] = {}
-    for node in region.nodes:
-        for value in (*node.inputs, *captured_values(node)):
-            if value is None or value in inside:
-                continue
-            copy = copies[value]
-            tensor = constant_tensor(value)
-            if tensor is None:
-                outside[str(value.name)] = copy
-            else:
-                copy.const_value = tensor
-                initializers[str(value.name)] = copy
-    inputs = []
-    for name in region.boundary:
-        array = rows[0][name]
-        entry = outside.get(name) or ir.Value(name=name)
-        entry.const_value = None
-        entry.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-        entry.shape = ir.Shape([None] * array.ndim)
-        if array.ndim == 1 and all(row[name].shape == array.shape for row in rows):
-            entry.shape = ir.Shape(array.shape)
-        inputs.append(entry)
-    body = ir.Graph(
-        inputs,
-        [v for node in nodes for v in node.outputs if v.name and v.name not in hidden],
-        nodes=nodes,
-        initializers=list(initializers.values()),
-        opset_imports=dict(model.graph.opset_imports),
-        name="region",
-    )
-    functions = list(model.functions.values())
-    return ir.Model(body, ir_version=model.ir_version, functions=functions)
-
-
-def part_leading_to(
-    name: str, side: Side, recordings: Sequence[PlainMapping]
-) -> ir.Model | None:
-    """Return the nodes of a part that lead to a value, as a model with this output alone.
-
-    Args:
-        name: Name of the value.
-        side: The model, and the nodes of the part.
-        recordings: Recorded values by name, one mapping a sample.
-
-    Returns:
-        None where nothing of the part does, or what they read is not recorded.
-    """
-    model, nodes = side
-    needed = leading_to([name], nodes, lambda _: False)
-    boundary = boundary_of(needed)
-    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
-        return None
-    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
-    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
 
 
 def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
