@@ -21,6 +21,7 @@ from onnx_passes.model.fields import (
     node_inputs,
     node_outputs,
     node_rest,
+    nodes_of,
     shape_fields,
     tensor_type,
     value_fields,
@@ -182,7 +183,7 @@ def _graph(graph: ir.Graph) -> Key:
         _Same(value.const_value for value in graph.initializers.values()),
         _values(graph.initializers.values()),
         _values(graph.outputs),
-        _nodes(list(graph)),
+        _nodes(nodes_of(graph)),
     )
 
 

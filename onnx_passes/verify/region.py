@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import node_operator, node_outputs, nodes_of
 from onnx_passes.model.walk import captured_values
 from onnx_passes.verify.node_equality import (
     Folded,
@@ -100,19 +101,20 @@ def diff_nodes(
         after: The model after.
         folded: See :func:`changed_region`.
     """
-    producers = {str(v.name): node for node in before.graph for v in node.outputs if v.name}
+    old_nodes = nodes_of(before.graph)
+    producers = {v.name: node for node in old_nodes for v in node_outputs(node) if v.name}
     equality = NodeEquality(before, after, folded)
     new: list[ir.Node] = []
     kept: set[ir.Node] = set()
-    for node in after.graph:
+    for node in nodes_of(after.graph):
         if not is_constant_node(node):
             name = node.outputs[0].name or next((v.name for v in node.outputs if v.name), None)
-            old = producers.get(str(name))
+            old = producers.get(name)
             if old is None or not equality.same(old, node):
                 new.append(node)
             else:
                 kept.add(old)
-    return new, [n for n in before.graph if n not in kept and not is_constant_node(n)]
+    return new, [n for n in old_nodes if n not in kept and not is_constant_node(n)]
 
 
 def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
@@ -209,6 +211,6 @@ def _captures(model: ir.Model) -> dict[ir.Value, list[ir.Node]]:
 
 def is_constant_node(node: ir.Node) -> bool:
     """Whether a node is a Constant whose tensor is known."""
-    if node.op_type != "Constant" or node.domain != "":
+    if node_operator(node) != ("", "Constant"):
         return False
     return constant_tensor(node.outputs[0]) is not None
