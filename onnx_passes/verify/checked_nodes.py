@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.fields import (
+    initializers_of,
     node_attributes,
     node_head,
     node_inputs,
@@ -136,7 +137,7 @@ class CheckedNodes:
     def _fresh_initializers(self, graph: ir.Graph) -> tuple[list[Hashable], list[ir.Value]]:
         """Return new forms of tensors, and the initializers to be looked at."""
         new: dict[Hashable, ir.Value] = {}
-        for value in graph.initializers.values():
+        for value in initializers_of(graph).values():
             if value.const_value is not None:
                 form = self._tensor(value.const_value)
                 if form not in self.forms or not value.name:

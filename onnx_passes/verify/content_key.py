@@ -17,6 +17,8 @@ import onnx_ir as ir
 
 from onnx_passes.model.digest import Key, leaf_key, type_key, value_key
 from onnx_passes.model.fields import (
+    attribute_fields,
+    initializers_of,
     node_head,
     node_inputs,
     node_outputs,
@@ -174,14 +176,15 @@ def _results(key: Any) -> _ValueColumns:
 
 
 def _graph(graph: ir.Graph) -> Key:
+    held = initializers_of(graph)
     return (
         graph.name,
         graph.doc_string,
         _metadata(graph.metadata_props),
         _values(graph.inputs),
-        tuple(graph.initializers),
-        _Same(value.const_value for value in graph.initializers.values()),
-        _values(graph.initializers.values()),
+        tuple(held),
+        _Same(value.const_value for value in held.values()),
+        _values(held.values()),
         _values(graph.outputs),
         _nodes(nodes_of(graph)),
     )
@@ -227,9 +230,9 @@ def _values(values: Iterable[ir.Value]) -> _ValueColumns:
 
 
 def _attribute(attribute: ir.Attr) -> Key:
-    kind, value = attribute.type, attribute.value
-    if kind in _PLAIN and value is not None and not attribute.is_ref():
-        return (attribute.name, attribute.doc_string, kind, value)
+    name, doc_string, kind, value, reference = attribute_fields(attribute)
+    if kind in _PLAIN and value is not None and reference is None:
+        return (name, doc_string, kind, value)
     return (attribute.name, attribute.doc_string, _content(attribute))
 
 
