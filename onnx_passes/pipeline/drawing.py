@@ -18,7 +18,7 @@ from onnx_passes.pipeline.derived import find_cause
 from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, reads_of, row_of
 from onnx_passes.pipeline.drawn_rows import DrawnRows
 from onnx_passes.pipeline.fused import explain
-from onnx_passes.pipeline.joined_runs import Piece, run_joined
+from onnx_passes.pipeline.joined_runs import NodeRun, run_joined
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
@@ -112,7 +112,7 @@ class Drawing:
             self._rows.draw(part, self._rows.sources(part), DRAWS_OF_OTHERS) for part in asked
         ]
         pieces = [
-            Piece(model, nodes, [named_anew(row, self.renamed) for row in draws])
+            NodeRun(model, nodes, [named_anew(row, self.renamed) for row in draws])
             for part, draws in zip(asked, rows, strict=True)
             for model, nodes in self._sides(part)
         ]

@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
-class Piece:
+class NodeRun:
     """Nodes that are run by themselves.
 
     Attributes:
@@ -54,7 +54,7 @@ class Piece:
         return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
 
 
-def run_joined(engine: Engine, pieces: Sequence[Piece]) -> list[list[Outputs]] | None:
+def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
     """Run pieces in one session, each on its own rows.
 
     Args:

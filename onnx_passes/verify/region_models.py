@@ -73,7 +73,7 @@ def part_leading_to(
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _RegionCopy:
     """Copies of nodes, and what a graph of them holds."""
 
     nodes: list[ir.Node]
@@ -82,7 +82,7 @@ class _Cut:
     initializers: list[ir.Value]
 
 
-def _model_of(model: ir.Model, cuts: Sequence[_Cut]) -> ir.Model:
+def _model_of(model: ir.Model, cuts: Sequence[_RegionCopy]) -> ir.Model:
     body = ir.Graph(
         [value for cut in cuts for value in cut.inputs],
         [value for cut in cuts for value in cut.outputs],
@@ -97,7 +97,7 @@ def _model_of(model: ir.Model, cuts: Sequence[_Cut]) -> ir.Model:
 
 def _cut(
     region: Region, rows: Sequence[PlainMapping], hidden: Collection[str], prefix: str = ""
-) -> _Cut:
+) -> _RegionCopy:
     """Copy the nodes of a region; names begin with ``prefix``, and tensors keep theirs."""
     nodes, copies = copy_nodes(region.nodes)
     for copy in copies.values() if prefix else ():
@@ -130,4 +130,4 @@ def _cut(
             entry.shape = ir.Shape(array.shape)
         inputs.append(entry)
     shown = [v for node in nodes for v in node.outputs if v.name and v.name not in hidden]
-    return _Cut(nodes, inputs, shown, list(initializers.values()))
+    return _RegionCopy(nodes, inputs, shown, list(initializers.values()))

@@ -118,8 +118,7 @@ def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
                 )
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             found = [_evaluate(argument, sizes) for argument in args]
-            known = [size for size in found if size is not None]
-            return _FUNCTIONS[name](known) if known and len(known) == len(found) else None
+            return None if not found or None in found else _FUNCTIONS[name](found)
     return None
 
 
