@@ -81,7 +81,7 @@ def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]]
     joined = joined_model(pieces[0].model, parts)
     if with_barriers(joined) is not joined:
         return None  # what is below float32 is rounded as its neighbors demand
-    found: list[list[Outputs]] = [[] for _ in pieces]
+    found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
     try:
         with engine.prepare(joined) as session:
             for turn in range(max(len(piece.rows) for piece in pieces)):
@@ -92,10 +92,8 @@ def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]]
                 }
                 for name, value in session.run(feeds).items():
                     place, _, own = name.partition("/")
-                    rows = found[int(place)]
-                    if turn < len(pieces[int(place)].rows):
-                        rows += [{}] * (turn + 1 - len(rows))
-                        rows[turn] = {**rows[turn], own: value}
+                    if turn < len(found[int(place)]):
+                        found[int(place)][turn][own] = value
     except EngineError:
         return None
     return found

@@ -30,6 +30,7 @@ def pieces(before=BEFORE, after=AFTER):
             (models[0], {"Mul", "Exp"}, rows(3, "x")),
             (models[1], {"Mul", "Exp"}, rows(3, "x")),
             (models[1], {"Neg"}, rows(1, "b", "unread")),
+            (models[1], set(), rows(2, "b")),
         )
     ]
 
