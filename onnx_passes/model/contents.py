@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import attribute_type, initializers_of, node_attributes, nodes_of
+from onnx_passes.model.fields import attribute_type, node_attributes, nodes_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
@@ -69,7 +69,7 @@ def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
     """Yield every tensor once: initializers, and tensors in attributes."""
     seen: set[int] = set()
     for graph in all_graphs(model):
-        found = [value.const_value for value in initializers_of(graph).values()]
+        found = [value.const_value for value in graph.initializers.values()]
         for attributes in filter(None, map(node_attributes, nodes_of(graph))):
             found.extend(attribute_tensors(attributes))
         for tensor in found:

@@ -9,7 +9,7 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnx_passes.model.contents import all_graphs
-from onnx_passes.model.fields import initializers_of, node_attributes, nodes_of
+from onnx_passes.model.fields import node_attributes, nodes_of
 from onnx_passes.model.tensor_bytes import immutable, lists_elements
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
@@ -52,7 +52,7 @@ def fill(model: ir.Model, choose: Choice) -> None:
         choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
     """
     for graph in all_graphs(model):
-        for value in initializers_of(graph).values():
+        for value in graph.initializers.values():
             if value.const_value is not None:
                 value.const_value = choose(value.const_value, True)
     for holder in _holders(model):

@@ -11,13 +11,7 @@ from functools import cached_property
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import (
-    initializers_of,
-    node_head,
-    node_inputs,
-    node_outputs,
-    value_name,
-)
+from onnx_passes.model.fields import node_head, node_inputs, node_outputs, value_name
 from onnx_passes.runtime.tensor_protos import (
     declare_into,
     inline_into,
@@ -87,7 +81,7 @@ class GraphWriter:
             graph: The graph.
         """
         self.interface_into(proto, graph)
-        for value in initializers_of(graph).values():
+        for value in graph.initializers.values():
             self.initializer_into(proto, value)
         self.nodes_into(proto, graph)
 

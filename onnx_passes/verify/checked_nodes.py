@@ -14,7 +14,6 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.fields import (
-    initializers_of,
     node_attributes,
     node_head,
     node_inputs,
@@ -25,6 +24,7 @@ from onnx_passes.model.fields import (
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.graph_writer import GraphWriter, opsets_into
 from onnx_passes.runtime.tensor_protos import is_large
+from onnx_passes.verify.content_key import initializers_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _SIMPLE = (

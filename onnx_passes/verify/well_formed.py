@@ -9,7 +9,6 @@ import onnx_ir as ir
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.errors import ModelError
 from onnx_passes.model.fields import (
-    initializers_of,
     node_inputs,
     node_outputs,
     nodes_of,
@@ -18,6 +17,7 @@ from onnx_passes.model.fields import (
 from onnx_passes.model.walk import subgraphs_of, topological_order
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.checker import complaints
+from onnx_passes.verify.content_key import initializers_of
 
 MOST = 20
 """Sentences reported; a broken model has many, and the first ones matter."""
