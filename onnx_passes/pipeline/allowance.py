@@ -29,10 +29,15 @@ class Allowance:
 
     def grants(self) -> bool:
         """Whether one more question may be asked; otherwise it is counted."""
-        within = max(LEAST, self.share * (time.monotonic() - self.begun))
-        granted = self.share > 0 and self.spent < within
+        granted = self.lasts
         self.refused += not granted
         return granted
+
+    @property
+    def lasts(self) -> bool:
+        """Whether time is left."""
+        within = max(LEAST, self.share * (time.monotonic() - self.begun))
+        return self.share > 0 and self.spent < within
 
     @contextmanager
     def charged(self) -> Iterator[None]:

@@ -18,7 +18,8 @@ from onnx_passes.runtime.engine_base import Array, Data, Engine
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.informative import draw_like
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.region import Region, boundary_of, leading_to
+from onnx_passes.verify.region_models import region_model
 
 GROWTH = 64
 """Number of unchanged nodes within which the models must agree again."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,33 +12,41 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import find_cause
 from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, reads_of, row_of
+from onnx_passes.pipeline.drawn_rows import DrawnRows
 from onnx_passes.pipeline.fused import explain
-from onnx_passes.pipeline.reaching import reaching
+from onnx_passes.pipeline.joined_runs import NodeRun, run_joined
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,
     DRAWS_OF_SPECIALS,
     ValueSource,
-    draw_like,
     is_informative,
 )
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.obligations import ObligationPart
-from onnx_passes.verify.region import boundary_of
+from onnx_passes.verify.region import Side
 
 _STEPS = 8
 """How many nodes back the values are drawn, where those at the boundary show a difference."""
 
 _MOST = 64
 """Number of nodes that a part grows to at most."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A part that ran beside others: what was drawn, and what each side gave, by row."""
+
+    part: ObligationPart
+    draws: Sequence[Mapping[str, Array]]
+    sides: Sequence[Sequence[Outputs]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class Drawing:
     renamed: Mapping[str, str]
     varying: AbstractSet[str]
     fuses: bool = False
+    _ready: dict[int, _Ready] = field(init=False, default_factory=dict)
 
     def compare(self, part: ObligationPart) -> Drawn | None:
         """Compare a part on drawn values.
@@ -87,25 +96,52 @@ class Drawing:
         tolerance and makes steps, where rounding decides. What differs does not count if it
         agrees behind nodes ahead that make steps: values that are drawn are mostly no levels.
         """
+        if not self._admits(part):
+            return None
+        found, contradicted = self._ask(part, (DRAWS_OF_OTHERS,))
+        return None if contradicted else found
+
+    def run_together(self, parts: Sequence[ObligationPart]) -> None:
+        """Run parts in one session, for :meth:`probe` to ask about each.
+
+        Args:
+            parts: The parts; those that do not run beside others are left to be run alone.
+        """
+        asked = [part for part in parts if self._admits(part)]
+        rows = [
+            self._rows.draw(part, self._rows.sources(part), DRAWS_OF_OTHERS) for part in asked
+        ]
+        pieces = [
+            NodeRun(model, nodes, [named_anew(row, self.renamed) for row in draws])
+            for part, draws in zip(asked, rows, strict=True)
+            for model, nodes in self._sides(part)
+        ]
+        if asked and (found := run_joined(self.engine, pieces)) is not None:
+            for part, draws, *sides in zip(asked, rows, found[::2], found[1::2], strict=True):
+                self._ready[id(part)] = _Ready(part, draws, sides)
+
+    def _admits(self, part: ObligationPart) -> bool:
+        """Whether a part is asked about values that the samples may lack."""
         nodes = (*part.old, *part.new)
         tolerant = any(isinstance(p.contract, Tolerance) for p in self.promises)
         if len(nodes) > _MOST or (tolerant and any(map(makes_steps, nodes))):
-            return None
+            return False
         mine, theirs = reads_of(part, part.old, part.new)
         others = {self.renamed.get(name, name) for name in theirs} - mine
         if others & self.varying:
-            return None  # it relies on values that are equal for another reason
-        sources = self._sources(part)
+            return False  # it relies on values that are equal for another reason
+        sources = self._rows.sources(part)
         if not self.recorded.holds(sources.values()):
-            return None
+            return False
         arrays = [self.recorded.samples[0][name] for name in sources.values()]
         if not all(isinstance(a, np.ndarray) and is_plain(a) for a in arrays):
-            return None
+            return False
         moving = (self.recorded.samples[0][n] for n in sources.values() if n in self.varying)
-        if not any(kind_of(np.asarray(array).dtype) == "float" for array in moving):
-            return None  # sizes, shapes and indices are never drawn
-        found, contradicted = self._ask(part, (DRAWS_OF_OTHERS,))
-        return None if contradicted else found
+        # Sizes, shapes and indices are never drawn.
+        return any(kind_of(np.asarray(array).dtype) == "float" for array in moving)
+
+    def _sides(self, part: ObligationPart) -> list[Side]:
+        return [(self.before, part.old), (self.after, part.new)]
 
     def _ask(
         self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]]
@@ -141,25 +177,21 @@ class Drawing:
         Both sides read what these compute. Behind nodes of the model after, a part would
         answer for what the pass changed ahead of it, which is a part of its own.
         """
-        sources = self._sources(part, ahead)
+        sources = self._rows.sources(part, ahead)
         if not self.recorded.holds(sources.values()):
             return None
-        recorded = self.recorded.samples[0]
         inputs = {value.name for value in self.before.graph.inputs}
         given = self.varying & sources.keys() <= inputs
-        nodes = [*ahead, *part.old]
         found = None
         for kinds in rounds:
-            draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
-            if kinds is DRAWS_OF_OTHERS:
-                edges = self._at_breakpoints(sources, (*nodes, *part.new))
-                draws += [draws[0] | row for row in edges]
-                feeds = {name: recorded[source] for name, source in sources.items()}
-                varying = {n for n, source in sources.items() if source in self.varying}
-                draws += reaching(
-                    self.engine, self.before, nodes, feeds, varying, wanted or {}
-                )
-            told = self._run(part, ahead, draws)
+            ready = self._ready.get(id(part)) if kinds is DRAWS_OF_OTHERS else None
+            ready = None if ahead else ready
+            draws = (
+                ready.draws
+                if ready is not None
+                else self._rows.draw(part, sources, kinds, ahead, wanted)
+            )
+            told = self._run(part, ahead, draws, ready)
             if told is not None and not told.agrees:
                 values = {
                     name: draws[told.row][name] for name in self.varying & sources.keys()
@@ -175,6 +207,7 @@ class Drawing:
         part: ObligationPart,
         ahead: Sequence[ir.Node],
         draws: Sequence[Mapping[str, Array]],
+        ready: _Ready | None = None,
     ) -> Drawn | None:
         """Run both sides on drawn values; the row of the result is that of the draw."""
         recorded = self.recorded.samples[0]
@@ -184,9 +217,11 @@ class Drawing:
             for draw, row in zip(draws, computed, strict=True)
         ]
         known = [row for row in feeds if row is not None]
-        olds, news = (
-            iter(run_nodes(self.engine, model, nodes, known))
-            for model, nodes in ((self.before, part.old), (self.after, part.new))
+        olds, news = map(
+            iter,
+            ready.sides
+            if ready is not None
+            else [run_nodes(self.engine, *side, known) for side in self._sides(part)],
         )
         places, rows = [], []
         for place, feed in enumerate(feeds):
@@ -198,47 +233,6 @@ class Drawing:
                 rows.append((row_of(old, feed, recorded), row_of(new, feed, recorded)))
         told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
         return None if told is None else replace(told, row=places[told.row])
-
-    def _sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
-        """Return what has to be drawn, with the names of the values that it is drawn like."""
-        mine, theirs = reads_of(part, part.old, part.new)
-        made = {str(v.name) for node in ahead for v in node.outputs}
-        sources = {name: name for name in (*mine, *boundary_of(ahead)) if name not in made}
-        for name in theirs:
-            other = self.renamed.get(name, name)  # of two names of one value, that of before
-            if name in made or other in made:
-                continue
-            unknown = not self.recorded.holds((name,))
-            sources.setdefault(name, other if other in mine or unknown else name)
-        return sources
-
-    def _draw(
-        self, sources: Mapping[str, str], kind: ValueSource, turn: int
-    ) -> dict[str, Array]:
-        recorded = self.recorded.samples[0]
-        return {
-            name: draw_like(recorded[source], f"{source} {turn}", kind)
-            if source in self.varying  # what follows from constants is never another
-            else recorded[source]
-            for name, source in sources.items()
-        }
-
-    def _at_breakpoints(
-        self, sources: Mapping[str, str], nodes: Iterable[ir.Node]
-    ) -> list[dict[str, Array]]:
-        """Return rows of floats on both sides of where pieces of operators meet, or on one."""
-        recorded = self.recorded.samples[0]
-        found = {
-            name: (*around(numbers, array), *beyond(numbers, array))
-            for name, numbers in breakpoints_of(nodes).items()
-            if (source := sources.get(name, "")) in self.varying
-            and isinstance(array := recorded[source], np.ndarray)
-            and kind_of(array.dtype) == "float"
-        }
-        count = max(map(len, found.values()), default=1)
-        return [
-            {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
-        ]
 
     def _judge(
         self,
@@ -283,12 +277,17 @@ class Drawing:
     def _grow(self, part: ObligationPart, ahead: list[ir.Node]) -> bool:
         """Add the nodes before that compute what both sides read; whether there are any."""
         makers, places = self._makers
-        names = {self.renamed.get(name, name) for name in self._sources(part, ahead)}
+        names = {self.renamed.get(name, name) for name in self._rows.sources(part, ahead)}
         more = [makers[name] for name in names & self.varying if name in makers]
         if not more or len(part.old) + len(ahead) + len(more) > _MOST:
             return False
         ahead[:] = sorted({*ahead, *more}, key=places.__getitem__)
         return True
+
+    @cached_property
+    def _rows(self) -> DrawnRows:
+        models = self.before, self.recorded, self.engine
+        return DrawnRows(*models, self.renamed, self.varying)
 
     @cached_property
     def _makers(self) -> tuple[dict[str, ir.Node], dict[ir.Node, int]]:

@@ -15,7 +15,8 @@ from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
-from onnx_passes.verify.region import Side, part_leading_to
+from onnx_passes.verify.region import Side
+from onnx_passes.verify.region_models import part_leading_to
 
 MOST_WORK = 1 << 26
 """Products and results, on all samples, up to which a part is evaluated."""

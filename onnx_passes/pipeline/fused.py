@@ -13,7 +13,8 @@ import numpy as np
 
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.region import Side, part_leading_to
+from onnx_passes.verify.region import Side
+from onnx_passes.verify.region_models import part_leading_to
 
 FUSED = "rounding, at other places where the engine fuses nodes"
 """Why a value that differs passes."""

@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
-from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.randomness import may_draw
+from onnx_passes.model.fields import node_operator, nodes_of
+from onnx_passes.model.walk import all_graphs
+from onnx_passes.ops.randomness import RANDOM, RANDOM_CONTRIB, may_draw
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
@@ -287,6 +288,10 @@ def _draws(model: ir.Model) -> frozenset[tuple[str, str]]:
     """Return the random nodes of a model, by operator and the value that gives their seed."""
     return frozenset(
         (node.op_type, str(node.outputs[0].name))
-        for node in all_nodes(model)
-        if may_draw(node) and node.op_type != "Dropout"
+        for graph in all_graphs(model)
+        for node in nodes_of(graph)
+        if node_operator(node)[1] in _RANDOM and may_draw(node)
     )
+
+
+_RANDOM = RANDOM | RANDOM_CONTRIB

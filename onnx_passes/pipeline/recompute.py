@@ -11,7 +11,8 @@ from onnx_passes.errors import EngineError
 from onnx_passes.runtime.engine_base import Array, Engine, Outputs
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import Region, boundary_of, leading_to, region_model
+from onnx_passes.verify.region import Region, boundary_of, leading_to
+from onnx_passes.verify.region_models import region_model
 
 _MOST = 2
 """One part in this of all nodes is the most that is run again; else all of them are."""

@@ -15,7 +15,8 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.runtime.compiler_levels import Finding
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds
 from onnx_passes.verify.cut import makers_of, values_of
-from onnx_passes.verify.region import Region, region_model
+from onnx_passes.verify.region import Region
+from onnx_passes.verify.region_models import region_model
 from onnx_passes.verify.witness import ApplicationPieces, Side
 
 _MORE = r"[\w./:+{}\[\]-]*"

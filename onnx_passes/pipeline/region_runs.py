@@ -15,7 +15,8 @@ from onnx_passes.pipeline.region_finding import FoundRegion
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.recording import value_names
-from onnx_passes.verify.region import Region, boundary_of, region_model
+from onnx_passes.verify.region import Region, boundary_of
+from onnx_passes.verify.region_models import region_model
 
 
 @dataclass

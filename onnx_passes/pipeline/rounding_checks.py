@@ -21,7 +21,8 @@ from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.recording import Recording
-from onnx_passes.verify.region import leading_to, part_leading_to
+from onnx_passes.verify.region import leading_to
+from onnx_passes.verify.region_models import part_leading_to
 from onnx_passes.verify.result import Check, Verdict
 
 GROWTH = 2.0

@@ -31,6 +31,9 @@ from onnx_passes.verify.result import OutputCheck
 _PROBES = 4
 """How many parts with the same text are asked about values that samples may lack."""
 
+_TOGETHER = 32
+"""How many parts run in one session at most."""
+
 BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
 
@@ -93,13 +96,16 @@ class Weighing:
                 for part, one in zip(parts, found, strict=True)
             ]
         if not failing:
-            asked = Counter[str]()
+            asked, places = Counter[str](), list[int]()
             for place, (part, one) in enumerate(zip(parts, found, strict=True)):
                 if one.kind is not Kind.EXECUTED or asked[part.text] >= _PROBES:
                     continue
                 if not any(o in self.settled for o in part.obligations):
                     asked[part.text] += 1
-                    found[place] = self._asked(part, one)
+                    places.append(place)
+            self._run_together([parts[place] for place in places])
+            for place in places:
+                found[place] = self._asked(parts[place], found[place])
         inner = [one for within in self.bodies.values() for one in within if one.numbers]
         known = {number for one in inner for number in one.numbers}
         whole = weakest(one.kind for one in found)
@@ -180,6 +186,18 @@ class Weighing:
             return replace(found, reason=f"{found.reason}; it differs on drawn values")
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
+
+    def _run_together(self, parts: Sequence[ObligationPart]) -> None:
+        """Run parts that will be probed in one session, if there is time for them."""
+        if not self.bench.node_by_node:
+            return
+        for start in range(0, len(parts), _TOGETHER):
+            some = parts[start : start + _TOGETHER]
+            if self.allowance is None:
+                self._drawing.run_together(some)
+            elif self.allowance.lasts:
+                with self.allowance.charged():
+                    self._drawing.run_together(some)
 
     def _asked(self, part: ObligationPart, one: Evidence) -> Evidence:
         """Probe a part, if there is time for it."""

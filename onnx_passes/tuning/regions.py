@@ -11,7 +11,8 @@ from onnx_passes.model.contents import graphs_within, subgraphs_of
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
-from onnx_passes.verify.region import Region, boundary_of, is_constant_node, region_model
+from onnx_passes.verify.region import Region, boundary_of, is_constant_node
+from onnx_passes.verify.region_models import region_model
 
 
 class ModelRegions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -37,13 +37,19 @@ def find_wrong_annotations(
     """
     old = {str(v.name): (v.type, v.shape) for v in _values(before)}
     noted = [v for v in _values(after) if old.get(str(v.name)) != (v.type, v.shape)]
+    named = [(value, str(value.name), _note(value)) for value in noted]
     found: list[str] = []
     for values in samples:
         sizes = _sizes(after.graph.inputs, values)
         odd: set[str] = set()
-        for value in noted:
-            array = values.get(str(value.name))
-            wrong = None if array is None else _wrong(value, array, sizes)
+        right: set[Hashable] = set()  # most values have one of a few types and shapes
+        for value, name, note in named:
+            array = values.get(name)
+            if array is None or (seen := (*note, array.dtype, array.shape)) in right:
+                continue
+            wrong = _wrong(value, array, sizes)
+            if wrong is None:
+                right.add(seen)
             if wrong is None or wrong in found:
                 continue
             if evaluate is not None and _is_odd(value, values, sizes, odd, evaluate):
@@ -71,6 +77,12 @@ def _is_odd(
 
 def _values(model: ir.Model) -> list[ir.Value]:
     return [v for node in model.graph for v in node.outputs if v.name]
+
+
+def _note(value: ir.Value) -> tuple[Hashable, ...]:
+    """Return the type and the dimensions that are noted of a value."""
+    shape = value.shape
+    return value.dtype, None if shape is None else tuple(shape_fields(shape)[0])
 
 
 def _sizes(inputs: Sequence[ir.Value], values: Mapping[str, Array]) -> dict[str, int]:

@@ -24,6 +24,7 @@ from onnx_passes.model.fields import (
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.graph_writer import GraphWriter, opsets_into
 from onnx_passes.runtime.tensor_protos import is_large
+from onnx_passes.verify.content_key import initializers_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 _SIMPLE = (
@@ -136,7 +137,7 @@ class CheckedNodes:
     def _fresh_initializers(self, graph: ir.Graph) -> tuple[list[Hashable], list[ir.Value]]:
         """Return new forms of tensors, and the initializers to be looked at."""
         new: dict[Hashable, ir.Value] = {}
-        for value in graph.initializers.values():
+        for value in initializers_of(graph).values():
             if value.const_value is not None:
                 form = self._tensor(value.const_value)
                 if form not in self.forms or not value.name:

@@ -11,7 +11,8 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
-from onnx_passes.verify.region import Region, changed_region, region_model
+from onnx_passes.verify.region import Region, changed_region
+from onnx_passes.verify.region_models import region_model
 
 Parts = tuple[ir.Model, ir.Model, dict[str, Data]]
 """Two parts of models and the values of their inputs."""

@@ -22,7 +22,8 @@ from onnx_passes.passes.context import Application
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.region import Region, region_model
+from onnx_passes.verify.region import Region
+from onnx_passes.verify.region_models import region_model
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.body_values import expose, place_of, typed
 from onnx_passes.verify.score import score

@@ -9,8 +9,17 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
+from onnx_passes.model.fields import (
+    node_attributes,
+    node_inputs,
+    node_operator,
+    node_outputs,
+    reader,
+    value_name,
+)
 from onnx_passes.model.tensor_bytes import string_data, tensor_buffer
 
+_operator = reader(ir.Node("", "Identity", []), "domain", "op_type", "overload")
 _LOOKED_THROUGH = frozenset({"Constant", "Identity"})
 _NUMBERS = {
     "value_int": np.int64,
@@ -129,14 +138,14 @@ class NodeEquality:
             old: A node of the model before.
             new: A node of the model after.
         """
+        if _operator(old) != _operator(new):
+            return False
+        read, other = node_inputs(old), node_inputs(new)
+        made = [*map(value_name, node_outputs(old))]
         return (
-            old.op_type == new.op_type
-            and old.domain == new.domain
-            and old.overload == new.overload
-            and len(old.inputs) == len(new.inputs)
-            and len(old.outputs) == len(new.outputs)
-            and all(a.name == b.name for a, b in zip(old.outputs, new.outputs, strict=True))
-            and all(map(self._same_read, old.inputs, new.inputs))
+            len(read) == len(other)
+            and made == [*map(value_name, node_outputs(new))]
+            and all(map(self._same_read, read, other))
             and (not self._changed or new.op_identifier() not in self._changed)
             and (not self._versions or self._same_version(new))
             and self._same_attributes(old, new)
@@ -156,7 +165,7 @@ class NodeEquality:
         return one == other
 
     def _same_attributes(self, old: ir.Node, new: ir.Node) -> bool:
-        a, b = old.attributes, new.attributes
+        a, b = node_attributes(old), node_attributes(new)
         if not a and not b:
             return True
         return a.keys() == b.keys() and all(self._same_attribute(a[k], b[k]) for k in b)
@@ -204,8 +213,8 @@ class NodeEquality:
         # goes here.
         one, other = old.producer(), new.producer()
         if one is not None and other is not None:
-            if one.op_type not in _LOOKED_THROUGH and other.op_type not in _LOOKED_THROUGH:
-                return old.name == new.name
+            if _LOOKED_THROUGH.isdisjoint((node_operator(one)[1], node_operator(other)[1])):
+                return bool(value_name(old) == value_name(new))
         elif old.const_value is new.const_value and one is other and old.name == new.name:
             return old.is_graph_input() == new.is_graph_input()
         old, new = _source(old), _source(new)

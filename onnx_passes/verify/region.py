@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.fields import node_operator, node_outputs, nodes_of
 from onnx_passes.model.walk import captured_values
-from onnx_passes.plain import PlainMapping
 from onnx_passes.verify.node_equality import (
     Folded,
     NodeEquality,
@@ -102,19 +101,20 @@ def diff_nodes(
         after: The model after.
         folded: See :func:`changed_region`.
     """
-    producers = {str(v.name): node for node in before.graph for v in node.outputs if v.name}
+    old_nodes = nodes_of(before.graph)
+    producers = {v.name: node for node in old_nodes for v in node_outputs(node) if v.name}
     equality = NodeEquality(before, after, folded)
     new: list[ir.Node] = []
     kept: set[ir.Node] = set()
-    for node in after.graph:
+    for node in nodes_of(after.graph):
         if not is_constant_node(node):
             name = node.outputs[0].name or next((v.name for v in node.outputs if v.name), None)
-            old = producers.get(str(name))
+            old = producers.get(name)
             if old is None or not equality.same(old, node):
                 new.append(node)
             else:
                 kept.add(old)
-    return new, [n for n in before.graph if n not in kept and not is_constant_node(n)]
+    return new, [n for n in old_nodes if n not in kept and not is_constant_node(n)]
 
 
 def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
@@ -150,83 +150,6 @@ def leading_to(
                 if v is not None and constant_tensor(v) is None and not known(str(v.name))
             }
     return found[::-1]
-
-
-def region_model(
-    model: ir.Model,
-    region: Region,
-    rows: Sequence[PlainMapping],
-    hidden: Collection[str] = (),
-) -> ir.Model:
-    """Return the region as a model: inputs are its boundary, outputs all that it computes.
-
-    Only the nodes of the region are copied; weights and functions are shared.
-
-    Args:
-        model: The model that the region was found in.
-        region: The region.
-        rows: Values that it will be run on, for the type and rank of each name of the
-            boundary. The length of a vector is declared where all agree: operators that take
-            sizes ask for it.
-        hidden: Names of what it computes that are not outputs.
-    """
-    nodes, copies = copy_nodes(region.nodes)
-    inside = {value for node in region.nodes for value in node.outputs}
-    outside: dict[str, ir.Value] = {}
-    initializers: dict[str, ir.Value] = {}
-    for node in region.nodes:
-        for value in (*node.inputs, *captured_values(node)):
-            if value is None or value in inside:
-                continue
-            copy = copies[value]
-            tensor = constant_tensor(value)
-            if tensor is None:
-                outside[str(value.name)] = copy
-            else:
-                copy.const_value = tensor
-                initializers[str(value.name)] = copy
-    inputs = []
-    for name in region.boundary:
-        array = rows[0][name]
-        entry = outside.get(name) or ir.Value(name=name)
-        entry.const_value = None
-        entry.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
-        entry.shape = ir.Shape([None] * array.ndim)
-        if array.ndim == 1 and all(row[name].shape == array.shape for row in rows):
-            entry.shape = ir.Shape(array.shape)
-        inputs.append(entry)
-    body = ir.Graph(
-        inputs,
-        [v for node in nodes for v in node.outputs if v.name and v.name not in hidden],
-        nodes=nodes,
-        initializers=list(initializers.values()),
-        opset_imports=dict(model.graph.opset_imports),
-        name="region",
-    )
-    functions = list(model.functions.values())
-    return ir.Model(body, ir_version=model.ir_version, functions=functions)
-
-
-def part_leading_to(
-    name: str, side: Side, recordings: Sequence[PlainMapping]
-) -> ir.Model | None:
-    """Return the nodes of a part that lead to a value, as a model with this output alone.
-
-    Args:
-        name: Name of the value.
-        side: The model, and the nodes of the part.
-        recordings: Recorded values by name, one mapping a sample.
-
-    Returns:
-        None where nothing of the part does, or what they read is not recorded.
-    """
-    model, nodes = side
-    needed = leading_to([name], nodes, lambda _: False)
-    boundary = boundary_of(needed)
-    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
-        return None
-    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
-    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
 
 
 def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
@@ -288,6 +211,6 @@ def _captures(model: ir.Model) -> dict[ir.Value, list[ir.Node]]:
 
 def is_constant_node(node: ir.Node) -> bool:
     """Whether a node is a Constant whose tensor is known."""
-    if node.op_type != "Constant" or node.domain != "":
+    if node_operator(node) != ("", "Constant"):
         return False
     return constant_tensor(node.outputs[0]) is not None

@@ -160,9 +160,11 @@ class Snapshot:
         """
         self._compared = None
         key = exact_key(model)
-        if key != self._key and make_immutable(model, layout="same"):
+        same = key == self._key
+        if not same and make_immutable(model, layout="same"):
             key = exact_key(model)
-        if key == self._key:
+            same = key == self._key
+        if same:
             self.is_still(model)
             return False
         self._compared = (key, {}, model)

@@ -8,9 +8,16 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.errors import ModelError
+from onnx_passes.model.fields import (
+    node_inputs,
+    node_outputs,
+    nodes_of,
+    value_name,
+)
 from onnx_passes.model.walk import subgraphs_of, topological_order
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.checker import complaints
+from onnx_passes.verify.content_key import initializers_of
 
 MOST = 20
 """Sentences reported; a broken model has many, and the first ones matter."""
@@ -81,18 +88,20 @@ class _Scopes:
         here = f" in the subgraph of {holder}" if holder else self.suffix
         defined: list[ir.Value] = []
         yield from self._define(graph.inputs, "input", here, defined)
-        initializers = [v for v in graph.initializers.values() if not v.is_graph_input()]
+        held = initializers_of(graph)
+        initializers = [v for v in held.values() if not v.is_graph_input()]
         yield from self._define(initializers, "initializer", here, defined)
-        for name, value in graph.initializers.items():
+        for name, value in held.items():
             yield from _initializer_faults(name, value, here)
         late = False
-        for node in graph:
-            label = f"{_label(node)}{here}"
+        for node in nodes_of(graph):
             if _domain(node.domain) not in self.opsets:
+                label = f"{_label(node)}{here}"
                 yield f"{label} is of the domain {node.domain!r}, which has no opset import"
-            for used in node.inputs:
+            for used in node_inputs(node):
                 if used is None or used in self.visible:
                     continue
+                label = f"{_label(node)}{here}"
                 producer = used.producer()
                 if producer is not None and producer.graph is graph:
                     late = True
@@ -100,7 +109,12 @@ class _Scopes:
                     yield f"{label} uses {used.name!r}, {_whereabouts(used)}"
             for subgraph in subgraphs_of(node):
                 yield from self.faults(subgraph, _label(node))
-            yield from self._define(node.outputs, "output", f" of {label}", defined)
+            made = node_outputs(node)
+            if len(made) == 1 and self._defines(made[0]):
+                defined.append(made[0])
+            else:  # text is made of what may be wrong alone
+                place = f" of {_label(node)}{here}"
+                yield from self._define(made, "output", place, defined)
         if late:
             yield from _order_faults(graph, here)
         yield from self._output_faults(graph, here, set(defined))
@@ -108,6 +122,15 @@ class _Scopes:
         for value in defined:
             if self.names.get(value.name or "") is value:
                 del self.names[value.name or ""]
+
+    def _defines(self, value: ir.Value) -> bool:
+        """Define a value, if it is new and has a new name."""
+        name: str | None = value_name(value)
+        if not name or name in self.names or value in self.visible:
+            return False
+        self.visible.add(value)
+        self.names[name] = value
+        return True
 
     def _define(
         self, values: Iterable[ir.Value], word: str, here: str, defined: list[ir.Value]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import add, mul, sub
+from operator import add, floordiv, mod, mul, sub
 
 import onnx_ir as ir
 
@@ -34,8 +34,11 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: add,
     ast.Sub: sub,
     ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
 }
-_PLAIN = re.compile(r"(?:[ ()+*-]|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {"Max": max, "Min": min, "max": max, "min": min}
+_PLAIN = re.compile(r"(?:[ (),+*%-]|//|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
 
@@ -80,7 +83,7 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
     if dim.isidentifier():
         return None  # a symbol by itself: importing sympy takes longer than a small run
     if (plain := _evaluate(_parse(dim), sizes)) is not None:
-        return plain  # "4*batch", for the same reason
+        return plain  # "4*batch" or "Min(512, sequence)", for the same reason
     try:
         found = ir.SymbolicDim(dim).evaluate(sizes)
     except ValueError:  # no expression
@@ -90,7 +93,7 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
 
 @cache
 def _parse(formula: str) -> ast.expr | None:
-    """Return a formula of names and whole numbers, parsed; None for others."""
+    """Return a formula of names, whole numbers and calls, parsed; None for others."""
     if _PLAIN.fullmatch(formula) is None:
         return None
     try:
@@ -100,7 +103,7 @@ def _parse(formula: str) -> ast.expr | None:
 
 
 def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
-    """Return sums, differences and products of names and whole numbers; else None."""
+    """Return what a formula of names and whole numbers gives; None if that is not plain."""
     match formula:
         case ast.Constant(value=value) if type(value) is int:
             return value
@@ -109,7 +112,13 @@ def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _ARITHMETIC:
             one, other = _evaluate(left, sizes), _evaluate(right, sizes)
             if one is not None and other is not None:
-                return _ARITHMETIC[type(operator)](one, other)
+                divides = isinstance(operator, ast.FloorDiv | ast.Mod)
+                return (
+                    None if divides and not other else _ARITHMETIC[type(operator)](one, other)
+                )
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            found = [_evaluate(argument, sizes) for argument in args]
+            return None if not found or None in found else _FUNCTIONS[name](found)
     return None
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.inputs import generate, make_samples
+from onnx_passes.runtime.inputs.dims import size_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 RELU = "g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }"
@@ -108,11 +109,27 @@ def test_sums_of_dimensions_are_kept(parse):
         assert sample["all"].shape[1] == past + now
 
 
-def test_expressions_are_evaluated(parse):
+@pytest.mark.parametrize(
+    ("formula", "size"),
+    [
+        ("n + 1", lambda n: n + 1),
+        ("Min(6, n)", lambda n: min(6, n)),
+        ("Max(6, 2*n - 4)", lambda n: max(6, 2 * n - 4)),
+        ("(n + 1)//2", lambda n: (n + 1) // 2),
+        ("n%4 + 1", lambda n: n % 4 + 1),
+        ("floor(n/2) + 1", lambda n: n // 2 + 1),
+    ],
+)
+def test_expressions_are_evaluated(parse, formula, size):
     model = parse("g (float[n] x, float[m] z) => (float[k] y) { y = Concat<axis = 0>(x, z) }")
-    model.graph.inputs[1].shape = ir.Shape(["n + 1"])
+    model.graph.inputs[1].shape = ir.Shape([formula])
     for feeds in generate(model):
-        assert feeds["z"].shape[0] == feeds["x"].shape[0] + 1
+        assert feeds["z"].shape[0] == size(feeds["x"].shape[0])
+        assert size_of(formula, {"n": 9}) == ir.SymbolicDim(formula).evaluate({"n": 9})
+
+
+def test_a_size_that_is_divided_by_zero_is_unknown():
+    assert size_of("n//m", {"n": 4, "m": 0}) is None
 
 
 def test_pictures_are_large_enough_for_what_halves_them(parse):
