@@ -25,7 +25,8 @@ def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
     """
     click.secho(target.name, bold=True)
     if target.problem:
-        echo_line(f"  not run: {target.problem}")
+        for line in f"not run: {target.problem}".splitlines():
+            echo_line(f"  {line}")
     elif target.by_metrics:
         click.echo(f"  {BY_METRICS}")
     elif target.rules is None and not results:
