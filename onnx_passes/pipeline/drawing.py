@@ -21,7 +21,7 @@ from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Engine
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,
@@ -29,6 +29,7 @@ from onnx_passes.verify.informative import (
     ValueSource,
     draw_like,
     is_informative,
+    tied,
 )
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.obligations import ObligationPart
@@ -134,7 +135,7 @@ class Drawing:
         part: ObligationPart,
         ahead: Sequence[ir.Node],
         rounds: Sequence[Sequence[ValueSource]],
-        wanted: Feeds | None = None,
+        wanted: Mapping[str, Array] | None = None,
     ) -> Drawn | None:
         """Compare a part behind nodes of the model before.
 
@@ -153,9 +154,10 @@ class Drawing:
             draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
             if kinds is DRAWS_OF_OTHERS:
                 edges = self._at_breakpoints(sources, (*nodes, *part.new))
-                draws += [draws[0] | row for row in edges]
-                feeds = {name: recorded[source] for name, source in sources.items()}
                 varying = {n for n, source in sources.items() if source in self.varying}
+                draws += [draws[0] | row for row in (*edges, tied(draws[0], varying))]
+                feeds = {name: recorded[source] for name, source in sources.items()}
+                feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
                 draws += reaching(
                     self.engine, self.before, nodes, feeds, varying, wanted or {}
                 )
