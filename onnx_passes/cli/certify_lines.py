@@ -68,7 +68,8 @@ def _line(result: PlainDict) -> str:
     if result["reason"]:
         parts.append(result["reason"])
     if result["contract"]:
-        parts.append(f"supports {result['contract']}")
+        where = " where the original is finite" if result["contract"] == "tolerance" else ""
+        parts.append(f"supports {result['contract']}{where}")
     for kind, error in (tested or {}).get("errors", {}).items():
         parts.append(f"{kind} off by at most {error['rtol']:.2g} of the largest element")
     if result.get("declared"):
