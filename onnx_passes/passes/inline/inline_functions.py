@@ -33,8 +33,8 @@ class InlineFunctions(Transformation):
     Sound because a call means its body, by the definition of functions in ONNX.
 
     Leaves alone: calls of a function that means another version of an operator than the model
-    does, or that has the name of an operator, which an engine may run instead (a note says
-    which); functions that are excluded or that nobody calls.
+    does (a note says which); functions with the name of an operator, which an engine may run
+    instead; functions that are excluded or that nobody calls.
 
     Attributes:
         exclude: Functions to keep, as ``name`` or ``domain::name``.
