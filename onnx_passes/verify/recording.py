@@ -123,8 +123,8 @@ def inlined(model: ir.Model) -> ir.Model:
 
     Returns:
         The model itself where it has none, else a copy. Calls stay whose function means other
-        versions of operators than the model does, or that leave inputs out, or that an engine
-        may take for an operator; they count as one node each.
+        versions of operators than the model does, or that leave inputs out. So do those that
+        an engine may take for an operator. They count as one node each.
     """
     if not model.functions:
         return model
