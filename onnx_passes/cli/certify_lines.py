@@ -25,7 +25,8 @@ def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
     """
     click.secho(target.name, bold=True)
     if target.problem:
-        echo_line(f"  not run: {target.problem}")
+        for line in f"not run: {target.problem}".splitlines():
+            echo_line(f"  {line}")
     elif target.by_metrics:
         click.echo(f"  {BY_METRICS}")
     elif target.rules is None and not results:
@@ -67,7 +68,8 @@ def _line(result: PlainDict) -> str:
     if result["reason"]:
         parts.append(result["reason"])
     if result["contract"]:
-        parts.append(f"supports {result['contract']}")
+        where = " where the original is finite" if result["contract"] == "tolerance" else ""
+        parts.append(f"supports {result['contract']}{where}")
     for kind, error in (tested or {}).get("errors", {}).items():
         parts.append(f"{kind} off by at most {error['rtol']:.2g} of the largest element")
     if result.get("declared"):

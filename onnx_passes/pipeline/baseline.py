@@ -40,6 +40,7 @@ class Baseline:
         given: Whether the user gave the samples; one that does not run is then an error.
         unstable: Outputs in which two runs of the original differ.
         notes: What a user should know of the above, a sentence each.
+        unheard: Engines on which the result is not compared, with the reason, a sentence each.
         substitutes: Other inputs for an original that does not run on generated ones.
         ahead: Whether runs may go on beside each other. Each session has the weights in its
             own part of the address space, mapped or not.
@@ -51,6 +52,7 @@ class Baseline:
     given: bool = False
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
+    unheard: list[str] = field(default_factory=list)
     substitutes: Substitutes | None = None
     ahead: bool = True
 
@@ -79,7 +81,8 @@ class Baseline:
         """Run the original on the engines of some moments, unless that was done.
 
         An engine that cannot run it is replaced by onnx's reference evaluator if that can, and
-        the notes say so.
+        the notes say so. Else it is left out if it is not the one that checks each pass and
+        another engine ran the original: the result is then not verified on it.
 
         Raises:
             EngineError: Neither the engine nor the reference evaluator can run the original.
@@ -136,6 +139,10 @@ class Baseline:
             try:
                 self._first_run(bench)
             except EngineError as second:
+                if bench.when != "each" and any(other.ran for other in self.benches):
+                    bench.when = "never"
+                    self.unheard.append(f"the result: {reason}")
+                    return
                 raise no_engine(error, asked, bench.engine.name, second) from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
         if not self.deterministic:

@@ -21,7 +21,7 @@ from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.joined_runs import NodeRun, run_joined
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Outputs
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,
@@ -170,7 +170,7 @@ class Drawing:
         part: ObligationPart,
         ahead: Sequence[ir.Node],
         rounds: Sequence[Sequence[ValueSource]],
-        wanted: Feeds | None = None,
+        wanted: Mapping[str, Array] | None = None,
     ) -> Drawn | None:
         """Compare a part behind nodes of the model before.
 

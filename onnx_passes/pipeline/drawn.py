@@ -10,7 +10,7 @@ from typing import cast
 import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.runtime.engine_base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Array, Data
 from onnx_passes.verify.obligations import Obligation, ObligationPart
 from onnx_passes.verify.region import boundary_of
 
@@ -32,7 +32,7 @@ class Drawn:
 
     agrees: bool
     elements: int = 0
-    values: Feeds = field(default_factory=dict)
+    values: Mapping[str, Array] = field(default_factory=dict)
     given: bool = False
     row: int = 0
 

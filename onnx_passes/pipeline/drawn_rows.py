@@ -14,8 +14,8 @@ from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
 from onnx_passes.pipeline.drawn import reads_of
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Array, Engine, Feeds
-from onnx_passes.verify.informative import DRAWS_OF_OTHERS, ValueSource, draw_like
+from onnx_passes.runtime.engine_base import Array, Engine
+from onnx_passes.verify.informative import DRAWS_OF_OTHERS, ValueSource, draw_like, tied
 from onnx_passes.verify.obligations import ObligationPart
 from onnx_passes.verify.region import boundary_of
 
@@ -44,7 +44,7 @@ class DrawnRows:
         sources: Mapping[str, str],
         kinds: Sequence[ValueSource],
         ahead: Sequence[ir.Node] = (),
-        wanted: Feeds | None = None,
+        wanted: Mapping[str, Array] | None = None,
     ) -> list[dict[str, Array]]:
         """Return rows of values by name, some for each kind.
 
@@ -58,11 +58,12 @@ class DrawnRows:
         draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
         if kinds is DRAWS_OF_OTHERS:
             nodes = [*ahead, *part.old]
+            varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
-            draws += [draws[0] | row for row in edges]
+            draws += [draws[0] | row for row in (*edges, tied(draws[0], varying))]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
-            varying = {n for n, source in sources.items() if source in self.varying}
+            feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
             draws += reaching(self.engine, self.before, nodes, feeds, varying, wanted or {})
         return draws
 

@@ -31,7 +31,8 @@ class Bench:
 
     Attributes:
         engine: The engine that runs.
-        when: "each", "checkpoint" or "end"; "never" where another bench has the same engine.
+        when: "each", "checkpoint" or "end"; "never" where another bench has the same engine,
+            or the engine cannot run the original.
         fallback_for: Why it stands in for the engine asked for, as a sentence.
         original: Outputs of the original model, by sample; empty until it ran.
         ran: Whether the original was run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -11,9 +11,13 @@ import onnx_ir as ir
 from onnx_passes.model.fields import shape_fields
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.engine_base import Array, Data
+from onnx_passes.verify.region import leading_to
 
 Evaluate = Callable[[ir.Node, Mapping[str, Array]], Mapping[str, Data] | None]
 """Gives what the standard makes of a node's operands; None where that is not known."""
+
+_MOST_NODES = 64
+"""Nodes that are evaluated for the values that contradict what is noted, the nearest ones."""
 
 
 def find_wrong_annotations(
@@ -41,38 +45,50 @@ def find_wrong_annotations(
     found: list[str] = []
     for values in samples:
         sizes = _sizes(after.graph.inputs, values)
-        odd: set[str] = set()
+        wrong: dict[str, str] = {}
         right: set[Hashable] = set()  # most values have one of a few types and shapes
         for value, name, note in named:
             array = values.get(name)
             if array is None or (seen := (*note, array.dtype, array.shape)) in right:
                 continue
-            wrong = _wrong(value, array, sizes)
-            if wrong is None:
+            text = _told(value, array, sizes)
+            if text is None:
                 right.add(seen)
-            if wrong is None or wrong in found:
-                continue
-            if evaluate is not None and _is_odd(value, values, sizes, odd, evaluate):
-                odd.add(str(value.name))
             else:
-                found.append(wrong)
+                wrong[name] = text
+        if wrong and evaluate is not None:
+            odd = _odd_values(after.graph, wrong, values, sizes, evaluate)
+            wrong = {name: text for name, text in wrong.items() if name not in odd}
+        found += [text for text in wrong.values() if text not in found]
     return found
 
 
-def _is_odd(
-    value: ir.Value,
+def _odd_values(
+    graph: ir.Graph,
+    ends: Collection[str],
     values: Mapping[str, Array],
     sizes: dict[str, int],
-    odd: set[str],
     evaluate: Evaluate,
-) -> bool:
-    """Whether it is the engine that gives another shape than the standard."""
-    node = value.producer()
-    assert node is not None, "results of nodes are asked for"
-    if any(v is not None and v.name in odd for v in (*node.inputs, *captured_values(node))):
-        return True
-    array = (evaluate(node, values) or {}).get(str(value.name))
-    return isinstance(array, np.ndarray) and _wrong(value, array, sizes) is None
+) -> set[str]:
+    """Return what leads to some values and has a shape of the engine's, not the standard's.
+
+    What is computed from such a value is among them.
+    """
+    odd: set[str] = set()
+    for node in leading_to(ends, graph, lambda _: False)[-_MOST_NODES:]:
+        made = {str(value.name): value for value in node.outputs if value.name}
+        if any(
+            v is not None and v.name in odd for v in (*node.inputs, *captured_values(node))
+        ):
+            odd |= made.keys()
+            continue
+        for name, array in (evaluate(node, values) or {}).items():
+            seen = values.get(name)
+            if seen is None or name not in made or not isinstance(array, np.ndarray):
+                continue
+            if (seen.shape, seen.dtype) != (array.shape, array.dtype):
+                odd |= {name} if _told(made[name], array, sizes) is None else set()
+    return odd
 
 
 def _values(model: ir.Model) -> list[ir.Value]:
@@ -101,7 +117,7 @@ _type_of = cache(ir.DataType.from_numpy)
 """It looks through several tables, and there are a handful of types."""
 
 
-def _wrong(value: ir.Value, array: Array, sizes: dict[str, int]) -> str | None:
+def _told(value: ir.Value, array: Array, sizes: dict[str, int]) -> str | None:
     dtype, shape = value.dtype, value.shape
     if dtype is not None and dtype is not ir.DataType.STRING:
         seen = _type_of(array.dtype)

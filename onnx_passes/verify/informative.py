@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,6 +123,27 @@ def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
         drawn.reshape(-1)[::2] = np.resize(_SPECIALS, (drawn.size + 1) // 2)
     with np.errstate(over="ignore", invalid="ignore"):
         return (np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
+
+
+def tied(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+    """Return drawn floats with equal elements, as far as their shapes allow.
+
+    What is drawn for each by itself shows no ties of a comparison.
+
+    Args:
+        draw: Values by name, of any shape and type.
+        names: Those that may be others.
+    """
+    floats = [name for name in sorted(names) if kind_of(draw[name].dtype) == "float"]
+    if len(floats) < 2:
+        return {}
+    least = min((draw[name] for name in floats), key=lambda one: (one.ndim, one.size))
+    found = {}
+    for name in floats:
+        with suppress(ValueError):  # shapes that do not broadcast
+            like = draw[name]
+            found[name] = np.broadcast_to(least, like.shape).astype(like.dtype)
+    return found
 
 
 def dependent_on_data(model: ir.Model) -> set[str]:

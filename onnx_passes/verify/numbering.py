@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
+from onnx_passes.model.shadowing import shadows_operator
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.verify.node_equality import (
@@ -120,6 +121,10 @@ class Numbers:
             function = self._model.functions.get(node.op_identifier())
             if function is not None:
                 numbers = self._call(node, function, depth)
+                if shadows_operator(node.op_identifier(), self._imports):
+                    # An engine may run its own operator, so that both have to be equal.
+                    pairs = zip(numbers, self._node(node, depth), strict=True)
+                    numbers = [self._table.of(("shadowing", *pair)) for pair in pairs]
             elif node.domain == "" and node.op_type == "If":
                 numbers = self._if(node, depth)
             elif node.domain == "" and node.op_type == "Loop" and not _draws_inside(node):

@@ -108,13 +108,16 @@ class ReadBack:
             place = f"function '{function.domain}::{function.name}'"
             yield f"{place}, opset imports", _properties(function.opset_imports)
             yield from self._attributes(function.attributes, place)
-            yield from self._graph(function.graph, place)
+            yield from self._graph(function.graph, place, of_function=True)
 
-    def _graph(self, graph: ir.Graph, place: str) -> Iterator[Part]:
+    def _graph(
+        self, graph: ir.Graph, place: str, *, of_function: bool = False
+    ) -> Iterator[Part]:
         yield (
             place,
             (
-                graph.name or "",
+                # A file has no place for the name of a function's graph.
+                "" if of_function else graph.name or "",
                 self._remarks(graph.doc_string, graph.metadata_props),
                 len(graph.inputs),
                 tuple(graph.initializers),

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.shadowing import shadows_operator
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.runtime.engine_base import Array, Data
 from onnx_passes.verify.node_equality import constant_tensor
@@ -122,8 +123,8 @@ def inlined(model: ir.Model) -> ir.Model:
 
     Returns:
         The model itself where it has none, else a copy. Calls stay whose function means other
-        versions of operators than the model does, or that leave inputs out; they count as one
-        node each.
+        versions of operators than the model does, or that leave inputs out. So do those that
+        an engine may take for an operator. They count as one node each.
     """
     if not model.functions:
         return model
@@ -138,7 +139,8 @@ def inlined(model: ir.Model) -> ir.Model:
     def admits(function: ir.Function) -> bool:
         imports = copy.opset_imports
         same = all(imports.get(d, v) == v for d, v in function.opset_imports.items())
-        return same and function.identifier() not in short
+        key = function.identifier()
+        return same and key not in short and not shadows_operator(key, imports)
 
     try:
         InlinePass(admits)(copy)

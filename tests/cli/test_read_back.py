@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
 from onnx_passes.model import save, stream
 from onnx_passes.model.atomic import Pending
+from onnx_passes.verify.read_back import ReadBack
 
 GOOD = b"the file that was there"
 
@@ -146,3 +148,19 @@ def test_without_verification_the_file_is_not_read_back(cli, weights, tmp_path, 
 def test_a_run_without_an_output_file_has_nothing_to_read_back(cli, weights):
     assert cli(weights, "eliminate-identity", "--json", "report.json").code == 0
     assert report()["read_back"] is None
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_the_name_of_a_functions_graph_is_not_missed_in_the_file(tmp_path, typed):
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[2] x) => (float[2] y) { y = local.F(x) }"""
+    )
+    given = ir.Value(name="p", type=ir.TensorType(ir.DataType.FLOAT) if typed else None)
+    node = ir.node("Neg", [given])
+    body = ir.Graph([given], node.outputs, nodes=[node], opset_imports={"": 20}, name="body")
+    function = ir.Function("local", "F", graph=body, attributes=[])
+    model.functions[function.identifier()] = function
+    check = ReadBack()
+    save.save_model(model, tmp_path / "model.onnx", inspect=check)
+    assert check.parts

@@ -6,12 +6,14 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import parallel
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.result import Verdict
@@ -158,3 +160,34 @@ def test_what_fails_beside_other_runs_is_asked_again_alone(model, two_cores, mon
     bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
     bench.begin(model, samples)
     assert bench.run(model, samples)[0]["z"].tolist() == [1, 2]
+
+
+NAMED_AS_BY_A_FUSION = """<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]>
+    g (float[2,3,4] x) => (float[3,8] y)
+    <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[4] b = {1,2,3,4},
+     int64[2] gemm_input_shape = {3,8}> {
+      m = MatMul(x, w) a = Add(m, b) c = com.microsoft.QuickGelu(a) d = Identity(c)
+      y = Reshape(d, gemm_input_shape) }"""
+"""ONNX Runtime does not load it optimised, and onnx's evaluator has no QuickGelu."""
+
+
+@pytest.mark.parametrize("override", [[], ["verify.tolerance.rtol=0.001"]], ids=str)
+def test_an_engine_that_cannot_run_the_original_at_the_end_is_told_and_the_others_judge(
+    override,
+):
+    config = default_config(["strict=true", *override], ["eliminate-identity"])
+    run = run_pipeline(ir.from_onnx_text(NAMED_AS_BY_A_FUSION), config)
+    assert run.error is None
+    assert [check.engine for check in run.report.final] == ["onnxruntime[prepacking=off]"]
+    (told,) = run.report.not_verified
+    assert told.startswith("the result: onnxruntime[optimization=all, prepacking=off] cannot")
+    assert run.report.exit_code == 4
+
+
+def test_no_engine_that_can_run_the_original_ends_the_run():
+    config = default_config(
+        ["reproducers=false", "engines=[{onnxruntime: {optimization: all, when: each}}]"],
+        ["eliminate-identity"],
+    )
+    with pytest.raises(EngineError, match="cannot run the original model"):
+        run_pipeline(ir.from_onnx_text(NAMED_AS_BY_A_FUSION), config)

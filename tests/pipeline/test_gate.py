@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
@@ -405,3 +406,22 @@ def test_draws_that_the_model_before_does_not_run_on_are_left_out():
     (loss,) = found.report.passes[-1].evidence
     assert loss.kind is Kind.EXECUTED
     assert "on drawn values" in loss.reason
+
+
+@passes.verify.equality
+@passes.register()
+class GateInlines(Transformation):
+    """Inline every function, whatever its name."""
+
+    def call(self, model):
+        return InlinePass()(model)
+
+
+def test_a_call_that_the_engine_takes_for_its_own_operator_is_not_its_function():
+    text = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]>
+        g (float[2, 4] x) => (float[2, 4] y) { a = Exp(x) y = com.microsoft.QuickGelu(a) }
+        <domain: "com.microsoft", opset_import: ["" : 20]> QuickGelu (p) => (q) {
+            q = Neg(p) }"""
+    config = default_config(["reproducers=false"], ["gate-inlines"])
+    error = run_pipeline(ir.from_onnx_text(text), config).error
+    assert "elements differ" in str(error.__cause__ or error)

@@ -139,3 +139,29 @@ def test_ties_between_levels_are_no_precondition(run):
     )
     assert done.error is None
     assert not done.report.preconditions
+
+
+@passes.verify.equality
+class TieTurned(Transformation, RewriteRulePass):
+    """Turn a comparison around, ties included."""
+
+    def pattern(self, op, x, z):
+        return op.Less(x, z)
+
+    def rewrite(self, op, x, z):
+        return op.Not(op.Greater(x, z))
+
+
+@pytest.mark.parametrize("shape", ["[4]", "[2,4]"])
+@pytest.mark.parametrize("ahead", ["Identity(x)", "Neg(x)", "Mul(x, third)"])
+def test_ties_of_two_values_that_vary_are_drawn(monkeypatch, shape, ahead):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "tie-turned", TieTurned)
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,4] x, float{shape} z) => (bool[2,4] y) <float third = {{0.375}}> {{
+            m = {ahead} y = Less(m, z) }}""")
+    config = ["reproducers=false", "reference.samples=1"]
+    done = run_pipeline(model, default_config(config, ["tie-turned"]))
+    assert "drawn values in" in str(done.error)

@@ -142,6 +142,19 @@ def test_a_call_is_what_its_function_computes(alpha, expected):
     assert compute_alike(ir.from_onnx_text(CALLED), new) is expected
 
 
+SHADOWING = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]> g
+(float[2] x) => (float[2] y) { y = com.microsoft.QuickGelu(x) }
+<domain: "com.microsoft", opset_import: ["" : 20]> QuickGelu (a) => (b) { b = Neg(a) }"""
+
+
+def test_a_call_that_may_mean_an_operator_is_more_than_what_its_function_computes():
+    new = ir.from_onnx_text(HEAD + "(float[2] x) => (float[2] y) { y = Neg(x) }")
+    assert not compute_alike(ir.from_onnx_text(SHADOWING), new)
+    changed = ir.from_onnx_text(SHADOWING.replace("Neg", "Exp"))
+    assert not compute_alike(ir.from_onnx_text(SHADOWING), changed)
+    assert compute_alike(*(ir.from_onnx_text(SHADOWING) for _ in "ab"))
+
+
 @pytest.mark.parametrize(
     ("operator", "expected"), [("Exp", True), ("Softmax", False), ("Custom", False)]
 )

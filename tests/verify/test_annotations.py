@@ -77,3 +77,37 @@ def test_what_the_engine_computes_against_the_standard_is_not_charged_to_the_pas
         ir.from_onnx_text(text), config, reference=ReferenceData(feeds, None, "test")
     )
     assert done.error is None
+
+
+def test_a_shape_noted_behind_what_the_engine_computes_against_the_standard_is_not_charged():
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+        g (float[N,3] x, bool b, float d) => (float[N,3] y) <float d = {-1}, int64[0] a = {}> {
+          s = Squeeze(x, a)
+          r = If (b) <then_branch = t () => (float[N,3] u) { u = Pow(s, d) },
+                      else_branch = e () => (float[N,3] v) { v = Identity(s) }>
+          y = Neg(r) }"""
+    feeds = [
+        {"x": np.ones((n, 3), np.float32), "b": np.array(b)}
+        for n, b in ((2, True), (1, False))
+    ]
+    done = run_pipeline(
+        ir.from_onnx_text(text),
+        default_config(["reproducers=false"], ["shape-inference"]),
+        reference=ReferenceData(feeds, None, "test"),
+    )
+    assert done.error is None, "the engine squeezes one row without being asked"
+
+
+def test_a_shape_that_the_standard_contradicts_too_is_told_where_others_are_odd():
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+        g (float[N,3] x) => (float[?,?] y) <int64[0] a = {}> {
+          e = Exp(x) s = Squeeze(x, a) n = Neg(s) y = Abs(n) }"""
+    before, after = ir.from_onnx_text(text), ir.from_onnx_text(text)
+    for node, rank in zip(after.graph, (3, 2, 2, 2), strict=True):
+        node.outputs[0].shape = ir.Shape([None] * rank)
+    one = np.ones((1, 3), np.float32)
+    values = {"x": one, "e": one, "s": one[0], "n": one[0], "y": one[0]}
+    found = find_wrong_annotations(
+        before, after, [values], lambda node, row: {node.outputs[0].name: one}
+    )
+    assert found == ["e is noted to have shape [None, None, None], and has [1, 3]"]

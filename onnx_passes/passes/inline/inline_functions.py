@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.model.shadowing import shadows_operator
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
@@ -32,7 +33,8 @@ class InlineFunctions(Transformation):
     Sound because a call means its body, by the definition of functions in ONNX.
 
     Leaves alone: calls of a function that means another version of an operator than the model
-    does (a note says which); functions that are excluded or that nobody calls.
+    does (a note says which); functions with the name of an operator, which an engine may run
+    instead; functions that are excluded or that nobody calls.
 
     Attributes:
         exclude: Functions to keep, as ``name`` or ``domain::name``.
@@ -93,6 +95,8 @@ class InlineFunctions(Transformation):
     def _obstacle(
         self, node: ir.Node, function: ir.Function, imports: dict[str, int]
     ) -> str | None:
+        if shadows_operator(node.op_identifier(), imports):
+            return "an engine may have an operator of this name, and run that"
         if len(node.inputs) > len(function.inputs):
             return f"it has {len(node.inputs)} inputs, the function {len(function.inputs)}"
         if len(node.outputs) > len(function.outputs):

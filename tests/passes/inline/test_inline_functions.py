@@ -220,3 +220,25 @@ def test_leaves_alone(leaves_alone):
         + "(float[N] x) => (float[N] y) { y = Exp(x) }"
         + function("F (a) => (b) { b = Exp(a) }"),
     )
+
+
+SHADOWING = """<ir_version: 10, opset_import: ["" : 18, "com.microsoft" : 1]>
+    g (float[2] x) => (float[2] y) { a = Abs(x) y = com.microsoft.QuickGelu(a) }
+    <domain: "com.microsoft", opset_import: ["" : 18]> QuickGelu (p) => (q) { q = Neg(p) }"""
+"""ONNX Runtime runs its own QuickGelu, and onnx's evaluator the function."""
+
+
+def test_a_function_with_the_name_of_an_operator_stays():
+    model = ir.from_onnx_text(SHADOWING)
+    assert not InlineFunctions()(model).modified
+    assert [node.op_type for node in model.graph] == ["Abs", "QuickGelu"]
+
+
+def test_a_function_with_the_name_of_an_operator_of_later_opsets_is_inlined():
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[2] x) => (float[2] y) { y = Gelu(x) }
+        <domain: "", opset_import: ["" : 18]> Gelu (p) => (q) { q = Neg(p) }"""
+    )
+    assert InlineFunctions()(model).modified
+    assert [node.op_type for node in model.graph] == ["Neg"]

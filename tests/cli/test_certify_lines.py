@@ -1,0 +1,25 @@
+"""What certify prints of verdicts that say less than they may seem to."""
+
+import pytest
+
+from onnx_passes.cli.certify_lines import show_verdicts
+from onnx_passes.cli.certify_targets import Target
+
+VERDICT = {"rule": "r", "verdict": "tested", "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("contract", "told"),
+    [
+        ("tolerance", "supports tolerance where the original is finite\n"),
+        ("equality", "supports equality\n"),
+    ],
+)
+def test_a_tolerance_is_said_to_leave_out_nan_and_infinities(capsys, contract, told):
+    show_verdicts(Target("r", "m:r", 1), [{**VERDICT, "contract": contract}])
+    assert capsys.readouterr().out.endswith(told)
+
+
+def test_a_help_has_a_line_of_its_own(capsys):
+    show_verdicts(Target("r", "m:r", 0, problem="it is none\n  = help: give one"), [])
+    assert capsys.readouterr().out == "r\n  not run: it is none\n    = help: give one\n"
