@@ -15,11 +15,14 @@ from google.protobuf.message import DecodeError
 
 from onnx_passes.model.atomic import Pending, pending
 from onnx_passes.model.contents import all_graphs, all_tensors
-from onnx_passes.model.formats import LIMIT
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.render import inlined
 from onnx_passes.model.slots import Choice
 from onnx_passes.model.tensor_bytes import chunks
+from onnx_passes.model.tensor_file import is_temporary
+
+IN_ATTRIBUTES = 1 << 26
+"""Bytes of tensors in attributes that stay in the model, where weights go to a file."""
 
 
 class DataFile:
@@ -142,8 +145,8 @@ def _mentions(model: Path, file: Path) -> bool:
 def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
     """List the tensors to write: initializers, and others if they are external already.
 
-    Tensors in attributes stay there unless the model would pass protobuf's limit, because
-    fewer tools read them from elsewhere.
+    Tensors in attributes stay there unless they are many megabytes, because fewer tools read
+    them from elsewhere. Protobuf holds what stays in memory, three times while it is written.
     """
     constants = {
         id(value.const_value)
@@ -160,6 +163,6 @@ def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
         tensor
         for tensor in tensors
         if id(tensor) in constants
-        or isinstance(tensor, ir.ExternalTensor)
-        or rest > LIMIT // 2
+        or (isinstance(tensor, ir.ExternalTensor) and not is_temporary(tensor))
+        or rest > IN_ATTRIBUTES
     ]
