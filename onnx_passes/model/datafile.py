@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from onnx_passes.model.apart import parse_in_place
 from onnx_passes.model.atomic import Pending, pending
 from onnx_passes.model.contents import all_graphs, all_tensors
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
@@ -115,7 +116,7 @@ def superseded(path: Path) -> set[Path]:
         found = {file for file in beside if pattern.fullmatch(file.name)}
         if not found:
             return set()
-        model = onnx.ModelProto.FromString(path.read_bytes())
+        model = parse_in_place(path) or onnx.ModelProto.FromString(path.read_bytes())
     except (OSError, DecodeError):
         return set()
     used = {

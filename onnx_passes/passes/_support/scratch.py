@@ -21,15 +21,16 @@ class Scratch:
 
     Args:
         model: The model. It is looked at when the first large constant is made.
+        always: Whether they go to a file in any case.
     """
 
-    def __init__(self, model: ir.Model) -> None:
-        self._model = model
+    def __init__(self, model: ir.Model, *, always: bool = False) -> None:
+        self._model, self._always = model, always
         self._file: TensorFile | None = None
 
     @cached_property
     def _active(self) -> bool:
-        return any(
+        return self._always or any(
             isinstance(value.const_value, ir.ExternalTensor)
             and value.const_value.nbytes >= SMALL
             for value in self._model.graph.initializers.values()
