@@ -1,4 +1,4 @@
-"""Chains of layers whose weights lie in a file, of any size, and what passes change in them."""
+"""Chains of layers whose weights lie in a file, of any size, for passes that change them."""
 
 from __future__ import annotations
 

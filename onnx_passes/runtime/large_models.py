@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.weight_files import LARGE
+from onnx_passes.runtime.weight_files import LARGE as LARGE
 
 
 def is_large(model: ir.Model) -> bool:

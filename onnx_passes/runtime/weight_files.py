@@ -45,10 +45,18 @@ EMPTY = WeightFolder(str(Path(__file__).with_name("nothing")), 0)
 
 
 def files_folder(model: ir.Model) -> WeightFolder | None:
-    """Return the folder that holds most of a model's external data; None without any."""
+    """Return the folder that holds most of a model's external data; None without any.
+
+    Weights that nothing reads do not count: engines do not see them.
+    """
+    unread = {
+        id(value.const_value)
+        for value in model.graph.initializers.values()
+        if not (value.uses() or value.is_graph_output())
+    }
     sizes: Counter[str] = Counter()
-    for tensor in all_tensors(model):
-        if isinstance(tensor, ir.ExternalTensor) and sys.byteorder == "little":
+    for tensor in all_tensors(model) if sys.byteorder == "little" else ():
+        if isinstance(tensor, ir.ExternalTensor) and id(tensor) not in unread:
             sizes[str(Path(tensor.path).resolve().parent)] += tensor.nbytes
     return WeightFolder(*sizes.most_common(1)[0]) if sizes else None
 

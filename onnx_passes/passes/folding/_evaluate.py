@@ -1,8 +1,8 @@
 """Computing nodes whose inputs are constants.
 
 ONNX Runtime computes them, unoptimised and on one thread, all in one session. If that fails,
-or results take much memory, it computes halves down to single nodes. onnx's reference evaluator computes what ONNX Runtime
-has no kernel for.
+or results take much memory, it computes halves down to single nodes. onnx's reference
+evaluator computes what ONNX Runtime has no kernel for.
 """
 
 from __future__ import annotations
