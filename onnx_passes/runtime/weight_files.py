@@ -28,7 +28,8 @@ class WeightFolder(NamedTuple):
 
     Attributes:
         path: The folder.
-        size: Bytes of the model's weights in it.
+        size: Bytes of the model's weights in it, as numbers of at least 32 bits: that is what
+            kernels of a CPU read.
     """
 
     path: str
@@ -57,7 +58,7 @@ def files_folder(model: ir.Model) -> WeightFolder | None:
     sizes: Counter[str] = Counter()
     for tensor in all_tensors(model) if sys.byteorder == "little" else ():
         if isinstance(tensor, ir.ExternalTensor) and id(tensor) not in unread:
-            sizes[str(Path(tensor.path).resolve().parent)] += tensor.nbytes
+            sizes[str(Path(tensor.path).resolve().parent)] += max(tensor.nbytes, 4 * tensor.size)
     return WeightFolder(*sizes.most_common(1)[0]) if sizes else None
 
 
