@@ -45,7 +45,7 @@ class Case:
 
     Attributes:
         form: The model, a key of ``FORMS``.
-        words: The command; ``{model}``, ``{copy}``, ``{out}``, ``{folder}`` stand for paths.
+        words: The command; ``{model}``, ``{copy}``, ``{out}``, ``{folder}`` are paths.
         large: Whether the bar asks for it on 10 GB.
         codes: Exit codes that are expected.
     """
@@ -78,7 +78,7 @@ def _runs(form: str, *passes: str, metric: bool = False) -> list[Case]:
 CASES: tuple[Case, ...] = (
     *_runs("products", "-c optimize"),
     *_runs("products", "convert-float16", "quantize-weights", "quantize-dynamic", metric=True),
-    *_runs("products", "-c {folder}/static.yaml"),
+    Case("products", "-o {out} {model} -c {folder}/static.yaml"),
     *_runs("scaled", "fuse-matmul-scale"),
     *_runs("turned", "fold-constants"),
     *_runs("normalised", "fuse-batch-normalization"),

@@ -28,7 +28,9 @@ _DISABLE_PREPACKING = "session.disable_prepacking"
 _FILES_FOLDER = "session.model_external_initializers_file_folder_path"
 _KEEP_WEIGHTS = {
     "optimization.constant_folding_max_output_size_in_bytes": str(1 << 20),
-    "optimization.disable_specified_optimizers": "NchwcTransformer;ConvBNFusion;ConvMulFusion",
+    "optimization.disable_specified_optimizers": (
+        "NchwcTransformer;ConvBNFusion;ConvMulFusion;FuseFp16InitializerToFp32NodeTransformer"
+    ),
 }
 """Settings under which optimizations copy no large weight."""
 

@@ -36,6 +36,7 @@ from onnx_passes.runtime.ort_providers import (
 from onnx_passes.runtime.ort_session import OrtSession
 from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds
+from onnx_passes.runtime.weight_files import in_folder
 from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
@@ -150,8 +151,7 @@ class OnnxRuntimeEngine:
         # in a file by itself it maps.
         folder = weight_files.files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
-            model,
-            lambda t: t if weight_files.in_folder(t, folder) else ort_values.of_tensor(t),
+            model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
         )
         weights = weight_files.locate_files(proto, found)
         started = self._session(ort, proto, weights, folder)

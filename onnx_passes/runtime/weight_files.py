@@ -58,7 +58,9 @@ def files_folder(model: ir.Model) -> WeightFolder | None:
     sizes: Counter[str] = Counter()
     for tensor in all_tensors(model) if sys.byteorder == "little" else ():
         if isinstance(tensor, ir.ExternalTensor) and id(tensor) not in unread:
-            sizes[str(Path(tensor.path).resolve().parent)] += max(tensor.nbytes, 4 * tensor.size)
+            sizes[str(Path(tensor.path).resolve().parent)] += max(
+                tensor.nbytes, 4 * tensor.size
+            )
     return WeightFolder(*sizes.most_common(1)[0]) if sizes else None
 
 
