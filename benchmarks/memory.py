@@ -28,8 +28,7 @@ MOST = 6000
 """Megabytes at which a command is stopped."""
 
 SOUND = "verify.metrics={snr: [0, .inf]}"
-TUNE = """engines: [onnxruntime]
-verify: {metrics: {snr: [10, .inf]}}
+TUNE = """verify: {metrics: {snr: [10, .inf]}}
 reference: {inputs: [feeds.npz]}
 tune: {formats: [float16, int8-weights], objective: size}
 """
@@ -118,11 +117,15 @@ CASES: tuple[Case, ...] = (
 
 @click.command()
 @click.option("--gigabytes", default=2.0, show_default=True, help="Weights of each model.")
-@click.option("--only", default="", help="Run the rows that hold this text.")
+@click.option("--only", multiple=True, help="Run the rows that hold this text; repeat.")
 @click.option("--large", is_flag=True, help="Run the rows that the bar asks for on 10 GB.")
-def main(gigabytes: float, only: str, large: bool) -> None:
+def main(gigabytes: float, only: tuple[str, ...], large: bool) -> None:
     """Print the anonymous memory of each command, beside the bar."""
-    chosen = [case for case in CASES if only in case.title and (case.large or not large)]
+    chosen = [
+        case
+        for case in CASES
+        if (case.large or not large) and any(text in case.title for text in only or ("",))
+    ]
     for line in rows(chosen, gigabytes):
         print(line, flush=True)
 

@@ -66,9 +66,8 @@ class OnnxRuntimeEngine:
         optimization: How much ONNX Runtime may rewrite the graph.
         threads: Threads within a node. One keeps reductions in a fixed order; 0 leaves the
             number to ONNX Runtime.
-        prepacking: Whether kernels may copy weights into layouts of their own. Off, a session
-            is made several times faster, and results differ in the last bits. Then no
-            optimization makes other weights of more than 512 MiB in files either.
+        prepacking: Whether kernels, and optimizations of more than 512 MiB in files, may make
+            copies of weights. Off, a session is faster to make; last bits of results differ.
         memory_arena: Whether freed memory is kept for later allocations, by any session.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
         seed: Seed of the random operators that have none of their own, together with the
