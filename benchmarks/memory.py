@@ -1,97 +1,187 @@
-"""The peak memory of verified runs, on a model of 3 GB with its weights in a file."""
+"""``python -m benchmarks memory``: anonymous memory of commands on weights in files.
+
+Anonymous memory is what a process cannot give back; pages of files that are mapped are not
+counted. The bar is 500 MB and twice the largest tensor, whatever the size of all weights.
+"""
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import numpy as np
-import onnx
-from onnx import TensorProto, helper
 
-from benchmarks.processes import run
+from benchmarks.models.layers import CHANNELS, FORMS, WIDTH, write_layers
+from benchmarks.processes import anonymous_peak
 
-WIDTH, LAYERS = 4096, 48
-BYTES = 4 * WIDTH * WIDTH * LAYERS
-"""3.2 GB: more than protobuf can hold in one message."""
+MEGABYTE = 1e6
+ROOM = 500e6
+"""The bar, beside twice the largest tensor."""
 
-LIMIT = 1.3
-ELIMINATE = """passes:
-  - eliminate-identity
-  - eliminate-common-subexpressions
-  - deduplicate-initializers
-  - remove-unused
+MOST = 6000
+"""Megabytes at which a command is stopped."""
+
+SOUND = "verify.metrics={snr: [0, .inf]}"
+TUNE = """verify: {metrics: {snr: [10, .inf]}}
+reference: {inputs: [feeds.npz]}
+tune: {formats: [float16, int8-weights], objective: size}
+"""
+STATIC = """passes: [quantize-static]
+verify: {metrics: {snr: [0, .inf]}}
+reference: {inputs: [feeds.npz]}
 """
 
 
-def large_model(folder: Path) -> Path:
-    """Write a chain of 48 matrices of [4096,4096] (float32, 3.2 GB) and external data.
+@dataclass(frozen=True)
+class Case:
+    """A command on one of the models.
 
-    Each layer is ``x + Relu(x @ W)`` with what exporters leave: an Identity, and a node that
-    is computed twice. Input ``x`` and output ``y`` are float32 [batch,4096].
+    Attributes:
+        form: The model, a key of ``FORMS``.
+        words: The command; ``{model}``, ``{copy}``, ``{out}``, ``{folder}`` are paths.
+        large: Whether the bar asks for it on 10 GB.
+        codes: Exit codes that are expected.
     """
-    rng = np.random.default_rng(0)
-    block = rng.standard_normal((WIDTH, WIDTH), np.float32) * np.float32(0.5 * WIDTH**-0.5)
-    nodes, weights, value = [], [], "x"
-    with Path(folder, "large.bin").open("wb") as file:
-        for layer in range(LAYERS):
-            # A shift makes each matrix another one, without drawing 3 GB of numbers.
-            np.roll(block, layer, axis=1).tofile(file)
-            weights.append(_weight(f"w{layer}", layer))
-            left, right = f"left{layer}", f"right{layer}"
-            nodes += [
-                helper.make_node("Identity", [value], [f"i{layer}"]),
-                helper.make_node("MatMul", [f"i{layer}", f"w{layer}"], [f"m{layer}"]),
-                helper.make_node("Relu", [f"m{layer}"], [left]),
-                helper.make_node("Relu", [f"m{layer}"], [right]),
-                helper.make_node("Add", [left, right], [f"s{layer}"]),
-                helper.make_node("Add", [f"s{layer}", value], [f"h{layer}"]),
-            ]
-            value = f"h{layer}"
-    nodes.append(helper.make_node("Tanh", [value], ["y"]))
-    ports = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", WIDTH])
-        for name in ("x", "y")
+
+    form: str
+    words: str
+    large: bool = False
+    codes: tuple[int, ...] = (0,)
+
+    @property
+    def title(self) -> str:
+        """The command as a row shows it."""
+        hidden = ("{model}", "{copy}", "-o {out}", "{folder}/", f"-s '{SOUND}'")
+        text = self.words
+        for word in hidden:
+            text = text.replace(word, "")
+        return " ".join(text.split())
+
+
+def _runs(form: str, *passes: str, metric: bool = False) -> list[Case]:
+    """Return pipelines, each verified and unverified."""
+    judge = f"-s '{SOUND}'" if metric else ""
+    return [
+        Case(form, f"-o {{out}} {{model}} {name} {how}")
+        for name in passes
+        for how in (judge, "--no-verify")
     ]
-    graph = helper.make_graph(nodes, "large", ports[:1], ports[1:], weights)
-    path = folder / "large.onnx"
-    opsets = [helper.make_opsetid("", 18)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    return path
 
 
-def _weight(name: str, index: int) -> onnx.TensorProto:
-    size = 4 * WIDTH * WIDTH
-    tensor = onnx.TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[WIDTH, WIDTH])
-    tensor.data_location = TensorProto.EXTERNAL
-    place = {"location": "large.bin", "offset": index * size, "length": size}
-    for key, value in place.items():
-        tensor.external_data.add(key=key, value=str(value))
-    return tensor
+CASES: tuple[Case, ...] = (
+    *_runs("products", "-c optimize"),
+    *_runs("products", "convert-float16", "quantize-weights", "quantize-dynamic", metric=True),
+    Case("products", "-o {out} {model} -c {folder}/static.yaml"),
+    *_runs("scaled", "fuse-matmul-scale"),
+    *_runs("turned", "fold-constants"),
+    *_runs("normalised", "fuse-batch-normalization"),
+    *_runs("normalised", "convert-to-channels-last", "'convert-layout{inputs={x: nhwc}}'"),
+    Case("scaled", "-c optimize -o {out} {model}"),
+    Case("turned", "-c optimize -o {out} {model}"),
+    Case("normalised", "-c optimize -o {out} {model}"),
+    Case("products", "compare {model} {copy}", large=True),
+    Case(
+        "products",
+        "compare {model} {copy} --outputs all --memory-limit 64MiB --generate samples=1",
+        large=True,
+    ),
+    Case(
+        "products",
+        "reduce {model} -o {out} --no-shrink --check sh -c '! grep -q MatMul $0' {candidate}",
+        large=True,
+    ),
+    Case("products", "diff {model} {copy}", large=True),
+    Case("products", "inspect model {model} --show weights", large=True),
+    Case("products", "inspect model {model} --show values", large=True),
+    Case("products", "tune {model} -c {folder}/tune.yaml -o {out}", large=True),
+    Case("products", "lint {model}"),
+    Case("products", "extract {model} -o {out} --outputs v3"),
+    Case("products", "extract {model} -o {out} --outputs v3 --with-data {folder}/feeds.npz"),
+    Case("products", "split {model} -o {out} --max-size 500MB"),
+    Case("products", "sanitize {model} -o {out} --fold-constants --cleanup"),
+    Case("products", "sanitize {model} -o {out} --override-input-shapes x:3x2048"),
+    Case("products", "strip-weights {model} -o {folder}/stripped.onnx"),
+    Case("products", "restore-weights {folder}/stripped.onnx --from {model} -o {out}"),
+    Case("products", "restore-weights {folder}/stripped.onnx --random 0 -o {out}"),
+    Case("products", "prune {model} -o {out}"),
+    Case("products", "rename {model} -o {out} v1=u1"),
+    Case("products", "-s save.external_data=inline -o {out} {model}"),
+)
+
+
+@click.command()
+@click.option("--gigabytes", default=2.0, show_default=True, help="Weights of each model.")
+@click.option("--only", multiple=True, help="Run the rows that hold this text; repeat.")
+@click.option("--large", is_flag=True, help="Run the rows that the bar asks for on 10 GB.")
+def main(gigabytes: float, only: tuple[str, ...], large: bool) -> None:
+    """Print the anonymous memory of each command, beside the bar."""
+    chosen = [
+        case
+        for case in CASES
+        if (case.large or not large) and any(text in case.title for text in only or ("",))
+    ]
+    for line in rows(chosen, gigabytes):
+        print(line, flush=True)
 
 
 def tables() -> list[str]:
-    """Return the table."""
-    lines = [
-        f"## A model of {BYTES / 1e9:.1f} GB with external data",
-        "",
-        f"Peak resident memory over the bytes of the weights; the bar is {LIMIT} verified.",
-        "",
-        "| pipeline | nodes | verified (s) | unverified (s) "
-        "| peak, verified | peak, unverified |",
-        "|---|---|---|---|---|---|",
-    ]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = large_model(folder)
-        (folder / "eliminate.yaml").write_text(ELIMINATE)
-        for title, pipeline in (("cleanup", "cleanup"), ("eliminate", "eliminate.yaml")):
-            config = str(folder / pipeline) if pipeline.endswith("yaml") else pipeline
-            on = run(path, "-c", config)
-            off = run(path, "-c", config, "--no-verify")
-            nodes = f"{on.report['before']['nodes']} → {on.report['after']['nodes']}"
-            lines.append(
-                f"| {title} | {nodes} | {on.seconds:.1f} | {off.seconds:.1f} "
-                f"| {on.megabytes * 2**20 / BYTES:.2f} | {off.megabytes * 2**20 / BYTES:.2f} |"
-            )
-    return lines
+    """Return the table of all commands."""
+    return list(rows(CASES, 2.0))
+
+
+def rows(cases: Sequence[Case], gigabytes: float) -> Iterator[str]:
+    """Yield the table, a row as soon as it is measured.
+
+    Args:
+        cases: What to run.
+        gigabytes: Weights of each model.
+    """
+    yield f"## Anonymous memory, {gigabytes:g} GB of weights in a file"
+    yield ""
+    yield "| model | command | peak (MB) | bar (MB) | s |"
+    yield "|---|---|---|---|---|"
+    for form in FORMS:
+        mine = [case for case in cases if case.form == form]
+        if not mine:
+            continue
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            largest = write_layers(folder / "model.onnx", form, gigabytes)
+            # The weights of the copy are the same file; no two models share it in memory.
+            shutil.copy(folder / "model.onnx", folder / "copy.onnx")
+            shape = (2, CHANNELS, 4, 4) if form == "normalised" else (2, WIDTH)
+            feeds = np.random.default_rng(0).standard_normal(shape, np.float32)
+            np.savez(folder / "feeds.npz", x=feeds)
+            (folder / "tune.yaml").write_text(TUNE)
+            (folder / "static.yaml").write_text(STATIC)
+            for case in mine:
+                yield _row(case, folder, (ROOM + 2 * largest) / MEGABYTE)
+
+
+def _row(case: Case, folder: Path, bar: float) -> str:
+    with tempfile.TemporaryDirectory(dir=folder) as inner:
+        names = {
+            "model": folder / "model.onnx",
+            "copy": folder / "copy.onnx",
+            "folder": folder,
+            "out": Path(inner) / "out.onnx",
+            "candidate": "{model}",
+        }
+        words = shlex.split(case.words)
+        for key, path in names.items():
+            words = [word.replace(f"{{{key}}}", str(path)) for word in words]
+        command = [sys.executable, "-m", "onnx_passes", *words]
+        peak, seconds, code, said = anonymous_peak(command, MOST)
+        note = "" if code in case.codes else f" (exit code {code})"
+        if note:
+            print(said[-1500:], file=sys.stderr)
+        return (
+            f"| {case.form} | `{case.title}`{note} | {peak:.0f} "
+            f"{'' if peak <= bar else '**over** '}| {bar:.0f} | {seconds:.0f} |"
+        )

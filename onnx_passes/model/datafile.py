@@ -13,13 +13,17 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from onnx_passes.model.apart import parse_in_place
 from onnx_passes.model.atomic import Pending, pending
 from onnx_passes.model.contents import all_graphs, all_tensors
-from onnx_passes.model.formats import LIMIT
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.render import inlined
 from onnx_passes.model.slots import Choice
 from onnx_passes.model.tensor_bytes import chunks
+from onnx_passes.model.tensor_file import is_temporary
+
+IN_ATTRIBUTES = 1 << 26
+"""Bytes of tensors in attributes that stay in the model, where weights go to a file."""
 
 
 class DataFile:
@@ -112,7 +116,7 @@ def superseded(path: Path) -> set[Path]:
         found = {file for file in beside if pattern.fullmatch(file.name)}
         if not found:
             return set()
-        model = onnx.ModelProto.FromString(path.read_bytes())
+        model = parse_in_place(path) or onnx.ModelProto.FromString(path.read_bytes())
     except (OSError, DecodeError):
         return set()
     used = {
@@ -142,8 +146,8 @@ def _mentions(model: Path, file: Path) -> bool:
 def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
     """List the tensors to write: initializers, and others if they are external already.
 
-    Tensors in attributes stay there unless the model would pass protobuf's limit, because
-    fewer tools read them from elsewhere.
+    Tensors in attributes stay there unless they are many megabytes, because fewer tools read
+    them from elsewhere. Protobuf holds what stays in memory, three times while it is written.
     """
     constants = {
         id(value.const_value)
@@ -160,6 +164,6 @@ def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
         tensor
         for tensor in tensors
         if id(tensor) in constants
-        or isinstance(tensor, ir.ExternalTensor)
-        or rest > LIMIT // 2
+        or (isinstance(tensor, ir.ExternalTensor) and not is_temporary(tensor))
+        or rest > IN_ATTRIBUTES
     ]

@@ -25,6 +25,14 @@ _LEVELS: dict[Optimization, str] = {
 }
 _FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
 _DISABLE_PREPACKING = "session.disable_prepacking"
+_FILES_FOLDER = "session.model_external_initializers_file_folder_path"
+_KEEP_WEIGHTS = {
+    "optimization.constant_folding_max_output_size_in_bytes": str(1 << 20),
+    "optimization.disable_specified_optimizers": (
+        "NchwcTransformer;ConvBNFusion;ConvMulFusion;FuseFp16InitializerToFp32NodeTransformer"
+    ),
+}
+"""Settings under which optimizations copy no large weight."""
 
 
 def session_options(
@@ -48,6 +56,24 @@ def session_options(
     options.log_severity_level = _FATAL_ONLY
     options.add_session_config_entry(_DISABLE_PREPACKING, str(int(not prepacking)))
     return options
+
+
+def map_files(options: onnxruntime.SessionOptions, folder: str, *, copies: bool) -> None:
+    """Let a session map weights from files.
+
+    Args:
+        options: Options of the session.
+        folder: The folder of the files.
+        copies: Whether optimizations may make other weights of them, which take memory.
+    """
+    import onnxruntime as ort
+
+    options.add_session_config_entry(_FILES_FOLDER, folder)
+    # In its own order, it computes all weights that are stored as integers or halves
+    # before the first product: in float32, they may not fit into memory together.
+    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    for entry, text in () if copies else _KEEP_WEIGHTS.items():
+        options.add_session_config_entry(entry, text)
 
 
 def open_session(

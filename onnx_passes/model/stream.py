@@ -7,6 +7,7 @@ are put in between.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -15,23 +16,28 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model.apart import GRAPH, INITIALIZER, RAW_DATA, SMALL
-from onnx_passes.model.contents import all_graphs
+from onnx_passes.model.contents import all_graphs, attribute_tensors
+from onnx_passes.model.fields import node_attributes, nodes_of
 from onnx_passes.model.formats import LIMIT
 from onnx_passes.model.render import render
 from onnx_passes.model.slots import Choice
 from onnx_passes.model.tensor_bytes import ListedTensor, chunks
-from onnx_passes.model.wire import fields, head
+from onnx_passes.model.wire import Field, fields, head
 
 Left = Mapping[str, ir.TensorProtocol]
-"""Tensors that were left empty, by the names of their initializers."""
+"""Tensors that were left empty, by the names of their initializers and Constant nodes."""
 
 Parts = list[bytes | ir.TensorProtocol]
+
+_NODE = 1
+_PATHS = {INITIALIZER: (RAW_DATA,), _NODE: (5, 5, RAW_DATA)}
+"""Fields of a graph, with those that lead to a tensor's content: attribute, and its tensor."""
 
 _KINDS = (ir.Tensor, ir.PackedTensor, ir.ExternalTensor)
 
 
 def emptied(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
-    """Leave the large initializers of a model empty.
+    """Leave the large initializers of a model empty, and those of Constant nodes.
 
     Args:
         model: The model.
@@ -59,13 +65,37 @@ def emptied(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
         if not isinstance(choose(tensor, True), ir.ExternalTensor):
             left[value.name] = tensor
     known = {id(tensor) for tensor in left.values()}
+    held = _in_constants(model, choose)
+    alone = {id(tensor) for tensor in held.values()}
 
     def choice(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
-        if initializer and id(tensor) in known:
+        if id(tensor) in (known if initializer else alone):
             return _empty(tensor)
         return choose(tensor, initializer)
 
-    return choice, left
+    return choice, {**left, **held}
+
+
+def _in_constants(model: ir.Model, choose: Choice) -> dict[str, ir.TensorProtocol]:
+    """Return the large tensors that one Constant node of the main graph has, by its output."""
+    found: dict[str, ir.TensorProtocol] = {}
+    places: Counter[int] = Counter()
+    for graph in all_graphs(model):
+        for node in filter(node_attributes, nodes_of(graph)):
+            for tensor in attribute_tensors(node.attributes):
+                places[id(tensor)] += 1
+                if graph is model.graph and node.op_type == "Constant":
+                    found[str(node.outputs[0].name)] = tensor
+    return {
+        name: tensor
+        for name, tensor in found.items()
+        if isinstance(tensor, _KINDS)
+        and not isinstance(tensor, ListedTensor)
+        and tensor.dtype != ir.DataType.STRING
+        and tensor.nbytes >= SMALL
+        and places[id(tensor)] == 1
+        and not isinstance(choose(tensor, False), ir.ExternalTensor)
+    }
 
 
 def _empty(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
@@ -92,7 +122,10 @@ def stream(model: onnx.ModelProto, left: Left, where: str) -> Iterator[bytes | m
         ModelError: The model is too large for protobuf, or a tensor cannot be read.
     """
     lean = render(model, "binary", where)
-    names = [tensor.name for tensor in model.graph.initializer]
+    names = {
+        INITIALIZER: [tensor.name for tensor in model.graph.initializer],
+        _NODE: [node.output[0] if node.output else "" for node in model.graph.node],
+    }
     parts: Parts = []
     for field in fields(lean, 0, len(lean)):
         if field.number == GRAPH:
@@ -113,27 +146,37 @@ def stream(model: onnx.ModelProto, left: Left, where: str) -> Iterator[bytes | m
             yield from _content(part)
 
 
-def _graph(lean: bytes, start: int, end: int, names: list[str], left: Left) -> Parts:
+def _graph(
+    lean: bytes, start: int, end: int, names: Mapping[int, list[str]], left: Left
+) -> Parts:
     parts: Parts = []
-    place = 0
+    places = {number: iter(known) for number, known in names.items()}
     for field in fields(lean, start, end):
-        if field.number != INITIALIZER:
+        if field.number not in places:
             continue
-        tensor = left.get(names[place])
-        place += 1
+        tensor = left.get(next(places[field.number]))
         if tensor is not None:
             parts.append(lean[start : field.start])
-            parts += _tensor(lean, field.content, field.end, tensor)
+            parts += _filled(lean, field, _PATHS[field.number], tensor)
             start = field.end
     parts.append(lean[start:end])
     return [head(GRAPH, _size(parts)), *parts]
 
 
-def _tensor(lean: bytes, start: int, end: int, tensor: ir.TensorProtocol) -> Parts:
-    raw = next(field for field in fields(lean, start, end) if field.number == RAW_DATA)
-    before = lean[start : raw.start] + head(RAW_DATA, tensor.nbytes)
-    parts: Parts = [before, tensor, lean[raw.end : end]]
-    return [head(INITIALIZER, _size(parts)), *parts]
+def _filled(
+    lean: bytes, field: Field, path: tuple[int, ...], tensor: ir.TensorProtocol
+) -> Parts:
+    """Return a field with the content of a tensor at the end of a path of inner fields."""
+    if not path:
+        return [head(field.number, tensor.nbytes), tensor]
+    inside = fields(lean, field.content, field.end)
+    inner = next(each for each in inside if each.number == path[0])
+    parts: Parts = [
+        lean[field.content : inner.start],
+        *_filled(lean, inner, path[1:], tensor),
+        lean[inner.end : field.end],
+    ]
+    return [head(field.number, _size(parts)), *parts]
 
 
 def _size(parts: Parts) -> int:

@@ -56,3 +56,8 @@ class TensorFile:
         )
         found.meta[_KEEPER] = self
         return found
+
+
+def is_temporary(tensor: ir.ExternalTensor) -> bool:
+    """Whether a tensor lies in a temporary file, and not in one that came with a model."""
+    return _KEEPER in tensor.meta

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
+from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes.annotated import is_annotated
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hidden
@@ -92,6 +93,7 @@ class _Driver:
         self.present: set[Operator] = set()
         self.possible: dict[Operator, list[PatternInfo]] = {}
         self.asked = is_asking()
+        self.scratch = Scratch(model)
 
     @cached_property
     def namer(self) -> Namer:
@@ -209,6 +211,7 @@ class _Driver:
             return False
         if question is not None:
             question.matched(name, node)
+        self.scratch.keep_constants(delta.new_nodes)
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]
         witness = self.rewrites.witness

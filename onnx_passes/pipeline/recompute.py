@@ -10,9 +10,12 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.engine_base import Array, Engine, Outputs
 from onnx_passes.runtime.parallel import run_each
-from onnx_passes.verify.recording import Recording
+from onnx_passes.verify.recording import Recording, byte_size, record_for_all
 from onnx_passes.verify.region import Region, boundary_of, leading_to
 from onnx_passes.verify.region_models import region_model
+
+_AT_ONCE = 1 << 26
+"""Bytes of values that are computed at once, if they read no input."""
 
 _MOST = 2
 """One part in this of all nodes is the most that is run again; else all of them are."""
@@ -71,6 +74,38 @@ def running(
                 return None
 
         yield run
+
+
+def record_weights(
+    engine: Engine, model: ir.Model, recordings: Sequence[Recording], names: Collection[str]
+) -> set[str]:
+    """Record large values that read no input: once for all samples, some at a time.
+
+    Args:
+        engine: The engine that the other values were recorded on.
+        model: The model, without functions.
+        recordings: What is known of it, by sample.
+        names: Names of such values.
+
+    Returns:
+        The names of those that could be computed.
+    """
+    batches: list[list[str]] = [[]]
+    size = 0
+    for value in (value for node in model.graph for value in node.outputs):
+        if value.name in names:
+            size += byte_size(value)
+            if size > _AT_ONCE and batches[-1]:
+                batches.append([])
+                size = byte_size(value)
+            batches[-1].append(str(value.name))
+    done: set[str] = set()
+    for batch in batches:
+        found = recompute(engine, model, recordings[:1], batch)
+        if found:
+            record_for_all(recordings, found[0])
+            done.update(batch)
+    return done
 
 
 def recompute(

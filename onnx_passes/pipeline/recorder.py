@@ -11,12 +11,18 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
-from onnx_passes.pipeline.recompute import recompute
+from onnx_passes.pipeline.recompute import recompute, record_weights
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.parallel import run_each
-from onnx_passes.verify.recording import Recording, exposed, inlined, value_names
+from onnx_passes.verify.recording import (
+    Recording,
+    computed_weights,
+    exposed,
+    inlined,
+    value_names,
+)
 from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.sizing import too_much
 
@@ -66,16 +72,25 @@ class Recorder:
         Raises:
             EngineError: No engine can run the original.
         """
+        fixed: frozenset[str] = frozenset()
+        if self.bench.node_by_node and baseline.deterministic:
+            fixed = computed_weights(model, needed)
         if known is not None:
             _add_defaults(known, model, needed)
-            if self._fill(known, model, needed):
+            if self._fill(known, model, needed, fixed):
                 return known
-        found = self.record(model, baseline, needed, untouched=untouched)
-        if found is not None:
+        for left_out in (fixed, frozenset()) if fixed else (fixed,):
+            found = self.record(model, baseline, needed - left_out, untouched=untouched)
+            if found is None:
+                return None
             _add_defaults(found, model, needed)
+            if not left_out or self._fill(found, model, needed, fixed):
+                break
         return found
 
-    def _fill(self, known: Recorded, model: ir.Model, needed: frozenset[str]) -> bool:
+    def _fill(
+        self, known: Recorded, model: ir.Model, needed: frozenset[str], fixed: frozenset[str]
+    ) -> bool:
         """Compute what a recording lacks, in place of what the last check lacked.
 
         Returns:
@@ -86,6 +101,11 @@ class Recorder:
                 recording.keep(recording.keys() - dropped)
         known.filled &= needed
         lacking = {name for recording in known.samples for name in needed - recording.keys()}
+        if lacking & fixed:
+            known.filled |= record_weights(
+                self.bench.engine, model, known.samples, lacking & fixed
+            )
+            lacking -= known.filled
         if not lacking:
             return True
         if not self.bench.node_by_node:

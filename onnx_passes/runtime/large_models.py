@@ -10,9 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-
-LARGE = 1 << 29
-"""Bytes of weights from which on kernels keep no copies, unless the user asks for them."""
+from onnx_passes.runtime.weight_files import LARGE as LARGE
 
 
 def is_large(model: ir.Model) -> bool:

@@ -16,8 +16,14 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineUnavailableError
-from onnx_passes.model.ort_sessions import CPU, Optimization, open_session, session_options
-from onnx_passes.runtime import ort_values
+from onnx_passes.model.ort_sessions import (
+    CPU,
+    Optimization,
+    map_files,
+    open_session,
+    session_options,
+)
+from onnx_passes.runtime import ort_values, weight_files
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_providers import (
     EXACT,
@@ -30,7 +36,7 @@ from onnx_passes.runtime.ort_providers import (
 from onnx_passes.runtime.ort_session import OrtSession
 from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.weight_files import EMPTY, files_folder, in_folder, locate_files
+from onnx_passes.runtime.weight_files import in_folder
 from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
@@ -40,7 +46,6 @@ ProviderOptions = tuple[tuple[str, str], ...]
 
 _KEEP_QDQ = "session.disable_quant_qdq"
 _DISABLECPU_FALLBACK = "session.disable_cpu_ep_fallback"
-_FILES_FOLDER = "session.model_external_initializers_file_folder_path"
 _SHARED_ARENA = "session.use_env_allocators"
 _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"
 
@@ -61,8 +66,8 @@ class OnnxRuntimeEngine:
         optimization: How much ONNX Runtime may rewrite the graph.
         threads: Threads within a node. One keeps reductions in a fixed order; 0 leaves the
             number to ONNX Runtime.
-        prepacking: Whether kernels may copy weights into layouts of their own. Off, a session
-            is made several times faster, and results differ in the last bits.
+        prepacking: Whether kernels, and optimizations of more than 512 MiB in files, may make
+            copies of weights. Off, a session is faster to make; last bits of results differ.
         memory_arena: Whether freed memory is kept for later allocations, by any session.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
         seed: Seed of the random operators that have none of their own, together with the
@@ -143,11 +148,11 @@ class OnnxRuntimeEngine:
             model = with_barriers(model)
         # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
         # in a file by itself it maps.
-        folder = files_folder(model) if self.provider == CPU else None
+        folder = weight_files.files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
             model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
         )
-        weights = locate_files(proto, found)
+        weights = weight_files.locate_files(proto, found)
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
@@ -161,7 +166,7 @@ class OnnxRuntimeEngine:
         ort: ModuleType,
         proto: onnx.ModelProto,
         weights: Mapping[str, onnxruntime.OrtValue],
-        folder: str | None = None,
+        folder: weight_files.WeightFolder | None = None,
     ) -> onnxruntime.InferenceSession:
         # Sharing is not safe beside rewrites by ONNX Runtime, which may keep the name of a
         # weight that they change, nor possible across devices.
@@ -169,7 +174,9 @@ class OnnxRuntimeEngine:
         if shared and folder is None and weights:
             # What ONNX Runtime reads of a weight by itself fails, as that file is empty.
             with suppress(Exception):
-                return self._started(ort, proto, self._sharing(ort, weights, EMPTY))
+                return self._started(
+                    ort, proto, self._sharing(ort, weights, weight_files.EMPTY)
+                )
         options = self._sharing(ort, weights if shared else {}, folder)
         options.add_external_initializers(list(weights), list(weights.values()))
         return self._started(ort, proto, options)
@@ -178,15 +185,12 @@ class OnnxRuntimeEngine:
         self,
         ort: ModuleType,
         weights: Mapping[str, onnxruntime.OrtValue],
-        folder: str | None,
+        folder: weight_files.WeightFolder | None,
     ) -> onnxruntime.SessionOptions:
         """Return options under which a session takes weights by reference, or from files."""
         options = self._options(ort)
         if folder is not None:
-            options.add_session_config_entry(_FILES_FOLDER, folder)
-            # In its own order, it computes all weights that are stored as integers or halves
-            # before the first product: in float32, they may not fit into memory together.
-            options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+            map_files(options, folder.path, copies=self.prepacking or not folder.is_large)
         for name, value in weights.items():
             options.add_initializer(name, value)
         return options

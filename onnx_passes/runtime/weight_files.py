@@ -10,7 +10,7 @@ import mmap
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import onnx
 import onnx_ir as ir
@@ -19,20 +19,52 @@ from onnx_passes.model.walk import all_tensors
 
 T = TypeVar("T")
 
-EMPTY = str(Path(__file__).with_name("nothing"))
+LARGE = 1 << 29
+"""Bytes of weights from which on engines keep no copies, unless the user asks for them."""
+
+
+class WeightFolder(NamedTuple):
+    """A folder with external data of a model.
+
+    Attributes:
+        path: The folder.
+        size: Bytes of the model's weights in it, as numbers of at least 32 bits: that is what
+            kernels of a CPU read.
+    """
+
+    path: str
+    size: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether copies of these weights would take much memory."""
+        return self.size > LARGE
+
+
+EMPTY = WeightFolder(str(Path(__file__).with_name("nothing")), 0)
 """A folder with an empty file of the name under which weights in memory are declared."""
 
 
-def files_folder(model: ir.Model) -> str | None:
-    """Return the folder that holds most of a model's external data; None without any."""
+def files_folder(model: ir.Model) -> WeightFolder | None:
+    """Return the folder that holds most of a model's external data; None without any.
+
+    Weights that nothing reads do not count: engines do not see them.
+    """
+    unread = {
+        id(value.const_value)
+        for value in model.graph.initializers.values()
+        if not (value.uses() or value.is_graph_output())
+    }
     sizes: Counter[str] = Counter()
-    for tensor in all_tensors(model):
-        if isinstance(tensor, ir.ExternalTensor) and sys.byteorder == "little":
-            sizes[str(Path(tensor.path).resolve().parent)] += tensor.nbytes
-    return sizes.most_common(1)[0][0] if sizes else None
+    for tensor in all_tensors(model) if sys.byteorder == "little" else ():
+        if isinstance(tensor, ir.ExternalTensor) and id(tensor) not in unread:
+            sizes[str(Path(tensor.path).resolve().parent)] += max(
+                tensor.nbytes, 4 * tensor.size
+            )
+    return WeightFolder(*sizes.most_common(1)[0]) if sizes else None
 
 
-def in_folder(tensor: ir.TensorProtocol, folder: str | None) -> bool:
+def in_folder(tensor: ir.TensorProtocol, folder: WeightFolder | None) -> bool:
     """Whether an engine finds a tensor in a file of that folder; if so, pages are let go.
 
     Args:
@@ -42,7 +74,7 @@ def in_folder(tensor: ir.TensorProtocol, folder: str | None) -> bool:
     if folder is None or not isinstance(tensor, ir.ExternalTensor):
         return False
     path = Path(tensor.path).resolve()
-    if str(path.parent) != folder or not path.is_file():
+    if str(path.parent) != folder.path or not path.is_file():
         return False
     raw = tensor.raw
     if isinstance(raw, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):

@@ -9,10 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.walk import all_graphs
+from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.runtime.engine_base import Array
 
 GROUP, KEPT = 4, 2
 _SAME = ("Identity", "Cast")
+_AT_ONCE = 1 << 20
+"""Groups that are sorted at once: their order takes more memory than they do."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def prune(model: ir.Model) -> Pruned:
         What was pruned, and what was not: an axis that is not a multiple of four, a weight
         that something else reads as well, one that callers may override.
     """
-    found = Pruned()
+    found, scratch = Pruned(), Scratch(model)
     weights: dict[ir.Value, _Weight] = {}
     for graph in all_graphs(model):
         for node in graph:
@@ -74,7 +77,8 @@ def prune(model: ir.Model) -> Pruned:
         array = tensor.numpy()
         sparse = _sparse(array, axis)
         found.weights[name] = int(np.count_nonzero(array != sparse))
-        _store(value, ir.tensor(sparse, dtype=tensor.dtype, name=tensor.name))
+        made = ir.tensor(sparse, dtype=tensor.dtype, name=tensor.name)
+        _store(value, scratch.keep(made))
     return found
 
 
@@ -180,11 +184,12 @@ def _obstacle(value: ir.Value, tensor: ir.TensorProtocol, weight: _Weight) -> st
 
 def _sparse(array: Array, axis: int) -> Array:
     last = np.moveaxis(array, axis, -1)
-    groups = last.reshape(-1, GROUP)
+    kept = last.copy(order="C").reshape(-1, GROUP)
     wide = np.float64 if array.dtype.itemsize > 4 else np.float32
-    order = np.argsort(np.abs(groups.astype(wide)), axis=1, kind="stable")
-    kept = groups.copy()
-    np.put_along_axis(kept, order[:, : GROUP - KEPT], np.zeros(1, array.dtype), axis=1)
+    for start in range(0, len(kept), _AT_ONCE):
+        groups = kept[start : start + _AT_ONCE]
+        order = np.argsort(np.abs(groups.astype(wide)), axis=1, kind="stable")
+        np.put_along_axis(groups, order[:, : GROUP - KEPT], np.zeros(1, array.dtype), axis=1)
     return np.ascontiguousarray(np.moveaxis(kept.reshape(last.shape), -1, axis))
 
 

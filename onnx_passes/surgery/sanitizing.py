@@ -12,7 +12,7 @@ from onnx_passes.model.extract import Cut, extract
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.inputs import Substitutes, generate
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.large_models import engine_for
 from onnx_passes.surgery.arguments import near
 from onnx_passes.surgery.builder import Builder
 from onnx_passes.surgery.graph_edits import insert_after
@@ -122,7 +122,7 @@ def check_runs(model: ir.Model) -> None:
         UsageError: It does not run.
     """
     try:
-        with OnnxRuntimeEngine().prepare(model) as session:
+        with engine_for(model).prepare(model) as session:
             try:
                 session.run(generate(model, samples=1)[0])
             except EngineError:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +13,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.walk import all_graphs
+from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.plain import PlainDict
 
 KEY = "onnx_passes.stripped_weights"
@@ -18,6 +21,12 @@ KEY = "onnx_passes.stripped_weights"
 
 LEAST = 1024
 """Bytes from which a weight is removed: smaller ones are shapes, axes and scales."""
+
+_AT_ONCE = 1 << 20
+"""Elements that are computed with at once."""
+
+_IN_MEMORY = 1 << 26
+"""Bytes of random weights that stay in memory; more go to a temporary file."""
 
 _SUPPORTED = frozenset(
     {
@@ -87,6 +96,8 @@ def restore_weights(
     noted: dict[str, PlainDict] = json.loads(text)
     held = {} if source is None else _weights(source)
     rng = np.random.default_rng(seed)
+    # Weights of the source stay in its files.
+    scratch = Scratch(model, always=source is None and _bytes(noted) > _IN_MEMORY)
     for graph in _graphs(model):
         for node in list(graph):
             name = str(node.outputs[0].name) if node.op_type == "ConstantOfShape" else ""
@@ -96,7 +107,7 @@ def restore_weights(
                     if source is None
                     else _check(name, noted[name], held.get(name))
                 )
-                _restore(graph, node, array)
+                _restore(graph, node, scratch.keep(ir.tensor(array, name=name)))
     del model.metadata_props[KEY]
     return list(noted)
 
@@ -108,20 +119,38 @@ def _graphs(model: ir.Model) -> list[ir.Graph]:
 
 def _describe(tensor: ir.TensorProtocol) -> PlainDict:
     array = tensor.numpy()
-    wide = array.astype(np.float64)
-    finite = wide[np.isfinite(wide)]
-    some = finite if finite.size else np.zeros(1)
-    integers = array.dtype.kind in "iub"
-    mean = round(float(some.mean())) if integers else float(some.mean())
+    some = array.reshape(-1)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        some = some[np.isfinite(some)]
+    some = some if some.size else np.zeros(1)
+    exact = _sum(some, lambda part: part) / some.size
+    spread = _sum(some, lambda part: np.square(part - exact)) / some.size
+    mean = round(float(exact)) if array.dtype.kind in "iub" else float(exact)
     return {
         "dtype": tensor.dtype.name,
         "shape": list(array.shape),
         "sha256": tensor_digest(tensor).hex(),
         "mean": mean,
-        "std": float(some.std()),
+        "std": float(np.sqrt(spread)),
         "min": float(some.min()),
         "max": float(some.max()),
     }
+
+
+def _sum(array: Array, term: Callable[[Array], Array]) -> np.float64:
+    """Add up terms in double precision, of some elements at a time.
+
+    The halves are those of numpy's own sums, so that the result is the same to the last bit.
+
+    Args:
+        array: Numbers of shape [n].
+        term: Returns the terms of elements.
+    """
+    count = len(array)
+    if count <= _AT_ONCE:
+        return np.float64(np.add.reduce(term(array.astype(np.float64))))
+    half = count // 2 - count // 2 % 8
+    return _sum(array[:half], term) + _sum(array[half:], term)
 
 
 def _replace(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol, mean: float) -> None:
@@ -142,12 +171,11 @@ def _replace(graph: ir.Graph, value: ir.Value, tensor: ir.TensorProtocol, mean: 
             graph.append(node)
 
 
-def _restore(graph: ir.Graph, node: ir.Node, array: Array) -> None:
+def _restore(graph: ir.Graph, node: ir.Node, tensor: ir.TensorProtocol) -> None:
     old = node.outputs[0]
     name, old.name = old.name, None
-    tensor = ir.tensor(array, name=name)
     new = ir.Value(name=name, const_value=tensor, type=ir.TensorType(tensor.dtype))
-    new.shape = ir.Shape(list(array.shape))
+    new.shape = ir.Shape(tensor.shape.numpy())
     graph.register_initializer(new)
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     sizes = node.inputs[0]
@@ -180,8 +208,17 @@ def _check(name: str, noted: PlainDict, tensor: ir.TensorProtocol | None) -> Arr
 
 def _drawn(noted: PlainDict, rng: np.random.Generator) -> Array:
     dtype = ir.DataType[noted["dtype"]].numpy()
-    drawn = rng.normal(noted["mean"], noted["std"], noted["shape"])
-    drawn = np.clip(drawn, noted["min"], noted["max"])
-    whole = dtype.kind in "iub"
-    found: Array = (np.rint(drawn) if whole else drawn).astype(dtype)
-    return found
+    found = np.empty(math.prod(noted["shape"]), dtype)
+    for start in range(0, len(found), _AT_ONCE):
+        part = found[start : start + _AT_ONCE]
+        drawn = rng.normal(noted["mean"], noted["std"], len(part))
+        drawn = np.clip(drawn, noted["min"], noted["max"])
+        part[:] = np.rint(drawn) if dtype.kind in "iub" else drawn
+    return found.reshape(noted["shape"])
+
+
+def _bytes(noted: dict[str, PlainDict]) -> int:
+    return sum(
+        math.prod(one["shape"]) * ir.DataType[one["dtype"]].bitwidth // 8
+        for one in noted.values()
+    )

@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -100,16 +100,39 @@ class Recording(Mapping[str, Array]):
         self._held = sum(a.nbytes for a in self._arrays.values() if not _mapped(a))
 
     def _place(self, array: Array) -> Array:
-        # Objects (strings) cannot be mapped, and custom dtypes come back as plain bytes.
-        plain = array.dtype.kind in "biufc" and array.nbytes > 0
-        if self._held + array.nbytes <= self._limit or not plain:
+        if _mapped(array):
+            return array
+        if self._held + array.nbytes <= self._limit or not _can_be_mapped(array):
             self._held += array.nbytes
             return array
         return self._spill.write(array)
 
 
+def record_for_all(recordings: Sequence[Recording], values: Mapping[str, Data]) -> None:
+    """Record tensors that are the same for every sample, once in all and in files.
+
+    Args:
+        recordings: What is known of a model, by sample.
+        values: The tensors, by name.
+    """
+    spill = recordings[0]._spill
+    shared = {
+        name: spill.write(value)
+        if isinstance(value, np.ndarray) and _can_be_mapped(value)
+        else value
+        for name, value in values.items()
+    }
+    for recording in recordings:
+        recording.update(shared)
+
+
 def _mapped(array: Array) -> bool:
     return isinstance(array, np.memmap)
+
+
+def _can_be_mapped(array: Array) -> bool:
+    # Objects (strings) cannot be mapped, and custom dtypes come back as plain bytes.
+    return array.dtype.kind in "biufc" and array.nbytes > 0
 
 
 SMALL = 1 << 20
@@ -189,6 +212,20 @@ def exposed(
     return copy
 
 
+def computed_weights(model: ir.Model, names: Collection[str]) -> frozenset[str]:
+    """Return the names of large values that a model computes from no input.
+
+    Args:
+        model: The model, without functions.
+        names: Names of values that may be meant.
+    """
+    made = (value for node in model.graph for value in node.outputs if value.name in names)
+    if not any(byte_size(value) > SMALL for value in made):
+        return frozenset()
+    found = _computed_weights(model.graph)
+    return frozenset(str(v.name) for v in found if v.name in names and byte_size(v) > SMALL)
+
+
 def _computed_weights(graph: ir.Graph) -> set[ir.Value]:
     fixed: set[ir.Value] = set()
     for node in graph:
@@ -199,13 +236,17 @@ def _computed_weights(graph: ir.Graph) -> set[ir.Value]:
 
 
 def _is_small(value: ir.Value) -> bool:
+    return -1 < byte_size(value) <= SMALL
+
+
+def byte_size(value: ir.Value) -> int:
+    """Return the bytes of a value whose type and shape are known; -1 for others."""
     dtype = value.dtype
     if value.shape is None or dtype is None or not value.shape.is_static():
-        return False
+        return -1
     if dtype is ir.DataType.STRING:
-        return False
-    size = math.prod(value.shape.numpy()) * dtype.bitwidth / 8
-    return size <= SMALL
+        return -1
+    return math.ceil(math.prod(value.shape.numpy()) * dtype.bitwidth / 8)
 
 
 def value_names(model: ir.Model) -> list[str]:

@@ -1,10 +1,13 @@
 """Values that a recording has not, had from the values recorded nearest above them."""
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts import Equality
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute
@@ -12,6 +15,7 @@ from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.regional import RegionCheck
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.testing import HEADER
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.result import Verdict
@@ -99,3 +103,56 @@ def _rewritten(model, operator):
     node.op_type = "Identity"
     node.replace_input_with(0, first.outputs[0])
     return model
+
+
+TURNED = """(float[N, 600] x, float[600, 600] a, float[600, 600] b) => (float[N, 600] y) {
+    t = Transpose (a)
+    m = MatMul (x, t)
+    u = Transpose (b)
+    y = MatMul (m, u)
+}"""
+
+
+@pytest.fixture
+def turned():
+    """Return a model whose two weights are computed from constants, 1.4 MB each."""
+    random = np.random.default_rng(0)
+    proto = onnx.parser.parse_model(HEADER + TURNED)
+    del proto.graph.input[1:]
+    for name in "ab":
+        array = random.standard_normal((600, 600)).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    model = ir.from_proto(proto)
+    infer_shapes(model)
+    return model
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_weights_that_are_folded_are_computed_once_for_all_samples(
+    nodes_run, turned, wrong, monkeypatch
+):
+    monkeypatch.setattr("onnx_passes.pipeline.recompute._AT_ONCE", 1 << 20)
+    after = turned.clone()
+    FoldConstants().call(after)
+    assert [node.op_type for node in after.graph] == ["MatMul", "MatMul"]
+    if wrong:
+        held = after.graph.initializers["u"]
+        array = held.const_value.numpy().copy()
+        array[-1, -1] += 1
+        held.const_value = ir.tensor(array)
+    rows = [{"x": np.random.default_rng(n).random((n + 2, 600), np.float32)} for n in range(3)]
+    bench = Bench(OnnxRuntimeEngine(), "each")
+    recorder, baseline = Recorder(bench, 1 << 20), Baseline(turned, [bench], rows)
+    nodes_run.clear()
+    known = recorder.obtain(None, turned, baseline, frozenset({"t", "u"}), untouched=True)
+    assert nodes_run == [4, 1, 1]
+    for name, weight in (("t", "a"), ("u", "b")):
+        arrays = [recording[name] for recording in known.samples]
+        assert all(array is arrays[0] for array in arrays)
+        assert isinstance(arrays[0], np.memmap)
+        expected = turned.graph.initializers[weight].const_value.numpy().T
+        np.testing.assert_array_equal(arrays[0], expected)
+    promise = Promise(Equality(), inside=True)
+    check = RegionCheck(recorder, baseline, turned, after, (), [promise], untouched=True)
+    (found,) = check.run(None).checks
+    assert found.verdict is (Verdict.FAILED if wrong else Verdict.PASSED)

@@ -10,6 +10,9 @@ import onnxruntime
 import pytest
 
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
+from onnx_passes.runtime import weight_files
 from onnx_passes.runtime.ort import _ARENA_PIECES, OnnxRuntimeEngine
 from onnx_passes.testing import parse
 
@@ -374,8 +377,31 @@ def test_a_session_without_rewrites_copies_no_weight(parse):
     assert faults < weight.nbytes // resource.getpagesize() // 8
 
 
+@pytest.mark.parametrize("limit", [0, 1 << 62])
+def test_optimizations_copy_no_weights_of_a_large_model(parse, monkeypatch, tmp_path, limit):
+    """Transposed once, the weight would be in memory as long as the session."""
+    weight = np.ones((1 << 11, 1 << 12), np.float32)
+    text = (
+        "g (float[4096] x, float[2048, 4096] w) => (float[2048] y) "
+        "{ t = Transpose(w) y = MatMul(x, t) }"
+    )
+    save_model(parse(text, w=weight), tmp_path / "model.onnx", external_data="external")
+    model = load_model(tmp_path / "model.onnx").model
+    monkeypatch.setattr(weight_files, "LARGE", limit)
+    engine = OnnxRuntimeEngine(optimization="all", prepacking=False)
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        with engine.prepare(model) as session:
+            faults = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before
+            (found,) = session.run({"x": np.ones(4096, np.float32)}).values()
+    np.testing.assert_array_equal(found, 4096)
+    copied = faults * resource.getpagesize() > weight.nbytes / 8
+    assert copied == bool(limit)
+
+
 def test_weights_are_handed_over_where_their_file_is_missing(parse, run, monkeypatch):
-    monkeypatch.setattr("onnx_passes.runtime.ort.EMPTY", "/nowhere")
+    nowhere = weight_files.WeightFolder("/nowhere", 0)
+    monkeypatch.setattr(weight_files, "EMPTY", nowhere)
     model = parse(
         "g (float[64, 64] x, float[64, 64] w) => (float[64, 64] y) { y = Add(x, w) }", w=LARGE
     )

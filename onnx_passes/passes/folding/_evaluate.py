@@ -1,8 +1,8 @@
 """Computing nodes whose inputs are constants.
 
 ONNX Runtime computes them, unoptimised and on one thread, all in one session. If that fails,
-it computes halves down to single nodes. onnx's reference evaluator computes what ONNX Runtime
-has no kernel for.
+or results take much memory, it computes halves down to single nodes. onnx's reference
+evaluator computes what ONNX Runtime has no kernel for.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ctypes
 import warnings
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,13 +23,18 @@ from onnx_passes.model.barriers import LOW, add_barriers
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
+from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.folding._candidates import estimated_bytes
 
 if TYPE_CHECKING:
     import onnxruntime
 
 INLINE = 4096
 """Constants up to this many bytes are given as initializers: some kernels demand it."""
+
+AT_ONCE = 1 << 27
+"""Bytes of results up to which nodes are computed in one session."""
 
 CONTRACTIONS = ("MatMul", "Gemm", "Einsum", "MatMulInteger", "QLinearMatMul")
 """Over an empty dimension some of ONNX Runtime's kernels leave their output unwritten."""
@@ -57,7 +63,7 @@ class Evaluation:
             model: Where the functions are that nodes call.
             imports: The opset imports around the nodes.
         """
-        self._model = model
+        self._model, self._scratch = model, Scratch(model)
         self._imports = imports
         self.results: dict[ir.Value, ir.TensorProtocol | None] = {}
         self.failures: dict[ir.Node, str] = {}
@@ -79,18 +85,20 @@ class Evaluation:
         self._run_parts(needed, set(missing))
 
     def _run_parts(self, nodes: Sequence[ir.Node], wanted: AbstractSet[ir.Value]) -> None:
-        """Compute nodes in one session; where that fails, in halves, to find what does."""
+        """Compute nodes in one session; in halves where that fails, or takes much memory."""
         if len(nodes) == 1:
             self._run_alone(nodes[0])
             return
-        try:
-            self._compute(nodes, [v for node in nodes for v in node.outputs if v in wanted])
-        except Exception:
-            half = len(nodes) // 2
-            first, second = nodes[:half], nodes[half:]
-            read = (v for node in second for v in (*node.inputs, *captured_values(node)))
-            self._run_parts(first, wanted | {v for v in read if v is not None})
-            self._run_parts(second, wanted)
+        made = [value for node in nodes for value in node.outputs]
+        if sum(estimated_bytes(value) or 0 for value in made) <= AT_ONCE:
+            with suppress(Exception):
+                self._compute(nodes, [value for value in made if value in wanted])
+                return
+        half = len(nodes) // 2
+        first, second = nodes[:half], nodes[half:]
+        read = (v for node in second for v in (*node.inputs, *captured_values(node)))
+        self._run_parts(first, wanted | {v for v in read if v is not None})
+        self._run_parts(second, wanted)
 
     def _is_empty(self, value: ir.Value | None) -> bool:
         if value is None:
@@ -134,7 +142,8 @@ class Evaluation:
         names = [str(value.name) for value in wanted]
         produced = session.run_with_ort_values(names, given, run_options)
         for value, result in zip(wanted, produced, strict=True):
-            self.results[value] = _tensor_of(result)
+            tensor = _tensor_of(result)
+            self.results[value] = None if tensor is None else self._scratch.keep(tensor)
 
     def _compute_by_reference(
         self,

@@ -35,10 +35,10 @@ class FoldConstants(Transformation):
     After:  ``y = Reshape(x, [-1, 6])``
 
     Nodes over constants are replaced by their results, in subgraphs and functions too. ONNX
-    Runtime computes them, all in one session; where that fails, in halves down to single
-    nodes, and onnx's reference evaluator what ONNX Runtime has no kernel for. Shape arithmetic
-    is followed through dynamic dimensions: what is known becomes constant, dimensions stay
-    dynamic.
+    Runtime computes them, all in one session; where that fails or takes much memory, in halves
+    down to single nodes, and onnx's reference evaluator what ONNX Runtime has no kernel for.
+    Shape arithmetic is followed through dynamic dimensions: what is known becomes constant,
+    dimensions stay dynamic.
 
     Sound because a deterministic operator gives the same result for the same inputs. The
     contract is a tolerance because an engine may use other kernels for the same operator. With

@@ -12,14 +12,23 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from onnx_passes.model import tensor_file
+from onnx_passes.model import datafile, tensor_file
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
+from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.cleanup.remove_unused_initializers import (
+    RemoveUnusedInitializers as RemoveUnused,
+)
+from onnx_passes.passes.folding.fold_constants import FoldConstants
+from onnx_passes.passes.fusion.fuse_matmul_scale import FuseMatmulScale
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16
 from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.surgery import prune
+from onnx_passes.testing import HEADER
 
 LAYERS, WIDTH = 12, 384
 LARGEST = 4 * WIDTH * WIDTH
@@ -112,6 +121,77 @@ def test_weights_in_memory_stay_there(digits):
     model = digits()
     ConvertFloat16().call(model)
     assert not places(model)
+
+
+def scaled(tmp_path, folder):
+    """Return a model of products with weights that are turned and scaled."""
+    steps = [
+        f"t{i} = Transpose(w{i}) m{i} = MatMul(v{i}, t{i}) v{i + 1} = Mul(m{i}, s)"
+        for i in range(LAYERS)
+    ]
+    size = f"float[{WIDTH},{WIDTH}]"
+    names = ", ".join(f"{size} w{i}" for i in range(LAYERS))
+    text = (
+        f"(float[b,{WIDTH}] v0, float s, {names}) => (float[b,{WIDTH}] v{LAYERS}) "
+        f"{{ {' '.join(steps)} }}"
+    )
+    random = np.random.default_rng(0)
+    arrays = {
+        f"w{i}": random.standard_normal((WIDTH, WIDTH)).astype(np.float32) / WIDTH**0.5
+        for i in range(LAYERS)
+    }
+    proto = onnx.parser.parse_model(HEADER + text)
+    del proto.graph.input[1:]
+    for name, array in {"s": np.float32(0.75), **arrays}.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    model = ir.from_proto(proto)
+    infer_shapes(model)
+    where = "external" if folder else "inline"
+    save_model(model, tmp_path / f"{where}.onnx", external_data=where)
+    return load_model(tmp_path / f"{where}.onnx").model
+
+
+def held(model):
+    """Return the large constants of a model, by name."""
+    values = [*model.graph.initializers.values(), *(n.outputs[0] for n in model.graph)]
+    found = {value.name: constant_of(value) for value in values}
+    return {name: t for name, t in found.items() if t is not None and t.nbytes == LARGEST}
+
+
+def test_folded_and_scaled_weights_go_to_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("onnx_passes.passes.folding._evaluate.AT_ONCE", 2 * LARGEST)
+    first, second = scaled(tmp_path, folder=True), scaled(tmp_path, folder=False)
+    for cls in (FoldConstants, FuseMatmulScale):
+        for model in (first, second):
+            assert cls().call(model).modified
+        in_files, in_memory = held(first), held(second)
+        assert in_files.keys() == in_memory.keys()
+        assert len(in_files) >= LAYERS
+        for name, tensor in in_files.items():
+            assert isinstance(tensor, ir.ExternalTensor)
+            assert not isinstance(in_memory[name], ir.ExternalTensor)
+            assert tensor.tobytes() == in_memory[name].tobytes()
+
+
+@pytest.mark.parametrize("most", [0, 1 << 30])
+def test_new_constants_of_nodes_go_to_the_data_file_if_they_are_large(
+    tmp_path, monkeypatch, most
+):
+    monkeypatch.setattr(datafile, "IN_ATTRIBUTES", most)
+    model = scaled(tmp_path, folder=True)
+    for cls in (FoldConstants, FuseMatmulScale, RemoveUnused):
+        cls().call(model)
+    expected = {name: tensor.tobytes() for name, tensor in held(model).items()}
+    save_model(model, tmp_path / "out.onnx")
+    size = (tmp_path / "out.onnx").stat().st_size
+    assert (size > LAYERS * LARGEST) == bool(most)
+    found = held(load_model(tmp_path / "out.onnx").model)
+    assert {name: tensor.tobytes() for name, tensor in found.items()} == expected
+
+
+def test_pruned_weights_go_to_a_file(deep):
+    prune(deep)
+    assert all(path.name.startswith("weights-") for path in places(deep))
 
 
 MEMORY = """
