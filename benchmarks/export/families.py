@@ -25,8 +25,11 @@ from benchmarks.export import (
     families_generative,
     families_images,
     families_language,
+    families_libraries,
+    families_messages,
     families_recurrence,
     families_sequences,
+    families_signals,
     families_structures,
     families_vision,
 )
@@ -186,6 +189,8 @@ FAMILIES |= families_language.FAMILIES | families_vision.FAMILIES
 FAMILIES |= families_images.FAMILIES | families_sequences.FAMILIES
 FAMILIES |= families_generative.FAMILIES | families_recurrence.FAMILIES
 FAMILIES |= families_structures.FAMILIES
+FAMILIES |= families_messages.FAMILIES | families_signals.FAMILIES
+FAMILIES |= families_libraries.FAMILIES
 
 
 def main() -> None:
