@@ -22,6 +22,7 @@ from torchvision.models.detection import _utils as _utils  # the operators of a 
 
 from benchmarks.export import (
     child,
+    families_control,
     families_generative,
     families_images,
     families_language,
@@ -190,7 +191,7 @@ FAMILIES |= families_images.FAMILIES | families_sequences.FAMILIES
 FAMILIES |= families_generative.FAMILIES | families_recurrence.FAMILIES
 FAMILIES |= families_structures.FAMILIES
 FAMILIES |= families_messages.FAMILIES | families_signals.FAMILIES
-FAMILIES |= families_libraries.FAMILIES
+FAMILIES |= families_libraries.FAMILIES | families_control.FAMILIES
 
 
 def main() -> None:

@@ -39,6 +39,38 @@ def test_a_chain_goes_through_rows(rewrites):
     rewrites(FlattenLinearLayers(), before, after)
 
 
+def test_a_chain_goes_through_gelu(rewrites):
+    before = model(f"{LAYER} y = Gelu(a) n = MatMul(y, v) z = Add(n, c)", opset=20)
+    after = model(
+        "r = Reshape(x, f) g = Gemm(r, w, b) h = Gelu(g) n = Gemm(h, v, c) z = Reshape(n, t2)",
+        opset=20,
+    )
+    rewrites(FlattenLinearLayers(), before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            f"{LAYER} z = Reshape(a, o)",
+            "r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)",
+            id="behind",
+        ),
+        pytest.param(
+            "k = Relu(x) e = Reshape(k, o2) m = MatMul(e, w) z = Add(m, b)",
+            "k = Relu(x) r = Reshape(k, f) g = Gemm(r, w, b) z = Reshape(g, t3)",
+            id="before",
+        ),
+    ],
+)
+def test_a_reshape_makes_up_for_one(before, after, rewrites):
+    more = ", int64[3] o = {-1, 2, 6}, int64[3] o2 = {-1, 4, 2}"
+    weights = f"{W}, {V}, {B}, {C}, {FLAT}{more}"
+    rewrites(
+        FlattenLinearLayers(), model(before, weights=weights), model(after, weights=weights)
+    )
+
+
 def test_fires_in_bodies(rewrites):
     def of(body):
         return parse(f"""<ir_version: 10, opset_import: ["" : 18]>
@@ -65,6 +97,11 @@ def test_fires_in_bodies(rewrites):
         pytest.param(f"{LAYER} z = Identity(a)", {}, id="no-activation"),
         pytest.param(f"{LAYER} z = Gelu(a)", {"opset": 20}, id="another-activation"),
         pytest.param(f"{LAYER} y = Relu(a) z = Mul(y, a)", {}, id="sum-is-read"),
+        pytest.param(
+            f"{LAYER} z = Reshape(a, o)",
+            {"weights": f"{W}, {B}, int64[3] o = {{0, 2, 6}}"},
+            id="target-copies",
+        ),
         pytest.param(PLAIN, {"x": "float[N,M,2] x"}, id="two-sizes-are-unknown"),
         pytest.param(PLAIN, {"x": "float[4,2] x"}, id="matrix"),
         pytest.param(PLAIN, {"x": "float[N,0,2] x"}, id="empty"),
