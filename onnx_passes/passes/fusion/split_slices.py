@@ -24,7 +24,7 @@ _FIRST_WITH_SIZES_AS_INPUT = 13
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Slab:
     """What a Slice cuts out along one axis."""
 
     node: ir.Node
@@ -68,9 +68,9 @@ class SplitSlices(Transformation):
         return ir.passes.PassResult(model, modified=made > 0)
 
 
-def _groups(graph: ir.Graph) -> Iterator[tuple[ir.Node, list[_Part]]]:
+def _groups(graph: ir.Graph) -> Iterator[tuple[ir.Node, list[_Slab]]]:
     """Yield Slices that divide a value, in the order of elements, and the first of a graph."""
-    found: defaultdict[tuple[ir.Value, int], list[_Part]] = defaultdict(list)
+    found: defaultdict[tuple[ir.Value, int], list[_Slab]] = defaultdict(list)
     for node in graph:
         part = _part(node) if node.op_type == "Slice" and not node.domain else None
         if part is not None and part.node.inputs[0] is not None:
@@ -84,7 +84,7 @@ def _groups(graph: ir.Graph) -> Iterator[tuple[ir.Node, list[_Part]]]:
             yield first, parts
 
 
-def _part(node: ir.Node) -> _Part | None:
+def _part(node: ir.Node) -> _Slab | None:
     x, *numbers = node.inputs
     dims = dims_of(x)
     if x is None or dims is None or constant_of(x) is not None or len(numbers) < 3:
@@ -100,11 +100,11 @@ def _part(node: ir.Node) -> _Part | None:
     if not isinstance(size, int):
         return None
     start, end, _ = slice(starts[0], ends[0]).indices(size)
-    return _Part(node, axes[0] % len(dims), start, end) if start < end else None
+    return _Slab(node, axes[0] % len(dims), start, end) if start < end else None
 
 
 def _split(
-    parts: Sequence[_Part], namer: Namer, scratch: Scratch, version: int
+    parts: Sequence[_Slab], namer: Namer, scratch: Scratch, version: int
 ) -> tuple[list[ir.Node], Sequence[ir.Value]]:
     """Return a Split with its sizes, and its results."""
     source, axis = parts[0].node.inputs[0], parts[0].axis
