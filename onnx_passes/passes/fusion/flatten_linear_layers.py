@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -137,15 +138,20 @@ def _rows_behind(x: Value) -> Value | None:
     return rows if weight and dims and weight[-1] == dims[-1] else None
 
 
+def _shape(op: Op, sizes: list[int]) -> Value:
+    made: Value = op.Constant(value=ir.tensor(np.array(sizes, np.int64)))
+    return made
+
+
 def _on_rows(op: Op, x: Value, w: Value, b: Value, y: Value, **_: object) -> Value:
     leading, (inner, outer) = _leading(x), sizes_of(w) or [0, 0]
     assert leading is not None, "check has seen to it"
     rows = _rows_behind(x)
     if rows is None:
-        rows = op.Reshape(_reshaped(x) or x, op.Constant(value_ints=[-1, inner]))
+        rows = op.Reshape(_reshaped(x) or x, _shape(op, [-1, inner]))
     made: Value = op.Gemm(rows, w, b)
     last = node_of(y)
     if last.op_type != "Add":
         made = getattr(op, last.op_type)(made, **last.attributes)
-    whole: Value = op.Reshape(made, op.Constant(value_ints=[*leading, outer]))
+    whole: Value = op.Reshape(made, _shape(op, [*leading, outer]))
     return whole
