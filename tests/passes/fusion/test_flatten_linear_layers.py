@@ -1,0 +1,130 @@
+import pytest
+
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
+from onnx_passes.passes.fusion.flatten_linear_layers import FlattenLinearLayers
+from onnx_passes.testing import assert_leaves_alone, parse
+
+W, V = "float[2,3] w = {1, -2, 3, 0.5, 1, -1}", "float[3,2] v = {2, 0, 1, -1, 1, 3}"
+B, C = "float[3] b = {1, -1, 0.5}", "float[2] c = {-1, 2}"
+FLAT = "int64[2] f = {-1, 2}, int64[3] t3 = {-1, 4, 3}, int64[3] t2 = {-1, 4, 2}"
+LAYER = "m = MatMul(x, w) a = Add(b, m)"
+PLAIN = f"{LAYER} y = Relu(a) z = Identity(y) u = Mul(v, c)"
+
+
+def model(body, *, x="float[N,4,2] x", opset=18, weights=f"{W}, {V}, {B}, {C}, {FLAT}"):
+    kind, rank = x.split("[")[0], x.count(",")
+    made = parse(f"""<ir_version: 10, opset_import: ["" : {opset}]>
+      g ({x}) => ({kind}[{",".join("?" * (rank + 1))}] z) <{weights}> {{ {body} }}""")
+    ShapeInference()(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    "activation",
+    ["Relu", "LeakyRelu<alpha = 0.1>", "Sigmoid", "Tanh", "Elu", "Selu", "Softsign"],
+)
+def test_fires(activation, rewrites):
+    before = model(f"{LAYER} z = {activation}(a)")
+    after = model(
+        f"r = Reshape(x, f) g = Gemm(r, w, b) h = {activation}(g) z = Reshape(h, t3)"
+    )
+    rewrites(FlattenLinearLayers(), before, after)
+
+
+def test_a_chain_goes_through_rows(rewrites):
+    before = model(f"{LAYER} y = Relu(a) n = MatMul(y, v) z = Add(n, c)")
+    after = model(
+        "r = Reshape(x, f) g = Gemm(r, w, b) h = Relu(g) n = Gemm(h, v, c) z = Reshape(n, t2)"
+    )
+    rewrites(FlattenLinearLayers(), before, after)
+
+
+def test_a_chain_goes_through_gelu(rewrites):
+    before = model(f"{LAYER} y = Gelu(a) n = MatMul(y, v) z = Add(n, c)", opset=20)
+    after = model(
+        "r = Reshape(x, f) g = Gemm(r, w, b) h = Gelu(g) n = Gemm(h, v, c) z = Reshape(n, t2)",
+        opset=20,
+    )
+    rewrites(FlattenLinearLayers(), before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            f"{LAYER} z = Reshape(a, o)",
+            "r = Reshape(x, f) g = Gemm(r, w, b) a = Reshape(g, t3) z = Reshape(a, o)",
+            id="behind",
+        ),
+        pytest.param(
+            "k = Relu(x) e = Reshape(k, o2) m = MatMul(e, w) z = Add(m, b)",
+            "k = Relu(x) r = Reshape(k, f) g = Gemm(r, w, b) z = Reshape(g, t3)",
+            id="before",
+        ),
+    ],
+)
+def test_a_reshape_makes_up_for_one(before, after, rewrites):
+    more = ", int64[3] o = {-1, 2, 6}, int64[3] o2 = {-1, 4, 2}"
+    weights = f"{W}, {V}, {B}, {C}, {FLAT}{more}"
+    rewrites(
+        FlattenLinearLayers(), model(before, weights=weights), model(after, weights=weights)
+    )
+
+
+def test_fires_in_bodies(rewrites):
+    def of(body):
+        return parse(f"""<ir_version: 10, opset_import: ["" : 18]>
+          g (float[N,4,2] x, bool k) => (float[?,?,?] z) <{W}, {B}> {{
+          z = If (k) <
+            then_branch = th () => (float[?,?,?] p) {{ {body} }},
+            else_branch = el () => (float[?,?,?] q) {{ q = Identity(x) }}> }}""")
+
+    before = of(f"{LAYER} p = Relu(a)")
+    ShapeInference()(before)
+    rewrites(
+        FlattenLinearLayers(),
+        before,
+        of(
+            "e = Constant<value = int64[2] {-1, 2}>() o = Constant<value = int64[3] {-1, 4, 3}>() "
+            "r = Reshape(x, e) g = Gemm(r, w, b) h = Relu(g) p = Reshape(h, o)"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "changes"),
+    [
+        pytest.param(f"{LAYER} z = Identity(a)", {}, id="no-activation"),
+        pytest.param(f"{LAYER} z = Gelu(a)", {"opset": 20}, id="another-activation"),
+        pytest.param(f"{LAYER} y = Relu(a) z = Mul(y, a)", {}, id="sum-is-read"),
+        pytest.param(
+            f"{LAYER} z = Reshape(a, o)",
+            {"weights": f"{W}, {B}, int64[3] o = {{0, 2, 6}}"},
+            id="target-copies",
+        ),
+        pytest.param(PLAIN, {"x": "float[N,M,2] x"}, id="two-sizes-are-unknown"),
+        pytest.param(PLAIN, {"x": "float[4,2] x"}, id="matrix"),
+        pytest.param(PLAIN, {"x": "float[N,0,2] x"}, id="empty"),
+        pytest.param(
+            PLAIN,
+            {
+                "x": "double[N,4,2] x",
+                "weights": f"{W}, {V}, {B}, {C}".replace("float", "double"),
+            },
+            id="double",
+        ),
+        pytest.param(
+            f"e = Constant<value = float[1,4,3] {{{', '.join('1' * 12)}}}>() "
+            "m = MatMul(x, w) a = Add(m, e) z = Relu(a)",
+            {},
+            id="not-a-row",
+        ),
+        pytest.param(
+            "k = Mul(w, w) m = MatMul(x, k) a = Add(m, b) z = Relu(a)",
+            {},
+            id="computed-weight",
+        ),
+    ],
+)
+def test_leaves_alone(body, changes):
+    assert_leaves_alone(FlattenLinearLayers(), model(body, **changes))

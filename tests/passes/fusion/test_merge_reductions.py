@@ -1,0 +1,56 @@
+import pytest
+
+from onnx_passes.passes.fusion.merge_reductions import MERGED, MergeReductions
+
+AXES = "int64[1] a = {1}, int64[1] b = {2}, int64[1] l = {-1}, int64[2] ab = {1, 2}"
+
+
+def graph(body, out="float[?,?,?,?] y", x="float[2,N,4,3] x", more=""):
+    return f"({x}) => ({out}) <{AXES}{more}> {{ {body} }}"
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_fires(name, rewrites):
+    before = graph(f"t = {name}(x, a) y = {name}<keepdims = 1>(t, b)")
+    rewrites(MergeReductions(), before, graph(f"y = {name}<keepdims = 1>(x, ab)"))
+
+
+def test_axes_of_the_smaller_tensor_are_those_of_the_bigger(rewrites):
+    before = graph(
+        "t = ReduceMean<keepdims = 0>(x, b) y = ReduceMean<keepdims = 0>(t, l)",
+        "float[?,?] y",
+    )
+    after = graph(
+        "y = ReduceMean<keepdims = 0>(x, c)", "float[?,?] y", more=", int64[2] c = {2, 3}"
+    )
+    rewrites(MergeReductions(), before, after)
+
+
+def test_axes_are_attributes_in_older_opsets(rewrites):
+    head = '<ir_version: 7, opset_import: ["" : 12]> g (float[2,N,4] x) => (float[?] y)'
+    before = "t = ReduceSum<axes = [1], keepdims = 0>(x) "
+    before += "y = ReduceSum<axes = [-1], keepdims = 0>(t)"
+    after = "y = ReduceSum<axes = [1, 2], keepdims = 0>(x)"
+    rewrites(MergeReductions(), f"{head} {{ {before} }}", f"{head} {{ {after} }}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("t = ReduceSum(x, a) u = ReduceSum(t, b) y = Mul(u, t)", id="read"),
+        pytest.param("t = ReduceSum(x, a) y = ReduceMax(t, b)", id="others"),
+        pytest.param("t = ReduceSum(x, a) y = ReduceSum(t, a)", id="same-axis"),
+        pytest.param("t = ReduceSum(x) y = ReduceSum(t, a)", id="all-axes"),
+        pytest.param(
+            "t = ReduceSum<keepdims = 0>(x, a) u = ReduceSum<keepdims = 1>(t, a) "
+            "y = Unsqueeze(u, b)",
+            id="keepdims",
+        ),
+        pytest.param(
+            "k = Cast<to = 7>(x) t = ReduceSum(k, a) u = ReduceSum(t, b) y = Cast<to = 1>(u)",
+            id="integers",
+        ),
+    ],
+)
+def test_leaves_alone(body, leaves_alone):
+    leaves_alone(MergeReductions(), graph(body))
