@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes.model.fields import attribute_type, node_attributes, nodes_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
+_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
 
 
 def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
@@ -84,7 +84,7 @@ def attribute_tensors(attributes: Mapping[str, ir.Attr]) -> Iterator[ir.TensorPr
     """Yield the tensors among attributes, not those inside subgraphs."""
     # as_tensor() asks of each tensor whether it keeps onnx-ir's protocol: 30 us, every time.
     for attribute in attributes.values():
-        if attribute.type not in TENSORS or attribute.is_ref() or attribute.value is None:
+        if attribute.type not in _TENSORS or attribute.is_ref() or attribute.value is None:
             continue
         if attribute.type == ir.AttributeType.TENSOR:
             yield attribute.value

@@ -8,9 +8,11 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.model.contents import TENSORS, all_graphs
+from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.fields import attribute_type, node_attributes, nodes_of
 from onnx_passes.model.tensor_bytes import immutable, lists_elements
+
+_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
 
 Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 """What to put in place of a tensor, which may be itself, and whether it is an initializer."""
@@ -58,7 +60,7 @@ def fill(model: ir.Model, choose: Choice) -> None:
                 value.const_value = chosen
     for holder in _holders(model):
         for name, attribute in [*holder.items()]:
-            if attribute_type(attribute) not in TENSORS:
+            if attribute_type(attribute) not in _TENSORS:
                 continue  # as nearly all of them
             other = _with_tensors(attribute, choose)
             if other is not attribute:
