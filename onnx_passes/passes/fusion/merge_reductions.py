@@ -27,8 +27,8 @@ class MergeReductions(Transformation, RewriteRuleSetPass):
     of the time for the mean of an image in one piece.
 
     Sound because all rows along an axis have as many elements, so that a mean of their means
-    is that of all elements; a sum of sums, a maximum of maxima and so on are those of all
-    elements by definition. The contract is a tolerance: sums are in another order.
+    is that of all elements. A sum of sums and a maximum of maxima are so by definition. The
+    contract is a tolerance: sums are in another order.
 
     Leaves alone: axes that are computed or left out, an axis that both reduce, and unknown
     ranks; two that do not agree about ``keepdims``; other types than floats; tensors with a

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -109,7 +108,8 @@ def _split(
     """Return a Split with its sizes, and its results."""
     source, axis = parts[0].node.inputs[0], parts[0].axis
     sizes = [part.end - part.start for part in parts]
-    nodes, operands, attributes = [], [source], dict[str, Any](axis=axis)
+    nodes, operands = [], [source]
+    attributes: dict[str, int | list[int]] = {"axis": axis}
     if version < _FIRST_WITH_SIZES_AS_INPUT:
         attributes["split"] = sizes
     else:
