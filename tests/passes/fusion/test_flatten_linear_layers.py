@@ -85,7 +85,8 @@ def test_fires_in_bodies(rewrites):
         FlattenLinearLayers(),
         before,
         of(
-            "e = Constant<value = int64[2] {-1, 2}>() o = Constant<value = int64[3] {-1, 4, 3}>() "
+            "e = Constant<value = int64[2] {-1, 2}>() "
+            "o = Constant<value = int64[3] {-1, 4, 3}>() "
             "r = Reshape(x, e) g = Gemm(r, w, b) h = Relu(g) p = Reshape(h, o)"
         ),
     )
