@@ -53,7 +53,8 @@ class DrawnRows:
             sources: What is drawn, with the names of the values that it is drawn like.
             kinds: What the values are drawn from.
             ahead: Nodes of the model before that the part is run behind.
-            wanted: Values that these nodes should compute, by name; None for none.
+            wanted: Values that these nodes should compute, by name, of any shape and type;
+                None for none.
         """
         draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
         if kinds is DRAWS_OF_OTHERS:

@@ -294,8 +294,7 @@ class PassRun:
 
 def _failed(pass_: Pass, message: str) -> str:
     """Word a failure as onnx-ir words a failed post-condition."""
-    name = type(pass_).__name__
     return (
-        f"PostconditionError: Post-condition for pass '{name}' failed\n"
+        f"PostconditionError: Post-condition for pass '{type(pass_).__name__}' failed\n"
         f"VerificationError: {message}"
     )

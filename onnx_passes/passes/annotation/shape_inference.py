@@ -30,7 +30,7 @@ from onnx_passes.passes.context import Application, PassContext
 MAX_ROUNDS = 4
 
 
-class Inferred(NamedTuple):
+class InferenceResult(NamedTuple):
     """What came of an inference.
 
     Attributes:
@@ -107,7 +107,7 @@ def infer_shapes(
     check_type: bool = False,
     strict_mode: bool = False,
     context: PassContext | None = None,
-) -> Inferred:
+) -> InferenceResult:
     """Annotate the inner values of a model with types and shapes.
 
     Args:
@@ -150,7 +150,7 @@ def infer_shapes(
     memory.shapes = merging.read
     number_names(inner, dimension_names(fixed))
     changed = before != [(value.type, value.shape) for value in inner]
-    return Inferred(changed, settled)
+    return InferenceResult(changed, settled)
 
 
 def _lasting(found: Mapping[str, Dims]) -> dict[str, Dims]:

@@ -35,8 +35,9 @@ class FoldConstants(Transformation):
     After:  ``y = Reshape(x, [-1, 6])``
 
     Nodes over constants are replaced by their results, in subgraphs and functions too. ONNX
-    Runtime computes them, all in one session; where that fails or takes much memory, in halves
-    down to single nodes, and onnx's reference evaluator what ONNX Runtime has no kernel for.
+    Runtime computes them, all in one session. Where that fails or takes much memory, it
+    computes halves, down to single nodes. onnx's reference evaluator computes what ONNX
+    Runtime has no kernel for.
     Shape arithmetic is followed through dynamic dimensions: what is known becomes constant,
     dimensions stay dynamic.
 

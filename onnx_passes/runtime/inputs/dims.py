@@ -37,7 +37,9 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: floordiv,
     ast.Mod: mod,
 }
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {"Max": max, "Min": min, "max": max, "min": min}
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
+"""By name in small letters: sympy writes Max, and formulas of exporters max."""
+
 _PLAIN = re.compile(r"(?:[ (),+*%-]|//|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
@@ -116,9 +118,11 @@ def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
                 return (
                     None if divides and not other else _ARITHMETIC[type(operator)](one, other)
                 )
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+            name.lower() in _FUNCTIONS
+        ):
             found = [_evaluate(argument, sizes) for argument in args]
-            return None if not found or None in found else _FUNCTIONS[name](found)
+            return None if not found or None in found else _FUNCTIONS[name.lower()](found)
     return None
 
 
