@@ -6,6 +6,7 @@ import ast
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from operator import add, floordiv, mod, mul, sub
@@ -37,9 +38,7 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: floordiv,
     ast.Mod: mod,
 }
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}
-"""By name in small letters: sympy writes Max, and formulas of exporters max."""
-
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}  # or Max and Min
 _PLAIN = re.compile(r"(?:[ (),+*%-]|//|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
@@ -114,15 +113,14 @@ def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _ARITHMETIC:
             one, other = _evaluate(left, sizes), _evaluate(right, sizes)
             if one is not None and other is not None:
-                divides = isinstance(operator, ast.FloorDiv | ast.Mod)
-                return (
-                    None if divides and not other else _ARITHMETIC[type(operator)](one, other)
-                )
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
-            name.lower() in _FUNCTIONS
-        ):
-            found = [_evaluate(argument, sizes) for argument in args]
-            return None if not found or None in found else _FUNCTIONS[name.lower()](found)
+                with suppress(ZeroDivisionError):
+                    return _ARITHMETIC[type(operator)](one, other)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            found, compute = (
+                [_evaluate(one, sizes) for one in args],
+                _FUNCTIONS.get(name.lower()),
+            )
+            return None if compute is None or not found or None in found else compute(found)
     return None
 
 
