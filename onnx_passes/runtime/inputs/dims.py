@@ -116,10 +116,7 @@ def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
                 with suppress(ZeroDivisionError):
                     return _ARITHMETIC[type(operator)](one, other)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            found, compute = (
-                [_evaluate(one, sizes) for one in args],
-                _FUNCTIONS.get(name.lower()),
-            )
+            compute, found = _FUNCTIONS.get(name.lower()), [_evaluate(a, sizes) for a in args]
             return None if compute is None or not found or None in found else compute(found)
     return None
 
