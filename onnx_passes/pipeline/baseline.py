@@ -19,6 +19,7 @@ from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
 from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
+from onnx_passes.runtime.large_models import left_out_of
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.judge import Promise
@@ -145,6 +146,8 @@ class Baseline:
                     return
                 raise no_engine(error, asked, bench.engine.name, second) from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
+        left_out = left_out_of(bench.engine, self.model)
+        self.notes += [] if left_out is None else [left_out]
         if not self.deterministic:
             bench.doubted = True
             self.unstable |= self._differing(bench, bench.original)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.model.walk import weight_bytes
+from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.weight_files import LARGE as LARGE
+from onnx_passes.runtime.weight_files import files_folder
 
 
 def is_large(model: ir.Model) -> bool:
@@ -25,3 +27,21 @@ def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
         model: The model whose values are to be computed.
     """
     return OnnxRuntimeEngine(prepacking=not is_large(model))
+
+
+def left_out_of(engine: Engine, model: ir.Model) -> str | None:
+    """Return a sentence on optimizations that an engine does not apply; None for none.
+
+    Args:
+        engine: The engine.
+        model: The model that it runs.
+    """
+    if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
+        return None
+    folder = None if engine.prepacking else files_folder(model)
+    if folder is None or not folder.is_large:
+        return None
+    return (
+        f"{engine.name} makes no other weights of more than 512 MiB: it folds no large "
+        "constant and no normalization into convolutions; 'prepacking: true' lets it"
+    )
