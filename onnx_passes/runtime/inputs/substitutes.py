@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -16,6 +17,9 @@ from onnx_passes.runtime.inputs.seeded_feeds import Ranges
 
 MOST = 64
 """Ways of making up inputs that are tried."""
+
+SECONDS = 60.0
+"""After these no other way is tried: a large model that runs on nothing is told of in time."""
 
 _SHOWN = 6
 
@@ -76,9 +80,11 @@ class Substitutes:
         Raises:
             EngineError: The engine ended, or lacks an operator: no inputs change that.
         """
-        self.tried = []
+        self.tried, begun = [], time.monotonic()
         found = alternatives(self.model, ranges=self.ranges, dims=self.dims)
         for alternative in itertools.islice(found, MOST):
+            if self.tried and time.monotonic() - begun > SECONDS:
+                break
             try:
                 samples = alternative.make(
                     self.model,
