@@ -6,7 +6,8 @@ import pytest
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import Substitutes, substitutes
 
-TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[batch,seq,8] x) => (float[?,?,?] y)
+TEXT = """<ir_version: 10, opset_import: ["" : 20]> 
+    g (float[batch,seq,8] x) => (float[?,?,?] y)
     { y = Relu(x) }"""
 
 
