@@ -6,7 +6,7 @@ import pytest
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import Substitutes, substitutes
 
-TEXT = """<ir_version: 10, opset_import: ["" : 20]> 
+TEXT = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[batch,seq,8] x) => (float[?,?,?] y)
     { y = Relu(x) }"""
 
