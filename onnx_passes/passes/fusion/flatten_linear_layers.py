@@ -1,4 +1,4 @@
-"""Compute linear layers and their activations on rows, as Gemms of matrices."""
+"""Replace linear layers and their activations by Gemms of rows."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -31,7 +31,7 @@ NARROW = 128
 @passes.register()
 @passes.register("suit-onnxruntime")
 class FlattenLinearLayers(Transformation, RewriteRuleSetPass):
-    """Compute linear layers and their activations on rows, as Gemms of matrices.
+    """Replace linear layers and their activations by Gemms of rows.
 
     Before: ``Relu(Add(MatMul(x, w), b))`` of ``x`` with more than two dimensions
     After:  ``Reshape(Relu(Gemm(Reshape(x, [-1, 48]), w, b)), [-1, 16, 64])``
