@@ -19,7 +19,7 @@ MOST = 64
 """Ways of making up inputs that are tried."""
 
 SECONDS = 60.0
-"""After these no other way is tried: a large model that runs on nothing is told of in time."""
+"""After these no other way is tried, so that a report on a large model comes in time."""
 
 _SHOWN = 6
 
