@@ -13,7 +13,8 @@ from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedM
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime import weight_files
-from onnx_passes.runtime.ort import _ARENA_PIECES, OnnxRuntimeEngine
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.ort_arena import _PIECES
 from onnx_passes.testing import parse
 
 ENGINE = OnnxRuntimeEngine()
@@ -28,7 +29,7 @@ def test_runs_a_model(parse, run):
 
 
 def test_small_values_share_pieces_of_the_arena():
-    pieces = onnxruntime.OrtArenaCfg(_ARENA_PIECES)  # raises for what it does not know
+    pieces = onnxruntime.OrtArenaCfg(_PIECES)  # raises for what it does not know
     assert pieces.max_power_of_two_extend_bytes == 1 << 20
 
 
