@@ -254,7 +254,8 @@ class OnnxRuntimeEngine:
 
 
 def _constants(graph: onnx.GraphProto) -> int:
-    return len(graph.initializer) + sum(node.op_type == "Constant" for node in graph.node)
+    nodes = [node for node in graph.node if node.op_type == "Constant"]
+    return len(graph.initializer) + len(nodes)
 
 
 def _share_no_constants(options: onnxruntime.SessionOptions) -> None:
