@@ -418,7 +418,8 @@ def test_many_constants_are_not_held_against_each_other(parse, run, monkeypatch,
 
     def opened(proto, options, providers):
         with suppress(RuntimeError):
-            left_out.append(options.get_session_config_entry(ort._LEFT_OUT))
+            entry = options.get_session_config_entry(ort._LEFT_OUT)
+            left_out.append((entry, options.enable_mem_pattern))
         return open_session(proto, options, providers)
 
     monkeypatch.setattr(ort, "_MANY_CONSTANTS", limit)
@@ -432,4 +433,4 @@ def test_many_constants_are_not_held_against_each_other(parse, run, monkeypatch,
         engine = OnnxRuntimeEngine(optimization=optimization)
         y = run(engine, model, x=np.ones(2, np.float32))["y"]
         np.testing.assert_array_equal(y, np.float32([2, 4]))
-    assert left_out == (["ConstantSharing"] if limit == 1 else [])
+    assert left_out == ([("ConstantSharing", False)] * 2 if limit == 1 else [])
