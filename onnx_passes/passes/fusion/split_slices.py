@@ -46,6 +46,7 @@ class SplitSlices(Transformation):
     """
 
     needs = ("shape-inference",)
+    tested_on = ("sliced",)
     needed_operators = frozenset({("", "Slice")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:

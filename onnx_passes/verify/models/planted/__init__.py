@@ -35,6 +35,7 @@ FORMS: dict[str, Step] = {
     "pair": planted(movable.pair, sealed=True),
     "parted": planted(movable.parted, sealed=False),
     "pruned": planted(movable.pruned, sealed=True),
+    "sliced": planted(movable.sliced, sealed=False),
     "smoothed": planted(movable.smoothed, sealed=True),
     "transposed": planted(movable.transposed, sealed=False),
 }

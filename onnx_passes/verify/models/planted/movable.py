@@ -155,6 +155,23 @@ def _split(p: Plant, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue
     return found
 
 
+def sliced(p: Plant) -> KnownValue:
+    """Slices that divide one tensor along an axis, or nearly so."""
+    sizes = [int(size) for size in p.rng.integers(1, 4, p.choose(2, 2, 3))]
+    x = p.x(FLOAT, (p.batch(), sum(sizes), 2))
+    ends = [int(end) for end in np.cumsum(sizes)]
+    parts = []
+    for size, end in zip(sizes, ends, strict=True):
+        start = p.other(end - size, end - 1)
+        last = p.choose(end, 2**63 - 1) if end == ends[-1] else end
+        steps = [p.ints(1)] if p.chance() else []
+        parts.append(
+            p.op("Slice", x, p.ints(start), p.ints(last), p.ints(p.axis(1, 3)), *steps)
+        )
+    order = p.rng.permutation(len(parts))
+    return p.op("Concat", *(parts[place] for place in order), axis=1)
+
+
 def transposed(p: Plant) -> KnownValue:
     """One to three elementwise operators, or a Pad, behind Transposes."""
     rank = p.choose(2, 3, 3, 4)
