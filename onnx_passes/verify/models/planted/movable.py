@@ -172,6 +172,17 @@ def sliced(p: Plant) -> KnownValue:
     return p.op("Concat", *(parts[place] for place in order), axis=1)
 
 
+def halves(p: Plant) -> KnownValue:
+    """Arithmetic in half precision with constants that several nodes read."""
+    x = p.x(p.other(TensorProto.FLOAT16, FLOAT), (p.batch(), 3, 4))
+    sizes = p.choose((3, 4), (1, 4), (4, 4))
+    weights = p.constant(p.rng.uniform(0.5, 1, sizes).astype(kind_of(x.dtype)))
+    operator = "MatMul" if sizes == (4, 4) else p.choose("Add", "Mul", "Max")
+    for _ in range(p.choose(2, 3)):
+        x = p.op(operator, x, weights)
+    return x
+
+
 def transposed(p: Plant) -> KnownValue:
     """One to three elementwise operators, or a Pad, behind Transposes."""
     rank = p.choose(2, 3, 3, 4)
