@@ -1,7 +1,6 @@
 import pytest
 
 from onnx_passes.passes.folding.copy_half_constants import CopyHalfConstants
-from onnx_passes.testing import parse
 
 TYPES = "(float16[9] x, bool c) => (float16[9] y)"
 NUMBERS = "{1, 2, 3, 4, 5, 6, 7, 8, 9}"
