@@ -32,7 +32,7 @@ class CopyHalfConstants(Transformation):
 
     Sound because a copy has the same elements.
 
-    Leaves alone: constants of up to 8 elements, copies of which ONNX Runtime merges;
+    Leaves alone: constants of up to 8 elements, since ONNX Runtime merges their copies;
     initializers that are inputs or outputs, or that a quantization annotation names; nodes in
     another graph than the constant; functions; copies beyond the limit, the largest ones
     first.

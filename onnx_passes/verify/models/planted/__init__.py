@@ -33,6 +33,7 @@ STEPS = (
 
 FORMS: dict[str, Step] = {
     "halves": planted(movable.halves, sealed=False),
+    "lent": planted(movable.lent, sealed=False),
     "pair": planted(movable.pair, sealed=True),
     "parted": planted(movable.parted, sealed=False),
     "pruned": planted(movable.pruned, sealed=True),

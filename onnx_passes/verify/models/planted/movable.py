@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
@@ -181,6 +182,22 @@ def halves(p: Plant) -> KnownValue:
     for _ in range(p.choose(2, 3)):
         x = p.op(operator, x, weights)
     return x
+
+
+def lent(p: Plant) -> KnownValue:
+    """An If whose branches read constants from outside, which others may read as well."""
+    x, scope = p.x(FLOAT, (p.batch(), 4)), p.scope
+    held = [p.weights(4), p.weights(4)]
+    condition, name = scope.input(BOOL, ()), scope.name()
+    branches = {}
+    for number, word in enumerate(("then", "else")):
+        result = f"{name}_{word}"
+        read = [x.name, p.other(held[number], held[0], x).name]
+        node = onnx.helper.make_node(p.choose("Add", "Mul"), read, [result], f"n{result}")
+        info = onnx.helper.make_value_info(result, scope.type_of(x))
+        branches[f"{word}_branch"] = onnx.helper.make_graph([node], word, [], [info])
+    node = onnx.helper.make_node("If", [condition.name], [name], f"n{name}", **branches)
+    return scope.add(node, [KnownValue(name, x.dtype, x.shape)])[0]
 
 
 def transposed(p: Plant) -> KnownValue:
