@@ -1,4 +1,4 @@
-"""Copy constants of half precision for each node that reads them."""
+"""Add a copy of a constant in half precision for each node that reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHARED_BY_LOADER = 8
 @passes.register()
 @passes.register("suit-onnxruntime")
 class CopyHalfConstants(Transformation):
-    """Copy constants of half precision for each node that reads them.
+    """Add a copy of a constant in half precision for each node that reads it.
 
     Before: ``<float16[64, 64] w> { t = MatMul(x, w)  y = MatMul(t, w) }``
     After:  ``<float16[64, 64] w, float16[64, 64] v> { t = MatMul(x, w)  y = MatMul(t, v) }``
