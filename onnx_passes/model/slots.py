@@ -60,8 +60,6 @@ def fill(model: ir.Model, choose: Choice) -> None:
                 value.const_value = chosen
     for holder in _holders(model):
         for name, attribute in [*holder.items()]:
-            if attribute_type(attribute) not in _TENSORS:
-                continue  # as nearly all of them
             other = _with_tensors(attribute, choose)
             if other is not attribute:
                 holder[name] = other
@@ -110,17 +108,18 @@ def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
 
 
 def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
-    if attribute.is_ref() or attribute.value is None:
-        return attribute
+    kind = attribute_type(attribute)
+    if kind not in _TENSORS or attribute.is_ref() or attribute.value is None:
+        return attribute  # as nearly all of them
     note = attribute.doc_string
-    if attribute.type == ir.AttributeType.TENSOR:
+    if kind == ir.AttributeType.TENSOR:
         tensor = attribute.value
         chosen = choose(tensor, False)
         if chosen is not tensor:
             return ir.AttrTensor(attribute.name, chosen, doc_string=note)
-    elif attribute.type == ir.AttributeType.TENSORS:
-        tensors = attribute.value
-        found = [choose(tensor, False) for tensor in tensors]
-        if any(a is not b for a, b in zip(found, tensors, strict=True)):
-            return ir.AttrTensors(attribute.name, found, doc_string=note)
+        return attribute
+    tensors = attribute.value
+    found = [choose(tensor, False) for tensor in tensors]
+    if any(a is not b for a, b in zip(found, tensors, strict=True)):
+        return ir.AttrTensors(attribute.name, found, doc_string=note)
     return attribute

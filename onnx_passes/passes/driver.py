@@ -18,7 +18,7 @@ from onnxscript.rewriter.pattern import RewriteRule
 
 from onnx_passes.errors import FixpointError, PassError
 from onnx_passes.passes._support.scratch import Scratch
-from onnx_passes.passes.annotated import is_annotated
+from onnx_passes.passes.annotated import annotate_constants, is_annotated
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hidden
 from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants
@@ -220,6 +220,7 @@ class _Driver:
             witness.before(outermost, matched, old, delta.new_nodes, new)
         touched = replace(container, node, delta, self.namer)
         note_constants(delta.new_nodes)
+        annotate_constants(delta.new_nodes)
         self.note_operators((new.domain, new.op_type) for new in touched.nodes)
         record = Application(
             number=len(self.rewrites.applied) + 1,

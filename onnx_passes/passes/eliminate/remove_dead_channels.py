@@ -12,6 +12,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.passes._support.new_nodes import constant_node
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
@@ -181,13 +182,10 @@ def _cut(
     assert old is not None, "it has been read"
     array = np.compress(alive, _array(old), axis=axis)
     tensor = scratch.keep(ir.tensor(array, name=namer.value(old.name)))
-    constant = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
-    (value,) = constant.outputs
-    value.name, value.const_value = tensor.name, tensor
-    value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(array.shape)
+    constant = constant_node(tensor, str(tensor.name))
     assert isinstance(node.graph, ir.Graph), "functions are left alone"
     node.graph.insert_before(node, constant)
-    node.replace_input_with(place, value)
+    node.replace_input_with(place, constant.outputs[0])
 
 
 def _own_constant(value: ir.Value | None) -> ir.TensorProtocol | None:

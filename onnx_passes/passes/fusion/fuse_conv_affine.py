@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.linear_layers import LAYERS, Linear, as_row
-from onnx_passes.passes._support.matches import node_of, read_once, wide
+from onnx_passes.passes._support.matches import node_of, read_once, scalar_of, wide
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
@@ -20,6 +20,9 @@ FORMS = (
     *(("Sub", "tc"), ("Sub", "ct"), ("Div", "tc")),
 )
 """Operators, and whether the constant is their first or their second operand."""
+
+GELU = (("Mul",), ("Mul",), ("Add",), ("Erf", "Tanh"))
+"""Operators of a Gelu's formula, from its result backwards to its curve."""
 
 
 @passes.verify.tolerance
@@ -41,7 +44,8 @@ class FuseConvAffine(Transformation, RewriteRuleSetPass):
     Leaves alone: weights that are computed, that callers may override, or that other layers
     read as well; a layer or an operand that something else reads; constants that differ
     along another axis than that of channels, or make the result bigger; a sum before a layer
-    that pads; Div by the layer's output; weights that overflow or lose digits by it.
+    that pads; Div by the layer's output; weights that overflow or lose digits by it; the last
+    factor of a Gelu's formula, ``x * (1 + Erf(z)) * 0.5``, which engines look for.
     """
 
     needs = ("shape-inference",)
@@ -82,7 +86,8 @@ def _layer_last(layer: str, operator: str, op: Op, a: Var, b: Var, w: Var) -> Va
 
 
 def _can_be_fused_before(context: object, t: Value, y: Value, **_: object) -> bool:
-    found = _before(node_of(y), t)
+    halves = 0.5 in map(scalar_of, node_of(t).inputs)
+    found = None if halves and _is_made_by(t, *GELU) else _before(node_of(y), t)
     return found is not None and found[1].tensors() is not None
 
 
@@ -120,6 +125,14 @@ def _before(layer: ir.Node, t: Value) -> tuple[Value, Linear] | None:
         new = found.shifted_before(summand) if summand.any() else found
         new = new.scaled_before(factor) if new and (factor != 1).any() else new
     return None if new is None else (x, new)
+
+
+def _is_made_by(value: Value | None, *path: tuple[str, ...]) -> bool:
+    """Whether a value is computed by operators that a path names backwards."""
+    node = value.producer() if value is not None else None
+    if node is None or node.domain or node.op_type not in path[0]:
+        return False
+    return len(path) == 1 or any(_is_made_by(x, *path[1:]) for x in node.inputs)
 
 
 def _affine(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,13 +13,12 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
+from onnx_passes.passes._support.new_nodes import constant_node, split_nodes
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-
-_FIRST_WITH_SIZES_AS_INPUT = 13
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,12 @@ class MergeProjections(Transformation):
         """Merge within the main graph and within each subgraph."""
         joined = 0
         namer, scratch, names = Namer(model), Scratch(model), name_counts(model)
-        version = model.graph.opset_imports.get("", 1)
+        opset = model.graph.opset_imports.get("", 1)
         for graph in list(graphs_within(model.graph)):
             for found in list(_groups(graph)):
-                nodes, results = _joined(found, namer, scratch, version)
+                nodes = _joined(found, namer, scratch, opset)
                 graph.insert_before(found[0].product, nodes)
-                for one, value in zip(found, results, strict=True):
+                for one, value in zip(found, nodes[-1].outputs, strict=True):
                     supersede(one.result, value, names)
                 for one in found:
                     graph.remove([n for n in (one.sum, one.product) if n], safe=True)
@@ -119,30 +117,25 @@ def _own_constant(value: ir.Value | None, rank: int) -> ir.TensorProtocol | None
 
 
 def _joined(
-    found: Sequence[_Projection], namer: Namer, scratch: Scratch, version: int
-) -> tuple[list[ir.Node], Sequence[ir.Value]]:
-    """Return the nodes that compute several projections at once, and their results."""
+    found: Sequence[_Projection], namer: Namer, scratch: Scratch, opset: int
+) -> list[ir.Node]:
+    """Return nodes that compute several projections at once; the last one parts them."""
     first = found[0].product
     nodes: list[ir.Node] = []
 
     def constant(array: Array, wish: str) -> ir.Value:
         tensor = scratch.keep(ir.tensor(array, name=namer.value(wish)))
-        node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
-        node.outputs[0].name = tensor.name
-        node.outputs[0].const_value = tensor
-        node.outputs[0].type = ir.TensorType(tensor.dtype)
-        node.outputs[0].shape = ir.Shape(array.shape)
-        nodes.append(node)
-        return node.outputs[0]
+        nodes.append(constant_node(tensor, str(tensor.name)))
+        return nodes[-1].outputs[0]
 
-    def compute(operator: str, *operands: ir.Value | None, **more: Any) -> ir.Node:
-        node = ir.node(operator, operands, **more)
+    def compute(operator: str, *operands: ir.Value | None) -> ir.Value:
+        node = ir.node(operator, operands)
         node.name = namer.node(f"{first.name or operator}_joined")
-        for value in node.outputs:
-            value.name, value.type = namer.value("joined"), first.outputs[0].type
-            value.shape = shape
+        (value,) = node.outputs
+        value.name, value.type = namer.value("joined"), first.outputs[0].type
+        value.shape = shape
         nodes.append(node)
-        return node
+        return value
 
     shape, sizes = found[0].result.shape, [int(str(one.weight.shape[1])) for one in found]
     if shape is not None:
@@ -150,16 +143,10 @@ def _joined(
     weight = constant(
         np.concatenate([one.weight.numpy() for one in found], 1), "joined_weight"
     )
-    node = compute("MatMul", first.inputs[0], weight)
+    result = compute("MatMul", first.inputs[0], weight)
     biases = [one.bias.numpy() for one in found if one.bias is not None]
     if biases:
-        node = compute("Add", node.outputs[0], constant(np.concatenate(biases), "joined_bias"))
-    operands, attributes = [node.outputs[0]], dict[str, object](axis=-1)
-    if version < _FIRST_WITH_SIZES_AS_INPUT:
-        attributes["split"] = sizes
-    else:
-        operands.append(constant(np.asarray(sizes, np.int64), "joined_sizes"))
-    split = compute("Split", *operands, attributes=attributes, num_outputs=len(found))
-    for one, value in zip(found, split.outputs, strict=True):
-        value.shape = one.result.shape
-    return nodes, split.outputs
+        result = compute("Add", result, constant(np.concatenate(biases), "joined_bias"))
+    name = f"{first.name or 'Split'}_joined"
+    nodes += split_nodes(result, sizes, -1, namer, opset=opset, name=name)
+    return nodes

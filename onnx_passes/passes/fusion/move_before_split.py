@@ -12,13 +12,13 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
+from onnx_passes.passes._support.new_nodes import constant_node, split_nodes
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
 from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
 
-_FIRST_WITH_SIZES_AS_INPUT = 13
 Perm = tuple[int, ...]
 Attribute = int | Sequence[int] | ir.TensorProtocol | ir.Attr
 Shape = Iterable[Dim] | ir.Shape | None
@@ -79,12 +79,9 @@ class _Edit:
     def constant(self, before: ir.Node, numbers: Sequence[int]) -> ir.Value:
         """Return a constant of integers."""
         tensor = ir.tensor(np.asarray(numbers, np.int64))
-        node = self.node(before, "Constant", [], {"value": tensor})
-        node.outputs[0].const_value = tensor
-        node.outputs[0].shape, node.outputs[0].type = (
-            ir.Shape([len(numbers)]),
-            ir.TensorType(ir.DataType.INT64),
-        )
+        node = constant_node(tensor, self.namer.value("moved"))
+        assert before.graph is not None, "the node is in no graph"
+        before.graph.insert_before(before, node)
         return node.outputs[0]
 
     def node(
@@ -159,19 +156,14 @@ def _reshaped_first(edit: _Edit, split: ir.Node) -> ir.Node | None:
     ahead = (dims_of(readers[0].outputs[0]) or [None] * (rank + 1))[:-2]
     dims = [*ahead, sum(groups), first[-1]]
     whole = edit.node(split, "Reshape", [x, shape], {}, [dims]).outputs[0]
-    parts = [[*ahead, group, first[-1]] for group in groups]
-    given: dict[str, Attribute] = {"axis": rank - 1}
-    operands: list[ir.Value | None] = [whole]
-    if edit.opset < _FIRST_WITH_SIZES_AS_INPUT:
-        given["split"] = groups
-    else:
-        operands.append(edit.constant(split, groups))
-    made = edit.node(split, "Split", operands, given, parts)
-    for reader, value in zip(readers, made.outputs, strict=True):
-        edit.replace(reader, value)
+    name = f"{split.name or 'Split'}_moved"
+    made = split_nodes(whole, groups, rank - 1, edit.namer, opset=edit.opset, name=name)
     assert split.graph is not None, "the node is in no graph"
+    split.graph.insert_before(split, made)
+    for reader, value in zip(readers, made[-1].outputs, strict=True):
+        edit.replace(reader, value)
     split.graph.remove(split, safe=True)
-    return made
+    return made[-1]
 
 
 def _takes_one(node: ir.Node) -> bool:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.edit import supersede
+from onnx_passes.passes._support.new_nodes import split_nodes
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
-from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
-
-_FIRST_WITH_SIZES_AS_INPUT = 13
 
 
 @dataclass(frozen=True)
@@ -49,18 +46,22 @@ class SplitSlices(Transformation):
     """
 
     needs = ("shape-inference",)
+    tested_on = ("sliced",)
     needed_operators = frozenset({("", "Slice")})
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Split within the main graph and within each subgraph."""
         made = 0
-        namer, scratch, names = Namer(model), Scratch(model), name_counts(model)
-        version = model.graph.opset_imports.get("", 1)
+        namer, names = Namer(model), name_counts(model)
+        opset = model.graph.opset_imports.get("", 1)
         for graph in list(graphs_within(model.graph)):
             for first, parts in list(_groups(graph)):
-                nodes, values = _split(parts, namer, scratch, version)
+                x, sizes = parts[0].node.inputs[0], [part.end - part.start for part in parts]
+                assert x is not None, "a Slice reads something"
+                name = f"{parts[0].node.name or 'Slice'}_split"
+                nodes = split_nodes(x, sizes, parts[0].axis, namer, opset=opset, name=name)
                 graph.insert_before(first, nodes)
-                for part, value in zip(parts, values, strict=True):
+                for part, value in zip(parts, nodes[-1].outputs, strict=True):
                     supersede(part.node.outputs[0], value, names)
                 graph.remove([part.node for part in parts], safe=True)
                 made += 1
@@ -100,32 +101,3 @@ def _part(node: ir.Node) -> _Slab | None:
         return None
     start, end, _ = slice(starts[0], ends[0]).indices(size)
     return _Slab(node, axes[0] % len(dims), start, end) if start < end else None
-
-
-def _split(
-    parts: Sequence[_Slab], namer: Namer, scratch: Scratch, version: int
-) -> tuple[list[ir.Node], Sequence[ir.Value]]:
-    """Return a Split with its sizes, and its results."""
-    source, axis = parts[0].node.inputs[0], parts[0].axis
-    sizes = [part.end - part.start for part in parts]
-    nodes, operands = [], [source]
-    attributes: dict[str, int | list[int]] = {"axis": axis}
-    if version < _FIRST_WITH_SIZES_AS_INPUT:
-        attributes["split"] = sizes
-    else:
-        tensor = scratch.keep(
-            ir.tensor(np.asarray(sizes, np.int64), name=namer.value("sizes"))
-        )
-        given = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
-        (value,) = given.outputs
-        value.name, value.const_value = tensor.name, tensor
-        value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape([len(sizes)])
-        nodes.append(given)
-        operands.append(value)
-    split = ir.node("Split", operands, attributes=attributes, num_outputs=len(parts))
-    split.name = namer.node(f"{parts[0].node.name or 'Slice'}_split")
-    for part, value in zip(parts, split.outputs, strict=True):
-        (before,) = part.node.outputs
-        value.name = namer.value("part")
-        value.type, value.shape = before.type, before.shape
-    return [*nodes, split], split.outputs

@@ -173,3 +173,18 @@ def test_the_numbers_are_those_of_the_formula(rewrites):
     after = rewrites(FuseConvAffine(), text)
     conv = next(node for node in after.graph if node.op_type == "Conv")
     assert [constant_of(v).numpy().item() for v in conv.inputs[1:]] == [-2, -1]
+
+
+@pytest.mark.parametrize("layer", [CONV, GEMM], ids=["conv", "gemm"])
+@pytest.mark.parametrize(
+    ("curve", "half", "fires"),
+    [("Erf", 0.5, False), ("Tanh", 0.5, False), ("Erf", 0.25, True), ("Cos", 0.5, True)],
+)
+def test_a_gelu_keeps_its_last_factor(layer, curve, half, fires):
+    numbers = {"c": np.float32(half), "one": np.float32(1)}
+    body = f"e = {curve}(x) a = Add(e, one) m = Mul(x, a) t = Mul(m, c) r = LAYER(t, w)"
+    made = parse(model(body, **layer, **{k: np.asarray(v) for k, v in numbers.items()}))
+    if fires:
+        assert kinds(FuseConvAffine()(made).model).count("Mul") == 1
+    else:
+        assert_leaves_alone(FuseConvAffine(), made)

@@ -32,9 +32,12 @@ STEPS = (
 
 
 FORMS: dict[str, Step] = {
+    "halves": planted(movable.halves, sealed=False),
+    "lent": planted(movable.lent, sealed=False),
     "pair": planted(movable.pair, sealed=True),
     "parted": planted(movable.parted, sealed=False),
     "pruned": planted(movable.pruned, sealed=True),
+    "sliced": planted(movable.sliced, sealed=False),
     "smoothed": planted(movable.smoothed, sealed=True),
     "transposed": planted(movable.transposed, sealed=False),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
@@ -153,6 +154,50 @@ def _split(p: Plant, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue
     else:
         found = p.nodes("Split", x, p.ints(*sizes), outputs=count, axis=axis)
     return found
+
+
+def sliced(p: Plant) -> KnownValue:
+    """Slices that divide one tensor along an axis, or nearly so."""
+    sizes = [int(size) for size in p.rng.integers(1, 4, p.choose(2, 2, 3))]
+    x = p.x(FLOAT, (p.batch(), sum(sizes), 2))
+    ends, axis = [int(end) for end in np.cumsum(sizes)], p.other(1, 0, 2)
+    parts = []
+    for size, end in zip(sizes, ends, strict=True):
+        start = p.other(end - size, end - 1)
+        last = p.choose(end, 2**63 - 1) if end == ends[-1] else end
+        numbers = [p.ints(start), p.ints(last), p.ints(p.choose(axis, axis - 3))]
+        steps = [p.ints(1)] if p.chance() else []
+        parts.append(p.op("Slice", x, *numbers, *steps))
+    order = p.rng.permutation(len(parts))
+    # One axis for all: ONNX Runtime joins empty parts of other sizes into what is not written.
+    return p.op("Concat", *(parts[place] for place in order), axis=axis)
+
+
+def halves(p: Plant) -> KnownValue:
+    """Arithmetic in half precision with constants that several nodes read."""
+    x = p.x(p.other(TensorProto.FLOAT16, FLOAT), (p.batch(), 3, 4))
+    sizes = p.choose((3, 4), (1, 4), (4, 4))
+    weights = p.constant(p.rng.uniform(0.5, 1, sizes).astype(kind_of(x.dtype)))
+    operator = "MatMul" if sizes == (4, 4) else p.choose("Add", "Mul", "Max")
+    for _ in range(p.choose(2, 3)):
+        x = p.op(operator, x, weights)
+    return x
+
+
+def lent(p: Plant) -> KnownValue:
+    """An If whose branches read constants from outside, which others may read as well."""
+    x, scope = p.x(FLOAT, (p.batch(), 4)), p.scope
+    held = [p.weights(4), p.weights(4)]
+    condition, name = scope.input(BOOL, ()), scope.name()
+    branches = {}
+    for number, word in enumerate(("then", "else")):
+        result = f"{name}_{word}"
+        read = [x.name, p.other(held[number], held[0], x).name]
+        node = onnx.helper.make_node(p.choose("Add", "Mul"), read, [result], f"n{result}")
+        info = onnx.helper.make_value_info(result, scope.type_of(x))
+        branches[f"{word}_branch"] = onnx.helper.make_graph([node], word, [], [info])
+    node = onnx.helper.make_node("If", [condition.name], [name], f"n{name}", **branches)
+    return scope.add(node, [KnownValue(name, x.dtype, x.shape)])[0]
 
 
 def transposed(p: Plant) -> KnownValue:
