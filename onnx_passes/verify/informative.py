@@ -106,6 +106,8 @@ def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
     """
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
+    if kind == "bool" and array.size == 1:  # drawn by chance, it may be the same each time
+        return np.asarray(np.logical_not(array) if draw.integers or draw.negated else array)
     if kind == "bool":
         return np.asarray(rng.random(array.shape) < 0.5)
     if kind == "int" and draw.integers and array.dtype.kind in "iu":

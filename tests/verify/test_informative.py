@@ -5,6 +5,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.verify.informative import (
+    DRAWS,
+    DRAWS_OF_OTHERS,
     ValueSource,
     dependent_on_data,
     draw_like,
@@ -93,6 +95,14 @@ def test_half_of_the_draws_are_positive_so_that_a_root_is_finite():
     array = np.zeros(100, np.float32)
     assert (draw_like(array, "x 0") < 0).any()
     assert (draw_like(array, "x 0", ValueSource(positive=True)) >= 0).all()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_condition_is_drawn_both_ways(recorded):
+    """By chance, the condition of an If was the same in each draw, and was not verified."""
+    for draws in (DRAWS, DRAWS_OF_OTHERS):
+        found = {draw_like(np.array(recorded), "c", draw).item() for draw in draws}
+        assert found == {False, True}
 
 
 def test_sizes_and_indices_do_not_become_negative_or_large():
