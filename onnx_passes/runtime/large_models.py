@@ -43,5 +43,6 @@ def left_out_of(engine: Engine, model: ir.Model) -> str | None:
         return None
     return (
         f"{engine.name} makes no other weights of more than 512 MiB: it folds no large "
-        "constant and no normalization into convolutions; 'prepacking: true' lets it"
+        "constant and no normalization into convolutions, and makes no MatMulNBits; "
+        "'prepacking: true' lets it"
     )

@@ -36,7 +36,6 @@ from onnx_passes.runtime.ort_providers import (
 from onnx_passes.runtime.ort_session import OrtSession
 from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.weight_files import in_folder
 from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
@@ -146,13 +145,15 @@ class OnnxRuntimeEngine:
         model = with_seeds(model, self.seed)
         if self.node_by_node:
             model = with_barriers(model)
-        # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
-        # in a file by itself it maps.
+        # ONNX Runtime copies weights handed to it; those that it finds in a file it maps.
         folder = weight_files.files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
-            model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
+            model,
+            lambda t: t if weight_files.in_folder(t, folder) else ort_values.of_tensor(t),
         )
         weights = weight_files.locate_files(proto, found)
+        if folder is not None and folder.is_large and not self.prepacking:
+            weight_files.keep_integers(proto)
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
