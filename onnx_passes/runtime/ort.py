@@ -65,7 +65,7 @@ class OnnxRuntimeEngine:
         optimization: How much ONNX Runtime may rewrite the graph.
         threads: Threads within a node. One keeps reductions in a fixed order; 0 leaves the
             number to ONNX Runtime.
-        prepacking: Whether kernels, and optimizations of more than 512 MiB in files, may make
+        prepacking: Whether kernels, and optimizations of more than 100 MiB in files, may make
             copies of weights. Off, a session is faster to make; last bits of results differ.
         memory_arena: Whether freed memory is kept for later allocations, by any session.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.

@@ -21,8 +21,12 @@ from onnx_passes.ops.quantization import DequantizeLinear
 
 T = TypeVar("T")
 
-LARGE = 1 << 29
-"""Bytes of weights from which on engines keep no copies, unless the user asks for them."""
+LARGE = 100 << 20
+"""Bytes of weights from which on engines keep no copies, unless the user asks for them.
+
+Copies of convolutions take more than three times as much: the layout in blocks, and what
+normalizations are folded into.
+"""
 
 
 class WeightFolder(NamedTuple):
