@@ -6,9 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -24,6 +22,7 @@ from onnx_passes.model.ort_sessions import (
     session_options,
 )
 from onnx_passes.runtime import ort_values, weight_files
+from onnx_passes.runtime.ort_arena import share_arena
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_providers import (
     EXACT,
@@ -152,7 +151,7 @@ class OnnxRuntimeEngine:
             lambda t: t if weight_files.in_folder(t, folder) else ort_values.of_tensor(t),
         )
         weights = weight_files.locate_files(proto, found)
-        if folder is not None and folder.is_large and not self.prepacking:
+        if self._is_lean(folder):
             weight_files.keep_integers(proto)
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
@@ -189,9 +188,12 @@ class OnnxRuntimeEngine:
         folder: weight_files.WeightFolder | None,
     ) -> onnxruntime.SessionOptions:
         """Return options under which a session takes weights by reference, or from files."""
-        options = self._options(ort)
+        lean = self._is_lean(folder)
+        # A small value takes a piece of what an arena kept for a widened weight, and for the
+        # next weight the arena grows.
+        options = self._options(ort, arena=self.memory_arena and not lean)
         if folder is not None:
-            map_files(options, folder.path, copies=self.prepacking or not folder.is_large)
+            map_files(options, folder.path, copies=not lean)
         for name, value in weights.items():
             options.add_initializer(name, value)
         return options
@@ -224,18 +226,22 @@ class OnnxRuntimeEngine:
                 help=f"ask for {CPU}, or for a provider with kernels for these operators",
             )
 
-    def _options(self, ort: ModuleType) -> onnxruntime.SessionOptions:
+    def _is_lean(self, folder: weight_files.WeightFolder | None) -> bool:
+        """Whether a session copies no weights, and keeps no memory for later ones."""
+        return folder is not None and folder.is_large and not self.prepacking
+
+    def _options(self, ort: ModuleType, *, arena: bool) -> onnxruntime.SessionOptions:
         options = session_options(
             self.optimization, threads=self.threads, prepacking=self.prepacking
         )
-        options.enable_cpu_mem_arena = self.memory_arena
+        options.enable_cpu_mem_arena = arena
         options.use_deterministic_compute = True
         if self.profile:
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(tempfile.gettempdir(), "onnx-passes-"))
         entries = {_KEEP_QDQ: not self.fuse_qdq}
-        if self.memory_arena and self.provider == CPU:
-            _share_arena(ort)
+        if arena and self.provider == CPU:
+            share_arena(ort)
             entries |= {_SHARED_ARENA: True}
         if self.provider != CPU:
             entries |= {_RECORD_PLACEMENT: True, _DISABLECPU_FALLBACK: not self.cpu_fallback}
@@ -265,37 +271,3 @@ def _register_operators(options: onnxruntime.SessionOptions, path: str) -> None:
             f"the library of operators {path!r} cannot be loaded: {said}",
             help="it must export RegisterCustomOps, and be built for this ONNX Runtime",
         ) from error
-
-
-_ARENA = Lock()
-_ARENA_PIECES = {
-    "max_mem": 0,  # as much as there is
-    "arena_extend_strategy": 0,  # by powers of two, and above the last of them as requested
-    "initial_chunk_size_bytes": 1 << 16,
-    "initial_growth_chunk_size_bytes": 1 << 16,
-    "max_power_of_two_extend_bytes": 1 << 20,
-    "max_dead_bytes_per_chunk": -1,
-}
-"""How the arena grows; see ``OrtArenaCfg`` of ONNX Runtime."""
-
-
-def _share_arena(ort: ModuleType) -> None:
-    with _ARENA:  # sessions are made on several threads
-        _make_arena(ort)
-
-
-@cache
-def _make_arena(ort: ModuleType) -> None:
-    """Let sessions take memory from one arena.
-
-    A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes
-    longer than most kernels; memory that another session has left is touched already.
-    Small values lie side by side in pieces of up to a mebibyte. With a piece for each value,
-    the next one takes longer the more are kept: thousands are where all values are recorded.
-    """
-    info = ort.OrtMemoryInfo(
-        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
-    )
-    # Where whoever imports this package has made one, that one is used.
-    with suppress(RuntimeError):
-        ort.create_and_register_allocator(info, ort.OrtArenaCfg(_ARENA_PIECES))
