@@ -67,6 +67,7 @@ class OnnxRuntimeEngine:
         prepacking: Whether kernels, and optimizations of more than 100 MiB in files, may make
             copies of weights. Off, a session is faster to make; last bits of results differ.
         memory_arena: Whether freed memory is kept for later allocations, by any session.
+            Sessions that copy no weights keep none.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.

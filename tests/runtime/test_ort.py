@@ -13,7 +13,8 @@ from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedM
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime import weight_files
-from onnx_passes.runtime.ort import _ARENA_PIECES, OnnxRuntimeEngine
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.ort_arena import _ARENA_PIECES
 from onnx_passes.testing import parse
 
 ENGINE = OnnxRuntimeEngine()
