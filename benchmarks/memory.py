@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from benchmarks.models.layers import CHANNELS, FORMS, WIDTH, write_layers
+from benchmarks.models.layers import FORMS, write_layers
 from benchmarks.processes import anonymous_peak
 
 MEGABYTE = 1e6
@@ -44,7 +44,8 @@ class Case:
 
     Attributes:
         form: The model, a key of ``FORMS``.
-        words: The command; ``{model}``, ``{copy}``, ``{out}``, ``{folder}`` are paths.
+        words: The command; ``{model}``, ``{copy}``, ``{out}``, ``{folder}`` are paths,
+            ``{width}`` is the size of the input.
         large: Whether the bar asks for it on 10 GB.
         codes: Exit codes that are expected.
     """
@@ -105,7 +106,7 @@ CASES: tuple[Case, ...] = (
     Case("products", "extract {model} -o {out} --outputs v3 --with-data {folder}/feeds.npz"),
     Case("products", "split {model} -o {out} --max-size 500MB"),
     Case("products", "sanitize {model} -o {out} --fold-constants --cleanup"),
-    Case("products", "sanitize {model} -o {out} --override-input-shapes x:3x2048"),
+    Case("products", "sanitize {model} -o {out} --override-input-shapes x:3x{width}"),
     Case("products", "strip-weights {model} -o {folder}/stripped.onnx"),
     Case("products", "restore-weights {folder}/stripped.onnx --from {model} -o {out}"),
     Case("products", "restore-weights {folder}/stripped.onnx --random 0 -o {out}"),
@@ -119,14 +120,15 @@ CASES: tuple[Case, ...] = (
 @click.option("--gigabytes", default=2.0, show_default=True, help="Weights of each model.")
 @click.option("--only", multiple=True, help="Run the rows that hold this text; repeat.")
 @click.option("--large", is_flag=True, help="Run the rows that the bar asks for on 10 GB.")
-def main(gigabytes: float, only: tuple[str, ...], large: bool) -> None:
+@click.option("--tensors", type=int, help="Number of weights: 2 are two huge ones.")
+def main(gigabytes: float, only: tuple[str, ...], large: bool, tensors: int | None) -> None:
     """Print the anonymous memory of each command, beside the bar."""
     chosen = [
         case
         for case in CASES
         if (case.large or not large) and any(text in case.title for text in only or ("",))
     ]
-    for line in rows(chosen, gigabytes):
+    for line in rows(chosen, gigabytes, tensors):
         print(line, flush=True)
 
 
@@ -135,14 +137,16 @@ def tables() -> list[str]:
     return list(rows(CASES, 2.0))
 
 
-def rows(cases: Sequence[Case], gigabytes: float) -> Iterator[str]:
+def rows(cases: Sequence[Case], gigabytes: float, tensors: int | None = None) -> Iterator[str]:
     """Yield the table, a row as soon as it is measured.
 
     Args:
         cases: What to run.
         gigabytes: Weights of each model.
+        tensors: Number of weights; None for layers of the usual width.
     """
-    yield f"## Anonymous memory, {gigabytes:g} GB of weights in a file"
+    shares = "" if tensors is None else f", {tensors} tensors"
+    yield f"## Anonymous memory, {gigabytes:g} GB of weights in a file{shares}"
     yield ""
     yield "| model | command | peak (MB) | bar (MB) | s |"
     yield "|---|---|---|---|---|"
@@ -152,19 +156,20 @@ def rows(cases: Sequence[Case], gigabytes: float) -> Iterator[str]:
             continue
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            largest = write_layers(folder / "model.onnx", form, gigabytes)
+            dims = write_layers(folder / "model.onnx", form, gigabytes, tensors)
             # The weights of the copy are the same file; no two models share it in memory.
             shutil.copy(folder / "model.onnx", folder / "copy.onnx")
-            shape = (2, CHANNELS, 4, 4) if form == "normalised" else (2, WIDTH)
+            shape = (2, dims[0], 4, 4) if form == "normalised" else (2, dims[0])
             feeds = np.random.default_rng(0).standard_normal(shape, np.float32)
             np.savez(folder / "feeds.npz", x=feeds)
             (folder / "tune.yaml").write_text(TUNE)
             (folder / "static.yaml").write_text(STATIC)
             for case in mine:
-                yield _row(case, folder, (ROOM + 2 * largest) / MEGABYTE)
+                yield _row(case, folder, dims)
 
 
-def _row(case: Case, folder: Path, bar: float) -> str:
+def _row(case: Case, folder: Path, dims: tuple[int, ...]) -> str:
+    bar = (ROOM + 8 * float(np.prod(dims))) / MEGABYTE
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         names = {
             "model": folder / "model.onnx",
@@ -172,6 +177,7 @@ def _row(case: Case, folder: Path, bar: float) -> str:
             "folder": folder,
             "out": Path(inner) / "out.onnx",
             "candidate": "{model}",
+            "width": dims[0],
         }
         words = shlex.split(case.words)
         for key, path in names.items():

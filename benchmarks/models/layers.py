@@ -63,7 +63,9 @@ FORMS: dict[str, tuple[Layer, tuple[int, ...], tuple[int | str, ...]]] = {
 """Layers by name, with the shape of a weight, and that of input and output."""
 
 
-def write_layers(path: Path, form: str, gigabytes: float) -> int:
+def write_layers(
+    path: Path, form: str, gigabytes: float, tensors: int | None = None
+) -> tuple[int, ...]:
     """Write a chain of layers, and beside it the file of its weights.
 
     Memory holds one weight at a time. ``x`` and ``y`` are float32, ``v0`` and so on the
@@ -73,18 +75,24 @@ def write_layers(path: Path, form: str, gigabytes: float) -> int:
         path: Where the ``.onnx`` file goes.
         form: The kind of layer, a key of ``FORMS``.
         gigabytes: Size of the weights in 10^9 bytes.
+        tensors: Number of weights, as large as that takes; None for the usual width.
 
     Returns:
-        The bytes of a weight.
+        The shape of a weight, float32.
     """
     layer, dims, ports = FORMS[form]
+    if tensors is not None:
+        usual, bytes_of_one = dims[0], gigabytes * 1e9 / tensors
+        width = round((bytes_of_one / 4 / np.prod(dims[2:], initial=1)) ** 0.5)
+        dims = tuple(width if dim == usual else dim for dim in dims)
+        ports = tuple(width if dim == usual else dim for dim in ports)
     fan = int(np.prod(dims[1:])) if len(dims) > 2 else dims[0]
     rng = np.random.default_rng(0)
     block = rng.standard_normal(dims, np.float32) * np.float32(fan**-0.5)
     count = max(2, round(gigabytes * 1e9 / block.nbytes))
     nodes: list[onnx.NodeProto] = []
     weights = [
-        helper.make_tensor(name, TensorProto.FLOAT, [CHANNELS], np.full(CHANNELS, number))
+        helper.make_tensor(name, TensorProto.FLOAT, dims[:1], np.full(dims[0], number))
         for name, number in (("gain", 1.5), ("shift", 0.1), ("mean", 0.2), ("variance", 2.0))
         if form == "normalised"
     ]
@@ -106,4 +114,4 @@ def write_layers(path: Path, form: str, gigabytes: float) -> int:
     graph = helper.make_graph(nodes, form, ends[:1], ends[1:], weights)
     opsets = [helper.make_opsetid("", OPSET)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    return block.nbytes
+    return dims

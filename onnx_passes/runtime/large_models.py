@@ -42,6 +42,7 @@ def left_out_of(engine: Engine, model: ir.Model) -> str | None:
     if folder is None or not folder.is_large:
         return None
     return (
-        f"{engine.name} makes no other weights of more than 512 MiB: it folds no large "
-        "constant and no normalization into convolutions; 'prepacking: true' lets it"
+        f"{engine.name} makes no other weights of more than 100 MiB: it folds no large "
+        "constant and no normalization into convolutions, and makes no MatMulNBits; "
+        "'prepacking: true' lets it"
     )

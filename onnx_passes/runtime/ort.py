@@ -35,7 +35,6 @@ from onnx_passes.runtime.ort_providers import (
 from onnx_passes.runtime.ort_session import OrtSession
 from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.weight_files import in_folder
 from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
@@ -73,9 +72,10 @@ class OnnxRuntimeEngine:
         optimization: How much ONNX Runtime may rewrite the graph.
         threads: Threads within a node. One keeps reductions in a fixed order; 0 leaves the
             number to ONNX Runtime.
-        prepacking: Whether kernels, and optimizations of more than 512 MiB in files, may make
+        prepacking: Whether kernels, and optimizations of more than 100 MiB in files, may make
             copies of weights. Off, a session is faster to make; last bits of results differ.
         memory_arena: Whether freed memory is kept for later allocations, by any session.
+            Sessions that copy no weights keep none.
         cpu_fallback: Whether the CPU may run those nodes that the provider has no kernel for.
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
@@ -153,13 +153,15 @@ class OnnxRuntimeEngine:
         model = with_seeds(model, self.seed)
         if self.node_by_node:
             model = with_barriers(model)
-        # ONNX Runtime copies weights handed to it, for a while at least; those that it finds
-        # in a file by itself it maps.
+        # ONNX Runtime copies weights handed to it; those that it finds in a file it maps.
         folder = weight_files.files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
-            model, lambda t: t if in_folder(t, folder) else ort_values.of_tensor(t)
+            model,
+            lambda t: t if weight_files.in_folder(t, folder) else ort_values.of_tensor(t),
         )
         weights = weight_files.locate_files(proto, found)
+        if self._is_lean(folder):
+            weight_files.keep_integers(proto)
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
@@ -195,9 +197,12 @@ class OnnxRuntimeEngine:
         folder: weight_files.WeightFolder | None,
     ) -> onnxruntime.SessionOptions:
         """Return options under which a session takes weights by reference, or from files."""
-        options = self._options(ort)
+        lean = self._is_lean(folder)
+        # A small value takes a piece of what an arena kept for a widened weight, and for the
+        # next weight the arena grows.
+        options = self._options(ort, arena=self.memory_arena and not lean)
         if folder is not None:
-            map_files(options, folder.path, copies=self.prepacking or not folder.is_large)
+            map_files(options, folder.path, copies=not lean)
         for name, value in weights.items():
             options.add_initializer(name, value)
         return options
@@ -233,17 +238,21 @@ class OnnxRuntimeEngine:
                 help=f"ask for {CPU}, or for a provider with kernels for these operators",
             )
 
-    def _options(self, ort: ModuleType) -> onnxruntime.SessionOptions:
+    def _is_lean(self, folder: weight_files.WeightFolder | None) -> bool:
+        """Whether a session copies no weights, and keeps no memory for later ones."""
+        return folder is not None and folder.is_large and not self.prepacking
+
+    def _options(self, ort: ModuleType, *, arena: bool) -> onnxruntime.SessionOptions:
         options = session_options(
             self.optimization, threads=self.threads, prepacking=self.prepacking
         )
-        options.enable_cpu_mem_arena = self.memory_arena
+        options.enable_cpu_mem_arena = arena
         options.use_deterministic_compute = True
         if self.profile:
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(tempfile.gettempdir(), "onnx-passes-"))
         entries = {_KEEP_QDQ: not self.fuse_qdq}
-        if self.memory_arena and self.provider == CPU:
+        if arena and self.provider == CPU:
             share_arena(ort)
             entries |= {_SHARED_ARENA: True}
         if self.provider != CPU:

@@ -14,13 +14,19 @@ from typing import NamedTuple, TypeVar
 
 import onnx
 import onnx_ir as ir
+from onnx import helper
 
 from onnx_passes.model.walk import all_tensors
+from onnx_passes.ops.quantization import DequantizeLinear
 
 T = TypeVar("T")
 
-LARGE = 1 << 29
-"""Bytes of weights from which on engines keep no copies, unless the user asks for them."""
+LARGE = 100 << 20
+"""Bytes of weights from which on engines keep no copies, unless the user asks for them.
+
+Copies of convolutions take more than three times as much: the layout in blocks, and what
+normalizations are folded into.
+"""
 
 
 class WeightFolder(NamedTuple):
@@ -110,3 +116,30 @@ def locate_files(
             for key, text in place:
                 initializer.external_data.add(key=key, value=text)
     return others
+
+
+def keep_integers(proto: onnx.ModelProto) -> None:
+    """Let ONNX Runtime make no other layout of integer weights in files.
+
+    Its rule for MatMulNBits copies constants that a node reads beside values in float, so
+    these become inputs with a default. Without prepacking that kernel computes what
+    DequantizeLinear and MatMul do. Kernels over integers alone, which read a weight as it is,
+    stay: their nodes read two DequantizeLinear.
+
+    Args:
+        proto: The model, with the places of its weights; its inputs are changed.
+    """
+    made = {
+        node.output[0]: node.input[0]
+        for node in proto.graph.node
+        if node.op_type == DequantizeLinear.op_type and not node.domain
+    }
+    single, several = set[str](), {value.name for value in proto.graph.input}
+    for node in proto.graph.node:
+        read = {made[name] for name in node.input if name in made}
+        (single if len(read) == 1 else several).update(read)
+    for tensor in proto.graph.initializer:
+        if tensor.external_data and tensor.name in single - several:
+            proto.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )

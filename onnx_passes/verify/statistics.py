@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from onnx_passes.arrays import Array
+from onnx_passes.arrays import Array, DType
 from onnx_passes.contracts.elements import blocks, kind_of, shape_text, widen
 from onnx_passes.plain import PlainDict
 
 _BINS, _WIDTH = 10, 40
-_SIGN, _ALL = 1 << 63, (1 << 64) - 1
+_DIGIT = 16
+"""Bits of elements that are counted together to find the median."""
 
 
 def statistics(array: Array) -> PlainDict:
@@ -30,41 +31,86 @@ def statistics(array: Array) -> PlainDict:
     if kind in ("string", "complex", "other"):
         return found
     count, mean, squares = 0, 0.0, 0.0
-    for start, (block,) in blocks(array):
-        wide = widen(block)
-        finite = np.isfinite(wide)
-        found["nan"] += int(np.isnan(wide).sum())
-        found["inf"] += int(np.isinf(wide).sum())
-        kept = wide[finite]
+    leading = np.zeros(1 << _DIGIT, np.int64)
+    for start, block in _ordered_blocks(array):
+        finite = np.isfinite(block)
+        kept, low, high = block, block, block
+        if not finite.all():
+            found["nan"] += int(np.isnan(block).sum())
+            found["inf"] += int(np.isinf(block).sum())
+            kept = block[finite]
+            low, high = (np.where(finite, block, end) for end in (np.inf, -np.inf))
         if not kept.size:
             continue
+        wide = widen(kept)
         with np.errstate(over="ignore", invalid="ignore"):
-            own = float(kept.mean())
+            own = float(wide.mean())
             step, total = own - mean, count + kept.size
             # Chan's update: sums of squares of large numbers would cancel.
             squares += (
-                float(((kept - own) ** 2).sum()) + step * step * count * kept.size / total
+                float(((wide - own) ** 2).sum()) + step * step * count * kept.size / total
             )
             mean += step * kept.size / total
         count = total
-        for name, index in (
-            ("min", np.where(finite, wide, np.inf).argmin()),
-            ("max", np.where(finite, wide, -np.inf).argmax()),
-        ):
-            value = block[index].item() if kind != "float" else float(wide[index])
-            known = found[name]
+        for name, index in (("min", int(low.argmin())), ("max", int(high.argmax()))):
+            value, known = block[index].item(), found[name]
             if known is None or (value < known if name == "min" else value > known):
                 found[name] = value
-                where = np.unravel_index(start + int(index), array.shape)
+                where = np.unravel_index(start + index, array.shape)
                 found[f"{name}_at"] = [int(i) for i in where]
+        keys = _keys(kept)
+        np.add.at(leading, keys >> max(0, 8 * keys.itemsize - _DIGIT), 1)
     if count:
         found |= {"mean": mean, "std": math.sqrt(squares / count), "variance": squares / count}
-        middle = [_ranked(array, rank) for rank in {(count - 1) // 2, count // 2}]
+        ranks = {(count - 1) // 2, count // 2}
+        middle = [_ranked(array, rank, leading) for rank in ranks]
         found["median"] = sum(value / len(middle) for value in middle)
     return found
 
 
-def _ranked(array: Array, rank: int) -> float:
+def _ordered_blocks(array: Array) -> Iterator[tuple[int, Array]]:
+    """Yield blocks with their first index, in a type of numpy's that keeps the order."""
+    own = array.dtype
+    if own.kind not in "biuf":  # the types of ml_dtypes have up to 16 bits
+        own = np.dtype(np.int16 if kind_of(own) == "int" else np.float32)
+    elif own.itemsize > 8:
+        own = np.dtype(np.float64)
+    for start, (block,) in blocks(array):
+        yield start, block.astype(own.newbyteorder("="), copy=False)
+
+
+def _keys(block: Array) -> Array:
+    """Return unsigned integers of the same width, in the order of the elements.
+
+    Args:
+        block: Finite elements, from :func:`_ordered_blocks`.
+    """
+    bits: Array = block.view(f"u{block.itemsize}")
+    if block.dtype.kind in "bu":
+        return bits
+    width = 8 * block.itemsize - 1
+    sign: Array = np.array(1 << width, bits.dtype)
+    if block.dtype.kind == "f":
+        # Of a negative float all bits change, of another one the sign.
+        sign = (block.view(f"i{block.itemsize}") >> width).view(bits.dtype) | sign
+    return np.bitwise_xor(bits, sign)
+
+
+def _element(key: int, dtype: DType) -> float:
+    """Return the element of a key.
+
+    Args:
+        key: A number from :func:`_keys`.
+        dtype: The type of the block.
+    """
+    bits = np.array([key], f"u{dtype.itemsize}")
+    if dtype.kind in "if":
+        sign = bits.dtype.type(1 << (8 * dtype.itemsize - 1))
+        bits = bits ^ sign if dtype.kind == "i" or key & int(sign) else ~bits
+    return float(bits.view(dtype)[0])
+
+
+def _ranked(array: Array, rank: int, counts: Array) -> float:
     """Return the finite element of a rank, counted from 0 in ascending order.
 
     It is found 16 bits at a time, so that no more than counts are held.
@@ -72,28 +118,25 @@ def _ranked(array: Array, rank: int) -> float:
     Args:
         array: Any numeric array.
         rank: Less than the number of finite elements.
+        counts: Numbers of elements by the leading bits of their keys, int64.
     """
-    found = 0
-    for shift in (48, 32, 16, 0):
-        counts = np.zeros(1 << 16, np.int64)
-        for keys in _keys(array):
-            if shift < 48:
-                keys = keys[keys >> np.uint64(shift + 16) == found]
-            digits = (keys >> np.uint64(shift)).astype(np.int64) & 0xFFFF
-            counts += np.bincount(digits, minlength=1 << 16)
-        digit = int(np.searchsorted(np.cumsum(counts), rank, side="right"))
-        rank -= int(counts[:digit].sum())
-        found = found << 16 | digit
-    bits = found & ~_SIGN if found & _SIGN else ~found & _ALL
-    return float(np.array(bits, np.uint64).view(np.float64))
+    key, rank = _digit(counts, rank)
+    dtype = next(_ordered_blocks(array))[1].dtype
+    for shift in range(8 * dtype.itemsize - 2 * _DIGIT, -1, -_DIGIT):
+        counts = np.zeros(1 << _DIGIT, np.int64)
+        for _, block in _ordered_blocks(array):
+            keys = _keys(block[np.isfinite(block)])
+            keys = keys[keys >> (shift + _DIGIT) == key] >> shift
+            np.add.at(counts, keys & ((1 << _DIGIT) - 1), 1)
+        digit, rank = _digit(counts, rank)
+        key = key << _DIGIT | digit
+    return _element(key, dtype)
 
 
-def _keys(array: Array) -> Iterator[Array]:
-    """Yield unsigned numbers, uint64, in the order of the finite elements."""
-    for _, (block,) in blocks(array):
-        wide = widen(block)
-        bits = wide[np.isfinite(wide)].view(np.uint64)
-        yield np.where(bits & _SIGN, ~bits, bits | np.uint64(_SIGN))
+def _digit(counts: Array, rank: int) -> tuple[int, int]:
+    """Return the digit of the element of a rank, and its rank among those with this digit."""
+    digit = int(np.searchsorted(np.cumsum(counts), rank, side="right"))
+    return digit, rank - int(counts[:digit].sum())
 
 
 def histogram(array: Array, bins: int = _BINS) -> list[tuple[float, float, int]]:

@@ -1,3 +1,4 @@
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -40,3 +41,15 @@ def test_median_and_variance_are_numpys(array):
     assert known["median"] == np.median(finite)
     with np.errstate(over="ignore"):
         assert known["variance"] == pytest.approx(finite.var(), nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4", ">f4", ">i8", "uint64"])
+def test_medians_and_ends_of_types_beside_numpys_own(name):
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    array = np.random.default_rng(3).integers(-7, 7, 70_001).astype(np.int8).astype(dtype)
+    known, wide = statistics(array), array.astype(np.float64)
+    assert known["median"] == np.median(wide)
+    assert (known["min"], known["max"]) == (
+        array.astype(object).min(),
+        array.astype(object).max(),
+    )

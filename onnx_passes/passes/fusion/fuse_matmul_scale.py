@@ -8,8 +8,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
+from onnx_passes.contracts.elements import BLOCK
 from onnx_passes.passes._support.linear_layers import SMALL
-from onnx_passes.passes._support.matches import narrowed, node_of, wide
+from onnx_passes.passes._support.matches import FLOATS, narrowed, node_of, wide
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
@@ -77,9 +78,8 @@ def _constant(op: Op, value: Value, w: Value, s: Value, y: Value) -> Value:
 
 def _scaled(value: Value, w: Value, s: Value, y: Value) -> Array | None:
     """Return the weights or the summand times the factor."""
-    tensor, array, factor = constant_of(value), wide(value), wide(s)
-    weights = constant_of(w)
-    if tensor is None or array is None or factor is None or weights is None:
+    tensor, factor, weights = constant_of(value), wide(s), constant_of(w)
+    if tensor is None or tensor.dtype not in FLOATS or factor is None or weights is None:
         return None
     if len(weights.shape) < 2 or factor.ndim > 1 or not np.isfinite(factor).all():
         return None
@@ -91,7 +91,19 @@ def _scaled(value: Value, w: Value, s: Value, y: Value) -> Array | None:
         if not factor.all():
             return None
         factor = 1 / factor
-    with np.errstate(all="ignore"):
-        found = np.asarray(array * factor)
-    # A summand of one number would become a row.
-    return narrowed(found, tensor.dtype) if found.shape == array.shape else None
+    array = tensor.numpy()
+    if np.broadcast_shapes(array.shape, factor.shape) != array.shape:
+        return None  # a summand of one number would become a row
+    found = np.empty(array.shape, array.dtype)
+    # Some rows at a time: in double precision, all of them take twice the memory.
+    width = array.shape[-1] if array.ndim and array.size else 1
+    rows, changed = array.reshape(-1, width), found.reshape(-1, width)
+    step = max(1, BLOCK // width)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        with np.errstate(all="ignore"):
+            scaled = narrowed(rows[part].astype(np.float64) * factor, tensor.dtype)
+        if scaled is None:
+            return None
+        changed[part] = scaled
+    return found
