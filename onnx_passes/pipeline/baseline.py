@@ -146,8 +146,7 @@ class Baseline:
                     return
                 raise no_engine(error, asked, bench.engine.name, second) from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
-        left_out = left_out_of(bench.engine, self.model)
-        self.notes += [] if left_out is None else [left_out]
+        self.notes += left_out_of(bench.engine, self.model)
         if not self.deterministic:
             bench.doubted = True
             self.unstable |= self._differing(bench, bench.original)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.engine_base import Engine
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.ort import MANY_CONSTANTS, OnnxRuntimeEngine
 from onnx_passes.runtime.weight_files import LARGE as LARGE
 from onnx_passes.runtime.weight_files import files_folder
 
@@ -29,20 +29,27 @@ def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
     return OnnxRuntimeEngine(prepacking=not is_large(model))
 
 
-def left_out_of(engine: Engine, model: ir.Model) -> str | None:
-    """Return a sentence on optimizations that an engine does not apply; None for none.
+def left_out_of(engine: Engine, model: ir.Model) -> list[str]:
+    """Return a sentence on each kind of optimization that an engine does not apply.
 
     Args:
         engine: The engine.
         model: The model that it runs.
     """
     if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
-        return None
+        return []
+    found: list[str] = []
     folder = None if engine.prepacking else files_folder(model)
-    if folder is None or not folder.is_large:
-        return None
-    return (
-        f"{engine.name} makes no other weights of more than 100 MiB: it folds no large "
-        "constant and no normalization into convolutions, and makes no MatMulNBits; "
-        "'prepacking: true' lets it"
-    )
+    if folder is not None and folder.is_large:
+        found.append(
+            f"{engine.name} makes no other weights of more than 100 MiB: it folds no large "
+            "constant and no normalization into convolutions, and makes no MatMulNBits; "
+            "'prepacking: true' lets it"
+        )
+    held = [node for node in model.graph if node.op_type == "Constant"]
+    if len(held) + len(model.graph.initializers) > MANY_CONSTANTS:
+        found.append(
+            f"{engine.name} looks for no equal constants, of which there are more than "
+            f"{MANY_CONSTANTS}; that changes no value"
+        )
+    return found

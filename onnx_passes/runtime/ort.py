@@ -47,7 +47,7 @@ _DISABLECPU_FALLBACK = "session.disable_cpu_ep_fallback"
 _SHARED_ARENA = "session.use_env_allocators"
 _RECORD_PLACEMENT = "session.record_ep_graph_assignment_info"
 _LEFT_OUT = "optimization.disable_specified_optimizers"
-_MANY_CONSTANTS = 2000
+MANY_CONSTANTS = 2000
 """Constants beyond which a session does without what takes time by the square of their number.
 
 With 24,000 constants and optimizations, a session takes 66 s with ConstantSharing, which looks
@@ -211,7 +211,7 @@ class OnnxRuntimeEngine:
         self, ort: ModuleType, proto: onnx.ModelProto, options: onnxruntime.SessionOptions
     ) -> onnxruntime.InferenceSession:
         ort.set_seed(self.seed)
-        if _constants(proto.graph) > _MANY_CONSTANTS:
+        if _constants(proto.graph) > MANY_CONSTANTS:
             _share_no_constants(options)
             options.enable_mem_pattern = False
         try:

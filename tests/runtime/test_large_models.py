@@ -8,7 +8,7 @@ import pytest
 from onnx_passes import run
 from onnx_passes.model.load import load_model
 from onnx_passes.model.ort_sessions import open_session
-from onnx_passes.runtime import ort, weight_files
+from onnx_passes.runtime import large_models, ort, weight_files
 from onnx_passes.runtime.large_models import left_out_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -50,8 +50,14 @@ def in_files(tmp_path):
 def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, options, told):
     monkeypatch.setattr(weight_files, "LARGE", limit)
     engine = OnnxRuntimeEngine(**{"optimization": "all"} | options)
-    said = left_out_of(engine, load_model(in_files).model)
-    assert (said is not None) == told
+    assert bool(left_out_of(engine, load_model(in_files).model)) == told
+
+
+@pytest.mark.parametrize(("limit", "told"), [(0, True), (1, False)])
+def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit, told):
+    monkeypatch.setattr(large_models, "MANY_CONSTANTS", limit)
+    said = left_out_of(OnnxRuntimeEngine(optimization="all"), load_model(in_files).model)
+    assert ["equal constants" in note for note in said] == [True] * told
 
 
 def test_a_run_tells_of_it(in_files, monkeypatch):

@@ -76,7 +76,7 @@ def test_results_are_those_of_a_session_from_bytes(parse, optimization, prepacki
     engine = OnnxRuntimeEngine(optimization=optimization, prepacking=prepacking)
     with engine.prepare(model) as session:
         y = session.run({"x": x})["y"]
-    options = engine._options(onnxruntime)
+    options = engine._options(onnxruntime, arena=True)
     plain = onnxruntime.InferenceSession(
         ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -422,7 +422,7 @@ def test_many_constants_are_not_held_against_each_other(parse, run, monkeypatch,
             left_out.append((entry, options.enable_mem_pattern))
         return open_session(proto, options, providers)
 
-    monkeypatch.setattr(ort, "_MANY_CONSTANTS", limit)
+    monkeypatch.setattr(ort, "MANY_CONSTANTS", limit)
     monkeypatch.setattr(ort, "open_session", opened)
     text = "g (float[2] x, float[2] w) => (float[2] y) "
     model = parse(
