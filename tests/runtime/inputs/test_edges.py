@@ -111,3 +111,18 @@ def test_indices_count_from_the_end_where_they_may(call):
     )["indices from the end"]["i"]
     assert (found < 0).any()
     assert (found >= -4).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
+    """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
+    found = edges("(float[2] x) => (float[2] y) { y = Softplus(x) }", seed=seed)
+    assert np.exp(found["large floats"]["x"]).max() == np.inf
+    assert found["large floats"]["x"].min() <= -100
+    assert 0 in found["multiples of 1/2"]["x"]
+
+
+def test_an_integer_that_is_compared_with_a_constant_was_never_near_it():
+    """So a number could be forgotten that a Where looks for."""
+    text = "(int64[6] x) => (bool[6] y) <int64 k = {777}> { y = Equal(x, k) }"
+    assert {776, 777, 778} <= set(edges(text)["limits"]["x"].tolist())
