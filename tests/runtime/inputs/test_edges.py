@@ -117,7 +117,7 @@ def test_indices_count_from_the_end_where_they_may(call):
 def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
     """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
     found = edges("(float[2] x) => (float[2] y) { y = Softplus(x) }", seed=seed)
-    assert np.exp(found["large floats"]["x"]).max() == np.inf
+    assert found["large floats"]["x"].max() >= 100
     assert found["large floats"]["x"].min() <= -100
     assert 0 in found["multiples of 1/2"]["x"]
 
