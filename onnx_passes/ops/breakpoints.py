@@ -44,7 +44,7 @@ def _is_text(value: ir.Value | None) -> bool:
 
 
 def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
-    """Return values on both sides of breakpoints and of 0, the outermost first, and these.
+    """Return values on both sides of breakpoints and of 0, and these, the outermost first.
 
     Args:
         breakpoints: The breakpoints.
@@ -61,7 +61,9 @@ def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
         each, apart = each[(each > info.min) & (each < info.max)], np.ones(())
     with np.errstate(over="ignore", invalid="ignore"):
         sides = np.concatenate([each + apart, each - apart])
-        found = np.concatenate([sides[np.argsort(-np.abs(sides))], each]).astype(like.dtype)
+        sides, each = (n[np.argsort(-np.abs(n), kind="stable")] for n in (sides, each))
+        # A number has but three rows: what it ties with is one of them.
+        found = np.concatenate([sides[:2], each, sides[2:]]).astype(like.dtype)
     found = found[np.isfinite(found.astype(np.float64))]
     count = min(_ARRAYS, math.ceil(found.size / like.size) or 1) if like.size else 1
     return [np.resize(np.roll(found, -k * like.size), like.shape) for k in range(count)]

@@ -30,6 +30,9 @@ LARGE_FLOATS = "large floats"
 DRAWN = "drawn values"
 """The kind of samples that are added for what a change reads."""
 
+_DIGITS = 7
+"""How many last digits large integers have: an odd number, so that no pair cancels."""
+
 _FAR = 100.0
 """What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
 finite in float64."""
@@ -187,13 +190,15 @@ def _far(array: Array) -> Array:
 
 
 def _alternating(array: Array) -> Array:
-    """Return the greatest integer of a type and its negative in turns.
+    """Return large integers of a type, with last digits that a float loses; signs take turns.
 
     The least integer has no absolute value: right rewrites of signs are wrong there.
     """
     info = np.iinfo(array.dtype)
     found = np.full_like(array, info.max)
-    found.reshape(-1)[1::2] = max(info.min, -info.max)
+    flat = found.reshape(-1)
+    flat -= (np.arange(array.size) % _DIGITS).astype(array.dtype)
+    flat[1::2] = np.negative(flat[1::2]) if info.min else 0
     return found
 
 
