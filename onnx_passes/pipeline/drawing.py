@@ -85,8 +85,8 @@ class Drawing:
         Returns:
             What was found; None where both sides do not run, or their values do not vary.
         """
-        # Specials are drawn where others show nothing, either.
-        found, _ = self._ask(part, (DRAWS, DRAWS_OF_SPECIALS))
+        # Each is drawn where those before it show nothing: the last ones tie with constants.
+        found, _ = self._ask(part, (DRAWS, DRAWS_OF_SPECIALS, DRAWS_OF_OTHERS))
         return found
 
     def probe(self, part: ObligationPart) -> Drawn | None:

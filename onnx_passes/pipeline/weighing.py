@@ -147,10 +147,13 @@ class Weighing:
         size = sum(
             int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
         )
+        within = [one for name in names for one in self.bodies.get(name, ())]
         if any(self._tells(o) for o in held):
             places = describe_places(held, self.settled)
-            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
-        within = [one for name in names for one in self.bodies.get(name, ())]
+            unseen = next(
+                (e.unobserved for e in within if e.unobserved and not e.numbers), None
+            )
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places, unseen)
         if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
             reason = "compared inside its bodies"
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
@@ -183,7 +186,9 @@ class Weighing:
         if drawn is None:
             return found
         if not drawn.agrees:
-            return replace(found, reason=f"{found.reason}; it differs on drawn values")
+            told = "differs on drawn values"
+            unseen = f"{', '.join(found.values[:3])} {told}, which no sample has"
+            return replace(found, reason=f"{found.reason}; it {told}", unobserved=unseen)
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
 
