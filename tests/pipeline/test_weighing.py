@@ -12,7 +12,8 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Kind
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
-LOOP = """(float x) => (float y) <int64 n = {20}, bool c = {1}, float z = {0}, float k = {10}> {
+LOOP = """(float x) => (float y)
+    <int64 n = {20}, bool c = {1}, float z = {0}, float k = {10}> {
     y = Loop(n, c, z) <body = b (int64 i, bool ci, float s) => (bool co, float so) {
         so = Add(s, x) co = Less(so, k) }> }"""
 RARE = """(float[4] x) => (bool y) <float k = {1000}> {
