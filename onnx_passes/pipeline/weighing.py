@@ -183,11 +183,15 @@ class Weighing:
         is evidence; what differs there may never occur, and fails nothing.
         """
         drawn = self._drawing.compare(part)
+        if ties := drawn is None:
+            drawn = self._drawing.compare(part, ties=True)
         if drawn is None:
             return found
         if not drawn.agrees:
             told = "differs on drawn values"
-            unseen = f"{', '.join(found.values[:3])} {told}, which no sample has"
+            # What is drawn besides may be sizes, which are what they are.
+            named = ", ".join(found.values[:3])
+            unseen = f"{named} {told}, which no sample has" if ties else None
             return replace(found, reason=f"{found.reason}; it {told}", unobserved=unseen)
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
