@@ -57,7 +57,7 @@ def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
     apart = _apart(each)
     if like.dtype.kind in "iu":
         info = np.iinfo(like.dtype)
-        # The ends of 64 bits are no doubles.
+        # A double holds no end of 64 bits exactly.
         each, apart = each[(each > info.min) & (each < info.max)], np.ones(())
     with np.errstate(over="ignore", invalid="ignore"):
         sides = np.concatenate([each + apart, each - apart])

@@ -181,7 +181,7 @@ def _with_zero(array: Array) -> Array:
 
 
 def _far(array: Array) -> Array:
-    """Return floats 100 times as large, of which one reaches that at either end."""
+    """Return floats 100 times as large; the largest and the least reach that in size."""
     found = array.astype(np.float64) * _FAR
     flat = found.reshape(-1)
     high, low = flat.argmax(), flat.argmin()
