@@ -150,6 +150,12 @@ class FixpointError(PassError):
     code = "no-fixpoint"
 
 
+class LostWeightsError(PassError):
+    """A pass wrote to the files that the original's weights are in: no policy can go on."""
+
+    code = "lost-weights"
+
+
 class TimeLimitError(PassError):
     """A pass ran past its time limit."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +11,7 @@ from onnx_passes.cli.printing import echo_line
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.text import plural
 
-if TYPE_CHECKING:
-    pass
+_WHERE = " where the original is finite (pipelines compare NaN and infinities, too)"
 
 
 def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
@@ -68,8 +66,8 @@ def _line(result: PlainDict) -> str:
     if result["reason"]:
         parts.append(result["reason"])
     if result["contract"]:
-        where = " where the original is finite" if result["contract"] == "tolerance" else ""
-        parts.append(f"supports {result['contract']}{where}")
+        loose = result["contract"] == "tolerance"
+        parts.append(f"supports {result['contract']}{_WHERE if loose else ''}")
     for kind, error in (tested or {}).get("errors", {}).items():
         parts.append(f"{kind} off by at most {error['rtol']:.2g} of the largest element")
     if result.get("declared"):

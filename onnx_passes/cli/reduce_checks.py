@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.reduce_on_data import make_engine_check, make_pass_check
+from onnx_passes.cli.reduce_on_data import DataChecks
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
@@ -77,9 +77,9 @@ def make_check(
         check = _pass_check(given["config"], given["passes"], boundary, limits)
         if plan is None:
             return check
-        return make_pass_check(given, plan, store, boundary, stack, check)
+        return DataChecks(given, plan, store, boundary, stack).of_passes(check)
     if plan is not None:
-        return make_engine_check(given, plan, store, boundary, stack)
+        return DataChecks(given, plan, store, boundary, stack).of_engines()
     engine = _engine(given["engine"])
     if given["against"] == "golden":
         return RunCheck(engine, boundary, contract)

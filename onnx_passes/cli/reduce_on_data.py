@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnx_passes.cli.data_options import make_executor, read_engine_choice, read_spec
@@ -12,6 +13,7 @@ from onnx_passes.plain import PlainMapping
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from onnx_passes.contracts import Equality, Tolerance
     from onnx_passes.data.evaluation_job import EngineChoice
     from onnx_passes.data.plan import ShardPlan
     from onnx_passes.data.reduction_checks import DataCandidates
@@ -45,98 +47,81 @@ def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
     return plan
 
 
-def make_engine_check(
-    given: PlainMapping,
-    plan: ShardPlan,
-    store: CandidateStore,
-    boundary: Boundary,
-    stack: ExitStack,
-) -> ModelCheck:
-    """Return a check that compares two engines over the data.
+@dataclass(frozen=True)
+class DataChecks:
+    """Makes checks that judge candidates over a data set.
 
-    Args:
+    Attributes:
         given: Values of the options by name.
         plan: The data set.
         store: Where recorded values are kept.
         boundary: Gives candidates the values at their inputs.
         stack: Closes what is opened.
-
-    Raises:
-        UsageError: An engine cannot be read.
     """
-    from onnx_passes.contracts import Tolerance
-    from onnx_passes.data.reduction_checks import EngineDataCheck
 
-    right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
-    data = _whole(given, plan, store, boundary, stack, right)
-    return EngineDataCheck(
-        doubted.make(),
-        boundary.engine,
-        Tolerance(given["rtol"], given["atol"]),
-        data=data,
-        choices=(right, doubted),
-    )
+    given: PlainMapping
+    plan: ShardPlan
+    store: CandidateStore
+    boundary: Boundary
+    stack: ExitStack
 
+    def of_engines(self) -> ModelCheck:
+        """Return a check that compares two engines.
 
-def make_pass_check(
-    given: PlainMapping,
-    plan: ShardPlan,
-    store: CandidateStore,
-    boundary: Boundary,
-    stack: ExitStack,
-    check: PassCheck,
-) -> ModelCheck:
-    """Return a check that compares a model with what passes make of it, over the data.
+        Raises:
+            UsageError: An engine cannot be read.
+        """
+        from onnx_passes.contracts import Tolerance
+        from onnx_passes.data.reduction_checks import EngineDataCheck
 
-    Args:
-        given: Values of the options by name.
-        plan: The data set.
-        store: Where recorded values are kept.
-        boundary: Gives candidates the values at their inputs.
-        stack: Closes what is opened.
-        check: The check on one sample, with passes and engine.
-    """
-    from onnx_passes.data.evaluation_job import EngineChoice
-    from onnx_passes.data.reduction_checks import PassDataCheck
+        given = self.given
+        right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
+        contract = Tolerance(given["rtol"], given["atol"])
+        return EngineDataCheck(
+            doubted.make(),
+            self.boundary.engine,
+            contract,
+            data=self._whole(right, contract),
+            choices=(right, doubted),
+        )
 
-    choice = EngineChoice("onnxruntime", {})
-    data = _whole(given, plan, store, boundary, stack, choice, check)
-    return PassDataCheck(
-        check.make, check.engine, check.what, check.contract, data=data, choice=choice
-    )
+    def of_passes(self, check: PassCheck) -> ModelCheck:
+        """Return a check that compares a model with what passes make of it.
 
+        Args:
+            check: The check on one sample, with passes and engine.
+        """
+        from onnx_passes.data.evaluation_job import EngineChoice
+        from onnx_passes.data.reduction_checks import PassDataCheck
 
-def _whole(
-    given: PlainMapping,
-    plan: ShardPlan,
-    store: CandidateStore,
-    boundary: Boundary,
-    stack: ExitStack,
-    right: EngineChoice,
-    check: PassCheck | None = None,
-) -> DataCandidates:
-    from onnx_passes.contracts import Tolerance
-    from onnx_passes.data.accumulators.pair import Measures
-    from onnx_passes.data.executors.executor import KeptExecutor
-    from onnx_passes.data.reduction_checks import DataCandidates
+        choice = EngineChoice("onnxruntime", {})
+        data = self._whole(choice, check.contract)
+        return PassDataCheck(
+            check.make, check.engine, check.what, check.contract, data=data, choice=choice
+        )
 
-    contract = check.contract if check is not None else Tolerance(given["rtol"], given["atol"])
-    workers = {**given, "jobs": given["jobs"] if given["jobs"] > 1 else None}
-    workers_kept = KeptExecutor(make_executor(workers))
-    stack.callback(workers_kept.end)
-    boundary.engine = right.make()
-    data = DataCandidates(
-        boundary.model,
-        plan,
-        Measures.of(contract, {}, scores=""),
-        workers_kept,
-        store,
-        boundary,
-        right,
-        given["mixed_cpus"],
-    )
-    data.start()
-    return data
+    def _whole(self, right: EngineChoice, contract: Equality | Tolerance) -> DataCandidates:
+        from onnx_passes.data.accumulators.pair import Measures
+        from onnx_passes.data.executors.executor import KeptExecutor
+        from onnx_passes.data.reduction_checks import DataCandidates
+
+        jobs = self.given["jobs"]
+        workers = {**self.given, "jobs": jobs if jobs > 1 else None}
+        workers_kept = KeptExecutor(make_executor(workers))
+        self.stack.callback(workers_kept.end)
+        self.boundary.engine = right.make()
+        data = DataCandidates(
+            self.boundary.model,
+            self.plan,
+            Measures.of(contract, {}, scores=""),
+            workers_kept,
+            self.store,
+            self.boundary,
+            right,
+            self.given["mixed_cpus"],
+        )
+        data.start()
+        return data
 
 
 def refuse_data(given: PlainMapping) -> None:

@@ -44,21 +44,28 @@ def _is_text(value: ir.Value | None) -> bool:
 
 
 def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
-    """Return values on both sides of breakpoints and of 0, the outermost first, and these.
+    """Return values on both sides of breakpoints and of 0, and these, the outermost first.
 
     Args:
         breakpoints: The breakpoints.
-        like: An array of the shape and float dtype that are asked for.
+        like: An array of the shape and dtype that are asked for, of floats or integers.
 
     Returns:
         Arrays that hold all of them; of small arrays a few, with what lies outermost.
     """
     each = np.unique([*breakpoints, 0.0])
+    apart = _apart(each)
+    if like.dtype.kind in "iu":
+        info = np.iinfo(like.dtype)
+        # A double holds no end of 64 bits exactly.
+        each, apart = each[(each > info.min) & (each < info.max)], np.ones(())
     with np.errstate(over="ignore", invalid="ignore"):
-        sides = np.concatenate([each + _apart(each), each - _apart(each)])
-        found = np.concatenate([sides[np.argsort(-np.abs(sides))], each]).astype(like.dtype)
+        sides = np.concatenate([each + apart, each - apart])
+        sides, each = (n[np.argsort(-np.abs(n), kind="stable")] for n in (sides, each))
+        # A number has but three rows: what it ties with is one of them.
+        found = np.concatenate([sides[:2], each, sides[2:]]).astype(like.dtype)
     found = found[np.isfinite(found.astype(np.float64))]
-    count = min(_ARRAYS, math.ceil(found.size / like.size)) if like.size else 1
+    count = min(_ARRAYS, math.ceil(found.size / like.size) or 1) if like.size else 1
     return [np.resize(np.roll(found, -k * like.size), like.shape) for k in range(count)]
 
 

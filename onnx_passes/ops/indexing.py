@@ -170,9 +170,10 @@ class ScatterElements(_Scatter):
         return found
 
     def admits(self, use: Use) -> ValueHint | None:
-        # Two updates of one element come in no defined order.
         axis = use.integer("axis")
-        distinct = ValueHint(distinct=axis)
+        # Two updates of one element come in no defined order, unless they are joined.
+        joined = use.strings("reduction") not in ((), ("none",))
+        distinct = ValueHint() if joined else ValueHint(distinct=axis)
         return below(use.dimension(0, axis)) & distinct if use.index == 1 else None
 
 

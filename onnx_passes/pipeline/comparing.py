@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import onnx_ir as ir
 
@@ -138,7 +138,7 @@ class Comparing:
             if found.verdict is not Verdict.FAILED:
                 break
         if budget.origin is not None:
-            return found
+            return self._or_noise(found, bench, origin, produced)
         return self.excused(bench, produced, found, model)
 
     def excused(
@@ -151,7 +151,8 @@ class Comparing:
     ) -> Check:
         """Return a failed check as passed where rounding is all there is.
 
-        Limits that somebody gave hold.
+        Limits that somebody gave hold. Where neither rounding nor another function is seen, it
+        is not judged if noise may be all there is.
 
         Args:
             bench: The engine.
@@ -164,17 +165,26 @@ class Comparing:
         holds = self.thresholds.holds(check.kind)
         if check.verdict is not Verdict.FAILED or holds or not wrong:
             return check
+        compared = bench.original if accepted is None else accepted
+        otherwise = self._or_noise(check, bench, compared, produced)
         if {name.partition("[")[0] for name in wrong} <= self.low.keys():
             if not self.truth.usable:
-                return check
-            limit = self.settings.growth
-            return excuse_outputs(check, bench.original, produced, self.truth.outputs, limit)
+                return otherwise
+            right, limit = self.truth.outputs, self.settings.growth
+            found = excuse_outputs(check, bench.original, produced, right, limit)
+            return otherwise if found.verdict is Verdict.FAILED else found
         if not self.settings.derives_limits:
-            return check
+            return otherwise
         models = self.original.model, model
         rows = list(zip(bench.original, produced, strict=True))
-        compared = bench.original if accepted is None else accepted
-        return excuse_by_cause(check, models, self.baseline.samples, rows, compared)
+        samples = self.baseline.samples
+        return excuse_by_cause(check, models, samples, rows, compared, otherwise)
+
+    def _or_noise(
+        self, check: Check, bench: Bench, expected: Sequence[Outputs], produced: list[Outputs]
+    ) -> Check:
+        again = partial(self.compare, check.kind, bench, expected, produced, Tolerance())
+        return self.thresholds.or_noise(check, again)
 
     def end(
         self,
@@ -203,6 +213,8 @@ class Comparing:
             drift = self.compare("drift", bench, expected, produced, *limits)
         if origin is None:
             drift = self.excused(bench, produced, drift, model)
+        else:
+            drift = self._or_noise(drift, bench, expected, produced)
         return [*self.truth.missing(bench), drift, *metrics]
 
     def metrics(

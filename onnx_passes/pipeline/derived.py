@@ -197,6 +197,7 @@ def excuse_by_cause(
     samples: Sequence[Feeds],
     rows: Sequence[tuple[Outputs, Outputs]],
     compared: Sequence[Outputs],
+    otherwise: Check | None = None,
 ) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
@@ -206,6 +207,8 @@ def excuse_by_cause(
         samples: Inputs of the original.
         rows: What an engine gave of both, by sample.
         compared: What the outputs in question were compared with, by sample.
+        otherwise: What is returned if no output is another function, and some may not be
+            rounding; None for the check.
     """
     causes = []
     old, new = map(inlined, models)
@@ -223,8 +226,10 @@ def excuse_by_cause(
             if promise.broken({name: one.get(name)}, {name: after})
         ]
         causes.append(find_cause(Obligation(name, name), *sides, known, pairs, beyond))
-    if any(one.cause is not Cause.ROUNDING for one in causes):
+    if any(one.cause is Cause.FUNCTION for one in causes):
         return check
+    if any(one.cause is not Cause.ROUNDING for one in causes):
+        return otherwise or check
     wrong = sorted(o.output for o in check.outputs if not o.passed)
     size = max((o.max_abs or 0.0 for o in check.outputs if not o.passed), default=0.0)
     told = "; ".join(dict.fromkeys(one.text for one in causes))

@@ -61,8 +61,7 @@ class Drawing:
         promises: What the pass promises.
         renamed: For values of the model after, the names of those that they must equal.
         varying: Names of the values of the model before that depend on data.
-        fuses: Whether the engine rewrites graphs, so that what rounding explains does not
-            count.
+        fuses: Whether the engine rewrites graphs: what rounding explains does not count.
     """
 
     before: ir.Model
@@ -75,18 +74,22 @@ class Drawing:
     fuses: bool = False
     _ready: dict[int, _Ready] = field(init=False, default_factory=dict)
 
-    def compare(self, part: ObligationPart) -> Drawn | None:
+    def compare(self, part: ObligationPart, *, ties: bool = False) -> Drawn | None:
         """Compare a part on drawn values.
 
         What differs on values drawn at its boundary may follow from values that never occur
         there: ``Relu(x)`` is ``x`` where ``x`` is the result of a Relu. Such a part is asked
         again with the nodes ahead of it.
 
+        Args:
+            part: The part.
+            ties: Whether floats are drawn at breakpoints, and nothing else.
+
         Returns:
             What was found; None where both sides do not run, or their values do not vary.
         """
         # Specials are drawn where others show nothing, either.
-        found, _ = self._ask(part, (DRAWS, DRAWS_OF_SPECIALS))
+        found, _ = self._ask(part, (DRAWS_OF_OTHERS,) if ties else (DRAWS, DRAWS_OF_SPECIALS))
         return found
 
     def probe(self, part: ObligationPart) -> Drawn | None:

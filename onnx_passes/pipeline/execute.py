@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.errors import OnnxPassesError, PassError
-from onnx_passes.passes.base import Analysis, Pass
+from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError
+from onnx_passes.model.file_stamps import changed_files, stamps_of
+from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.pipeline.time_limit import time_limit
 from onnx_passes.verify.snapshot import Change
 
@@ -20,9 +21,11 @@ def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.Pa
 
     Raises:
         PassError: It raised, did not end, or returned something else than a result.
+        LostWeightsError: It wrote to a file that the model reads.
         OnnxPassesError: What the pass itself raised of our own errors.
     """
     name = pass_.name
+    stamps = {} if is_shipped(type(pass_)) else stamps_of(model)
     try:
         with time_limit(seconds, f"pass {name!r}"):
             result = pass_(model)
@@ -43,6 +46,11 @@ def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.Pa
             f"pass {name!r} raised {type(error).__name__}: {error}",
             help="run again with --debug for the traceback",
         ) from error
+    if changed := changed_files(stamps):
+        raise LostWeightsError(
+            f"pass {name!r} wrote to {', '.join(changed)}, where the weights of the model are",
+            help="restore the file; a pass gives a value another tensor, not another file",
+        )
     if not isinstance(result.model, ir.Model):
         raise PassError(
             f"pass {name!r} returned a {type(result.model).__name__} in place of a model",

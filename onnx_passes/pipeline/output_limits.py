@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.report.text import NOISE, number
 from onnx_passes.verify.noise import HEADROOM, OriginalRuns
-from onnx_passes.verify.result import ENGINE, OutputCheck
+from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
 
 _KINDS = ("tolerance", "drift")
 _TOLERANCE = "verify.tolerance"
@@ -28,12 +28,15 @@ class Thresholds:
         notes: What was raised and why, a sentence each.
         low: Returns the outputs computed by way of types below float32, each with its default.
         lifted: Limits of outputs in place of a given tolerance that noise alone would break.
+        beyond: The limit that noise would lead to, by output and the largest limit that still
+            sees a fault, which holds instead. What breaks only the latter is not judged.
     """
 
     settings: Verify
     notes: list[str] = field(default_factory=list)
     low: Callable[[], Mapping[str, Tolerance]] = dict
     lifted: dict[str, Tolerance] = field(default_factory=dict)
+    beyond: dict[tuple[str, Tolerance], Tolerance] = field(default_factory=dict)
 
     def step(self, contract: Tolerance, override: OutputTolerance | None = None) -> Limits:
         """Resolve a tolerance: this use of the pass, then its class, then the pipeline.
@@ -99,7 +102,8 @@ class Thresholds:
     ) -> Limits:
         """Raise a default to :data:`HEADROOM` times the noise, and note where that was done.
 
-        The default of an output is that of the coarsest type that it is computed by way of.
+        The default of an output is that of the coarsest type that it is computed by way of. It
+        is raised as far as a fault is still seen.
 
         Args:
             limits: Limits; those that the user gave stay.
@@ -110,25 +114,51 @@ class Thresholds:
         limit, overrides = limits
         if limit.rtol is not None or limit.atol is not None:
             return limits
-        raised = {**self.low(), **overrides}
+        defaults, shares = {**self.low(), **overrides}, dict[str, float]()
+        raised = dict(defaults)
         for runs in noise:
-            for found in runs.against(limit, raised, ignored, self.low().keys()):
+            for found in runs.against(limit, defaults, ignored, self.low().keys()):
                 base = found.output.partition("[")[0]
-                share = found.share or 0.0
-                finite = 1 / HEADROOM < share < float("inf")
-                if not finite or {found.output, base} & overrides.keys():
+                share, known = found.share or 0.0, shares.get(found.output, 1 / HEADROOM)
+                if not known < share < float("inf") or {found.output, base} & overrides.keys():
                     continue
-                factor = HEADROOM * share
-                now = Tolerance(found.rtol * factor, found.atol * factor)
+                shares[found.output], factor = share, HEADROOM * share
+                wanted = Tolerance(found.rtol * factor, found.atol * factor)
+                now, told = runs.limit_of(found, factor), f"{number(HEADROOM)} {NOISE}"
+                if now != wanted:
+                    self.beyond[found.output, now] = wanted
+                    told = f"less than {told}, which would hide faults"
                 raised[found.output] = now
                 self._note_raised(
                     what,
                     found.output,
                     f"raised from {_text(found.rtol, found.atol)} to "
-                    f"{_text(now.rtol, now.atol)}, {number(HEADROOM)} {NOISE}: "
-                    f"{_spread(found, runs)}",
+                    f"{_text(now.rtol, now.atol)}, {told}: {_spread(found, runs)}",
                 )
         return limit, raised
+
+    def or_noise(
+        self, check: Check, compare_within: Callable[[dict[str, Tolerance]], Check]
+    ) -> Check:
+        """Return a failed check as not verified where noise may be all there is.
+
+        Args:
+            check: The check.
+            compare_within: Repeats it with other limits of outputs.
+        """
+        wrong = [o for o in check.outputs if not o.passed]
+        known = {o.output: self.beyond.get((o.output, _limit(o))) for o in wrong}
+        noise = {name: limit for name, limit in known.items() if limit}
+        if check.verdict is not Verdict.FAILED or not noise or len(noise) < len(known):
+            return check
+        again = compare_within(noise).outputs
+        if any(not found.passed for found in again if found.output in noise):
+            return check
+        reason = (
+            f"{', '.join(sorted(noise)[:3])} not judged: what differs is within "
+            f"{number(HEADROOM)} {NOISE}, and that noise would hide a fault"
+        )
+        return replace(check, verdict=Verdict.NOT_VERIFIED, reason=reason)
 
     def _note_raised(self, what: str, output: str, told: str) -> None:
         """Note that a limit was raised: once for tolerance and drift where they agree."""
@@ -216,6 +246,10 @@ def _spread(found: OutputCheck, runs: OriginalRuns) -> str:
         f"the original differs from itself in output {found.output}{error} between "
         f"{runs.between}"
     )
+
+
+def _limit(found: OutputCheck) -> Tolerance:
+    return Tolerance(found.rtol, found.atol)
 
 
 def _enough(found: OutputCheck) -> Tolerance | None:

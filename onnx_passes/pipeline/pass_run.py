@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnx_passes.configs.resolved import PassStep
-from onnx_passes.errors import OnnxPassesError, PassError, VerificationError
+from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError, VerificationError
 from onnx_passes.model.walk import all_graphs, node_count, topological_order, weight_bytes
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.passes.context import Application
@@ -270,7 +270,7 @@ class PassRun:
         report = self.report
         report.error = text
         raised = not isinstance(error, VerificationError)
-        if self.policy == "stop":
+        if self.policy == "stop" or isinstance(error, LostWeightsError):
             report.action = "stopped"
             self._finish()
             raise Stopped(error)

@@ -15,7 +15,8 @@ from onnx_passes.configs.imports import search_path
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.errors import OnnxPassesError, VerificationError
+from onnx_passes.errors import ModelError, OnnxPassesError, VerificationError
+from onnx_passes.model.file_stamps import changed_files, stamps_of
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
@@ -106,10 +107,14 @@ def run_pipeline(
         planned=len(pipeline.passes),
         waivers=list_waivers(config, date.today()),
     )
-    start = time.perf_counter()
+    start, stamps = time.perf_counter(), stamps_of(model)
     watchers = [*instruments, *_own_instruments(config)]
     with search_path(config.folder), patient_collector():
         run = _run(model, config, pipeline, report, watchers, reference, resume)
+    if changed := changed_files(stamps):
+        run.usable = False  # the weights of the original are lost, and with them all evidence
+        told = f"{', '.join(changed)} changed while the run read weights from it"
+        run.error = run.error or ModelError(told, help="restore the file, and run again")
     report.seconds = time.perf_counter() - start
     report.exit_code = _exit_code(run, strict=config.strict)
     if run.error is not None:

@@ -78,7 +78,7 @@ def list_preconditions(report: RunReport, config: PipelineConfig) -> list[str]:
         told = [
             f"{_part_text(done, one)}: {one.unobserved}"
             for one in done.evidence
-            if one.unobserved and done.action != "rolled back"
+            if one.unobserved and one.kind.verifies and done.action != "rolled back"
         ]
         why = waive_gaps(config, report, done) if told else None
         if why is not None:

@@ -147,10 +147,13 @@ class Weighing:
         size = sum(
             int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
         )
+        within = [one for name in names for one in self.bodies.get(name, ())]
         if any(self._tells(o) for o in held):
             places = describe_places(held, self.settled)
-            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places)
-        within = [one for name in names for one in self.bodies.get(name, ())]
+            unseen = next(
+                (e.unobserved for e in within if e.unobserved and not e.numbers), None
+            )
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places, unseen)
         if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
             reason = "compared inside its bodies"
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
@@ -180,10 +183,16 @@ class Weighing:
         is evidence; what differs there may never occur, and fails nothing.
         """
         drawn = self._drawing.compare(part)
+        if ties := drawn is None:
+            drawn = self._drawing.compare(part, ties=True)
         if drawn is None:
             return found
         if not drawn.agrees:
-            return replace(found, reason=f"{found.reason}; it differs on drawn values")
+            told = "differs on drawn values"
+            # What is drawn besides may be sizes, which are what they are.
+            named = ", ".join(found.values[:3])
+            unseen = f"{named} {told}, which no sample has" if ties else None
+            return replace(found, reason=f"{found.reason}; it {told}", unobserved=unseen)
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
 

@@ -11,7 +11,11 @@ VERDICT = {"rule": "r", "verdict": "tested", "reason": ""}
 @pytest.mark.parametrize(
     ("contract", "told"),
     [
-        ("tolerance", "supports tolerance where the original is finite\n"),
+        (
+            "tolerance",
+            "supports tolerance where the original is finite (pipelines compare NaN and "
+            "infinities, too)\n",
+        ),
         ("equality", "supports equality\n"),
     ],
 )

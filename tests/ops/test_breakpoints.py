@@ -54,3 +54,11 @@ def test_all_values_lie_on_one_side(dtype):
     assert (over > 6).all()
     assert (under < -3).all()
     assert len(np.unique(over)) == 6
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64])
+def test_integers_lie_beside_a_breakpoint_and_within_their_type(kind):
+    (row,) = around([7.0, 1e30, -1e30], np.zeros(8, kind))
+    assert row.dtype == kind
+    assert {6, 7, 8} <= set(row.tolist())
+    assert around([0.0], np.zeros(4, np.uint8))[0].size == 4

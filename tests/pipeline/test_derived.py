@@ -19,6 +19,7 @@ from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.output_limits import Thresholds
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
+from onnx_passes.verify.compare import default_tolerance
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
@@ -290,6 +291,25 @@ def test_all_samples_but_one_within_their_limit_are_left_out_of_too_much_work(
     after = f"""(float[2,3] x, float[3,2] w) => (float[2,2] y)
         <float k = {{{factor}}}> {{ p = MatMul(x, w) y = Mul(p, k) }}"""
     assert find_cause(*product(3, after)[1], beyond=beyond).cause is cause
+
+
+def test_one_other_sample_shows_a_fault_that_those_beyond_their_limit_hide(monkeypatch):
+    """A floor that only the first sample reaches, by less than its limit."""
+    monkeypatch.setattr("onnx_passes.pipeline.float64_part.PATIENT_WORK", 2 * WORK + 16)
+    _, (_, _, _, feeds, pairs) = product(3)
+    feeds[0] = {name: 10 * value for name, value in feeds[0].items()}
+    right = np.float32(feeds[0]["x"].astype(np.float64) @ feeds[0]["w"])
+    floor = np.float32(right.min() + 1e-6 * abs(right.min()))
+    pairs[0] = right, np.maximum(right, floor)
+    assert default_tolerance(right.dtype)[0] > 1e-6
+    assert all(old.min() > floor for old, _ in pairs[1:])
+    after = f"""(float[2,3] x, float[3,2] w) => (float[2,2] y)
+        <float k = {{{floor}}}> {{ p = MatMul(x, w) y = Max(p, k) }}"""
+    sides = [(model, tuple(model.graph)) for model in (parse(PRODUCT), parse(after))]
+    alone = find_cause(Obligation("y", "y"), *sides, feeds[1:2], pairs[1:2], [0])
+    assert alone.cause is Cause.ROUNDING
+    found = find_cause(Obligation("y", "y"), *sides, feeds, pairs, [1])
+    assert found.cause is Cause.FUNCTION
 
 
 @pytest.mark.parametrize(("far", "verdict"), [(1, Verdict.PASSED), (2, Verdict.FAILED)])

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from benchmarks.models.transformer import transformer
 from onnx_passes import passes
 from onnx_passes.cli.main import program
-from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.configs.pipeline_files import config_from_data, default_config
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Transformation
@@ -17,7 +17,7 @@ from onnx_passes.pipeline.output_limits import Thresholds
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.noise import OriginalRuns
+from onnx_passes.verify.noise import SIGHT, OriginalRuns
 from onnx_passes.verify.result import Verdict
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
@@ -275,3 +275,64 @@ def test_before_a_pass_is_blamed_the_original_is_run_a_second_time():
     report = run(["noise-fault"], "verify.scope=model").report
     assert report.passes[0].verdict is Verdict.FAILED
     assert "two runs of it" in {spread.between for spread in report.engines[0].spreads}
+
+
+ILL = MODEL.replace("float[8, 64] y)", "float[8, 128] y)").replace(
+    "y = Mul(b, k)",
+    """million = Constant<value_float = 1000000.0>() h = Mul(b, million) r = Sin(h)
+    q = Mul(x, k) y = Concat<axis = 1>(r, q)""",
+)
+"""Half of the output has no digit that is right, because a million lifts the noise."""
+
+
+class NoiseScale(Transformation):
+    """Multiply a value by a factor more."""
+
+    value: str = "q"
+    factor: float = 1.0
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.outputs[0].name == self.value)
+        factor = added(model, "factor", np.float32([self.factor]))
+        new = ir.node("Mul", [node.inputs[0], factor])
+        new.outputs[0].name = "scaled"
+        model.graph.insert_before(node, new)
+        node.replace_input_with(0, new.outputs[0])
+        return ir.passes.PassResult(model, True)
+
+
+passes.verify.tolerance()(passes.register()(NoiseScale))
+
+
+def scaled(value, factor, *settings):
+    """Return the report of a run that looks at the outputs of the model alone."""
+    steps = [{"noise-scale": {"value": value, "factor": factor}}]
+    options = {"passes": steps, "verify": {"scope": "model"}, "reproducers": False}
+    config = config_from_data(options | dict(settings))
+    return run_pipeline(ir.from_proto(onnx.parser.parse_model(ILL)), config).report
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.05, 2.0])
+def test_noise_of_one_half_of_an_output_hid_a_factor_in_the_other(factor):
+    report = scaled("q", factor)
+    assert report.exit_code == (factor != 1)
+    assert not report.not_verified
+    (note,) = [n for n in report.notes if "are raised" in n]
+    assert "less than 10 times the noise, which would hide faults" in note
+
+
+def test_what_only_noise_may_explain_is_not_judged():
+    by_type = {"scope": "model", "tolerance": "default"}
+    report = scaled("h", 1 + 2e-7, ("verify", by_type))
+    assert report.exit_code == 0
+    assert any("not judged" in reason for reason in report.not_verified)
+    assert scaled("h", 1.5, ("verify", {**by_type, "tolerance": "derived"})).exit_code == 1
+
+
+def test_the_noise_of_a_second_pair_of_runs_lifts_no_cap():
+    one, other = ({"y": np.full(3, value, np.float32)} for value in (1.0, 1.5))
+    runs = [OriginalRuns("onnxruntime", "two runs of it", [one], [other])] * 2
+    thresholds = Thresholds(default_config([], ["cleanup"]).verify)
+    _, limits = thresholds.above((Tolerance(), {}), runs, frozenset(), "drift")
+    assert limits["y"].rtol == pytest.approx(SIGHT)
+    assert limits["y"].atol == SIGHT

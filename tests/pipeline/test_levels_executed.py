@@ -47,7 +47,7 @@ class NearlyTheSame(Transformation, RewriteRulePass):
         return op.Identity(x)
 
     def rewrite(self, op, x):
-        return op.Mul(x, op.Constant(value_float=1.01))
+        return op.Mul(x, op.Constant(value_float=1.001))
 
 
 @pytest.fixture

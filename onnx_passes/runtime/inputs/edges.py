@@ -30,6 +30,9 @@ LARGE_FLOATS = "large floats"
 DRAWN = "drawn values"
 """The kind of samples that are added for what a change reads."""
 
+_DIGITS = 7
+"""How many last digits large integers have: an odd number, so that no pair cancels."""
+
 _FAR = 100.0
 """What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
 finite in float64."""
@@ -50,7 +53,7 @@ def edge_samples(
 
     - Dynamic dimensions have size 1, or 0.
     - Floats are multiples of 1/2, with ties, zeros and equal values.
-    - Floats lie on both sides of the breakpoints of what reads them.
+    - Numbers lie on both sides of the breakpoints of what reads them.
     - Floats are large, which exponentials overflow for.
     - Floats that are quantised by a power of two lie half way between two levels.
     - Booleans are negated, and all false. Inputs with a default have another value.
@@ -90,19 +93,24 @@ def _edge_values(
     }
     rng = np.random.default_rng(seed)
     halves = {
-        name: (rng.integers(-6, 7, array.shape) / 2).astype(array.dtype)
+        name: _with_zero((rng.integers(-6, 7, array.shape) / 2).astype(array.dtype))
         for name, array in free.items()
         if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
     }
     far = {
-        name: (free[name].astype(np.float64) * _FAR).astype(free[name].dtype)
+        name: _far(free[name])
         for name in halves
         if free[name].dtype in (np.float32, np.float64)
+    }
+    large = {
+        name: _alternating(array)
+        for name, array in free.items()
+        if array.dtype.kind in "iu" and array.size > 1 and name not in steering
     }
     around_limits = {
         name: around(values, free[name])
         for name, values in _limits(model).items()
-        if name in halves
+        if name in halves or name in large
     }
     limits = [
         {name: arrays[k % len(arrays)] for name, arrays in around_limits.items()}
@@ -122,11 +130,6 @@ def _edge_values(
         if array.dtype == np.bool_ and name not in conditions
     }
     off = {name: np.zeros_like(array) for name, array in flags.items() if array.any()}
-    large = {
-        name: _alternating(array)
-        for name, array in free.items()
-        if array.dtype.kind in "iu" and array.size > 1 and name not in steering
-    }
     indexing = _indices(model) - ranges.keys()
     indices = {
         name: _from_the_end(data, base.hints.get(name, ValueHint()))
@@ -171,14 +174,31 @@ def _edge_values(
             yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
 
 
+def _with_zero(array: Array) -> Array:
+    """Set the last element to 0, which a small array may lack."""
+    array.reshape(-1)[-1] = 0
+    return array
+
+
+def _far(array: Array) -> Array:
+    """Return floats 100 times as large; the largest and the least reach that in size."""
+    found = array.astype(np.float64) * _FAR
+    flat = found.reshape(-1)
+    high, low = flat.argmax(), flat.argmin()
+    flat[high], flat[low] = max(flat[high], _FAR), min(flat[low], -_FAR)
+    return found.astype(array.dtype)
+
+
 def _alternating(array: Array) -> Array:
-    """Return the greatest integer of a type and its negative in turns.
+    """Return large integers of a type, with last digits that a float loses; signs take turns.
 
     The least integer has no absolute value: right rewrites of signs are wrong there.
     """
     info = np.iinfo(array.dtype)
     found = np.full_like(array, info.max)
-    found.reshape(-1)[1::2] = max(info.min, -info.max)
+    flat = found.reshape(-1)
+    flat -= (np.arange(array.size) % _DIGITS).astype(array.dtype)
+    flat[1::2] = np.negative(flat[1::2]) if info.min else 0
     return found
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.runtime.inputs import edge_samples
+from onnx_passes.runtime.inputs import edge_samples, make_samples
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
 
@@ -111,3 +111,35 @@ def test_indices_count_from_the_end_where_they_may(call):
     )["indices from the end"]["i"]
     assert (found < 0).any()
     assert (found >= -4).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
+    """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
+    found = edges("(float[2] x) => (float[2] y) { y = Softplus(x) }", seed=seed)
+    assert found["large floats"]["x"].max() >= 100
+    assert found["large floats"]["x"].min() <= -100
+    assert 0 in found["multiples of 1/2"]["x"]
+
+
+def test_an_integer_that_is_compared_with_a_constant_was_never_near_it():
+    """So a number could be forgotten that a Where looks for."""
+    text = "(int64[6] x) => (bool[6] y) <int64 k = {777}> { y = Equal(x, k) }"
+    assert {776, 777, 778} <= set(edges(text)["limits"]["x"].tolist())
+
+
+def test_large_integers_cancelled_in_pairs_so_that_a_sum_of_floats_was_right():
+    found = edges("(int32[8] x) => (int32[8] y) { y = Neg(x) }")["large integers"]["x"]
+    exact = found.astype(np.int64).sum()
+    assert exact != found.astype(np.float32).sum()
+    assert abs(found.astype(np.int64)).min() > 2**30
+
+
+@pytest.mark.parametrize(("joined", "repeats"), [("add", True), ("none", False)])
+def test_indices_of_joined_updates_never_repeated(joined, repeats):
+    """So a sum of duplicates could be lost."""
+    text = f"""(float[4] x, int64[4] i, float[4] u) => (float[4] y)
+        {{ y = ScatterElements<reduction = "{joined}">(x, i, u) }}"""
+    model = ir.from_onnx_text(HEAD + text)
+    drawn = [one.feeds["i"] for one in make_samples(model, seed=0, samples=8)]
+    assert any(len(set(row.tolist())) < 4 for row in drawn) is repeats

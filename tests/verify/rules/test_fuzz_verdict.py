@@ -6,9 +6,15 @@ import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.contracts import equality, tolerance
 from onnx_passes.errors import UsageError
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.testing import parse
 from onnx_passes.verify import rules
+from onnx_passes.verify.rules.applying import rules_of
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
 from onnx_passes.verify.rules.job import Job
 
@@ -33,6 +39,29 @@ class Close:
 
 
 JOB = Job("m:o", level="test", seconds=600, models=30)
+
+
+class MadeFinite(Transformation, RewriteRulePass):
+    """Remove a logarithm and its inverse, which are NaN where a number is negative."""
+
+    def pattern(self, op, x):
+        return op.Exp(op.Log(x))
+
+    def rewrite(self, op, x):
+        return op.Identity(x)
+
+
+def test_nan_made_finite_is_within_a_certificate_and_not_within_a_run(monkeypatch):
+    """As certify.md says, and says why."""
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    tolerance(registry.register()(MadeFinite))
+    result = verdict_of(MadeFinite, rules_of(MadeFinite)[0], JOB)
+    assert (result["verdict"], result["contract"]) == ("tested", "tolerance")
+    assert not result["disagrees"]
+    model = parse("(float[8] x) => (float[8] y) { a = Log(x) y = Exp(a) }")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["made-finite"]))
+    assert "expected nan" in str(done.error)
 
 
 def test_a_declared_equality_that_rounding_breaks_is_a_disagreement(tmp_path):
