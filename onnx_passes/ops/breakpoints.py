@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES, is_quantiser
 from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.ops.quantization import QuantizeLinear
 from onnx_passes.ops.use import Use
 
 _ARRAYS = 3
@@ -27,6 +29,9 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
     for node in nodes:
         operator = operator_of(node)
+        if operator is None:
+            for name, numbers in _thresholds(node):
+                found[name] += [n for n in numbers if np.isfinite(n)]
         if operator is None or any(_is_text(value) for value in node.inputs):
             continue
         for index, value in enumerate(node.inputs):
@@ -34,6 +39,40 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
                 numbers = operator.breakpoints(Use(node, index, rng))
                 found[value.name] += [n for n in numbers if np.isfinite(n)]
     return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
+    """Return values half way between two levels that nodes round to, by their names.
+
+    Of a scale that is no power of two, half way is not a float: right formulas differ there.
+
+    Args:
+        nodes: The nodes.
+
+    Returns:
+        float64 of shape [16], for values that are quantised by one constant scale.
+    """
+    found: dict[str, Array] = {}
+    for node in nodes:
+        rounds = (node.domain, node.op_type) == ("", QuantizeLinear.op_type)
+        if not (rounds or is_quantiser(node.domain, node.op_type)) or len(node.inputs) < 2:
+            continue
+        value, scale = node.inputs[:2]
+        tensor = None if scale is None else ir.convenience.get_const_tensor(scale)
+        if value is not None and value.name and tensor is not None and tensor.size == 1:
+            step = float(np.asarray(tensor.numpy(), np.float64).item())
+            if step > 0 and math.frexp(step)[0] == 0.5:
+                found[value.name] = (np.arange(-8, 8) + 0.5) * step
+    return found
+
+
+def _thresholds(node: ir.Node) -> Iterator[tuple[str, Sequence[float]]]:
+    """Yield the name of a value, and the constant thresholds that it is compared with."""
+    if node.op_type == "MultiThreshold" and node.domain in (CUSTOM, *QONNX_ALIASES):
+        value, held = node.inputs[:2]
+        tensor = None if held is None else ir.convenience.get_const_tensor(held)
+        if value is not None and value.name and tensor is not None:
+            yield value.name, np.unique(tensor.numpy()).tolist()
 
 
 def _is_text(value: ir.Value | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
-from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
+from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of, ties_of
 from onnx_passes.pipeline.drawn import reads_of
 from onnx_passes.pipeline.reaching import reaching
 from onnx_passes.pipeline.recorded_values import Recorded
@@ -98,18 +98,32 @@ class DrawnRows:
         }
 
     def _at_breakpoints(
-        self, sources: Mapping[str, str], nodes: Iterable[ir.Node]
+        self, sources: Mapping[str, str], nodes: Sequence[ir.Node]
     ) -> list[dict[str, Array]]:
-        """Return rows of floats on both sides of where pieces of operators meet, or on one."""
+        """Return rows of floats on both sides of where pieces of operators meet, or on one.
+
+        Of what is quantised, one row lies half way between levels.
+        """
         recorded = self.recorded.samples[0]
-        found = {
-            name: (*around(numbers, array), *beyond(numbers, array))
-            for name, numbers in breakpoints_of(nodes).items()
-            if (source := sources.get(name, "")) in self.varying
+        floats = {
+            name: array
+            for name, source in sources.items()
+            if source in self.varying
             and isinstance(array := recorded[source], np.ndarray)
             and kind_of(array.dtype) == "float"
         }
+        found = {
+            name: (*around(numbers, floats[name]), *beyond(numbers, floats[name]))
+            for name, numbers in breakpoints_of(nodes).items()
+            if name in floats
+        }
         count = max(map(len, found.values()), default=1)
-        return [
+        ties = {
+            name: np.resize(numbers, floats[name].shape).astype(floats[name].dtype)
+            for name, numbers in ties_of(nodes).items()
+            if name in floats
+        }
+        rows = [
             {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
         ]
+        return [*rows, ties] if ties else rows

@@ -62,3 +62,15 @@ def test_integers_lie_beside_a_breakpoint_and_within_their_type(kind):
     assert row.dtype == kind
     assert {6, 7, 8} <= set(row.tolist())
     assert around([0.0], np.zeros(4, np.uint8))[0].size == 4
+
+
+@pytest.mark.parametrize(
+    ("domain", "found"),
+    [("qonnx.custom_op.general", [0.5, 2.0]), ("onnx_passes.ops", [0.5, 2.0]), ("my", None)],
+)
+def test_constant_thresholds_are_breakpoints(domain, found):
+    """Thresholds moved by the last bit, as if a value had to exceed them, were verified."""
+    thresholds = ir.tensor(np.float32([[0.5, 2.0, np.inf]]))
+    x, held = ir.Value(name="x"), ir.Value(name="t", const_value=thresholds)
+    node = ir.Node(domain, "MultiThreshold", [x, held])
+    assert breakpoints_of([node]).get("x") == found

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.elements import kind_of
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.breakpoints import around, breakpoints_of
+from onnx_passes.ops.breakpoints import around, breakpoints_of, ties_of
 from onnx_passes.ops.decisions import INDEXING
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.runtime.engine_base import Array, Data
@@ -117,10 +117,8 @@ def _edge_values(
         for k in range(max(map(len, around_limits.values()), default=0))
     ]
     ties = {
-        name: np.resize((np.arange(-8, 8) + 0.5) * scale, free[name].shape).astype(
-            free[name].dtype
-        )
-        for name, scale in _scales(model).items()
+        name: np.resize(numbers, free[name].shape).astype(free[name].dtype)
+        for name, numbers in ties_of(_readers(model)).items()
         if name in halves
     }
     counts, conditions = (_read_by_loops(model, index) for index in (0, 1))
@@ -237,29 +235,12 @@ def _read_by_loops(model: ir.Model, index: int) -> set[str]:
 
 def _limits(model: ir.Model) -> dict[str, list[float]]:
     """Return the breakpoints of what reads the inputs, by the names of the inputs."""
-    inputs = {str(value.name): value for value in model.graph.inputs}
-    readers = (node for value in inputs.values() for node in value.consumers())
-    found = breakpoints_of(dict.fromkeys(readers))
-    return {name: found[name] for name in inputs if any(found.get(name, ()))}
+    found = breakpoints_of(_readers(model))
+    names = [str(value.name) for value in model.graph.inputs]
+    return {name: found[name] for name in names if any(found.get(name, ()))}
 
 
-def _scales(model: ir.Model) -> dict[str, float]:
-    """Return the powers of two by which inputs are quantised, by the names of the inputs.
-
-    Of other scales, half way between two levels is not a float: right formulas differ there.
-    """
-    inputs, found = set(model.graph.inputs), dict[str, float]()
-    for node in all_nodes(model):
-        if (
-            node.domain != ""
-            or node.op_type != "QuantizeLinear"
-            or node.inputs[0] not in inputs
-        ):
-            continue
-        scale = node.inputs[1]
-        tensor = None if scale is None else ir.convenience.get_const_tensor(scale)
-        if tensor is not None and tensor.size == 1:
-            step = float(np.asarray(tensor.numpy(), np.float64).item())
-            if step > 0 and math.frexp(step)[0] == 0.5:
-                found[str(node.inputs[0] and node.inputs[0].name)] = step
-    return found
+def _readers(model: ir.Model) -> list[ir.Node]:
+    """Return the nodes that read the inputs, each once."""
+    found = (node for value in model.graph.inputs for node in value.consumers())
+    return list(dict.fromkeys(found))
