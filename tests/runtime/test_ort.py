@@ -74,7 +74,7 @@ def test_results_are_those_of_a_session_from_bytes(parse, optimization, prepacki
     engine = OnnxRuntimeEngine(optimization=optimization, prepacking=prepacking)
     with engine.prepare(model) as session:
         y = session.run({"x": x})["y"]
-    options = engine._options(onnxruntime)
+    options = engine._options(onnxruntime, arena=True)
     plain = onnxruntime.InferenceSession(
         ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
