@@ -40,7 +40,7 @@ def test_results_are_those_of_a_session_from_bytes(monkeypatch, optimization):
         try:
             plain = onnxruntime.InferenceSession(
                 entry.model.SerializeToString(),
-                engine._options(onnxruntime),
+                engine._options(onnxruntime, arena=True),
                 providers=["CPUExecutionProvider"],
             )
             expected = [ort_values.to_data(value) for value in plain.run(None, feeds)]
