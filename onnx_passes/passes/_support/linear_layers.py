@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import FLOATS, narrowed, wide
+from onnx_passes.passes._support.matches import FLOATS, multiplied, narrowed, wide
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op
 
@@ -20,14 +21,15 @@ SMALL = 1024
 
 @dataclass(frozen=True)
 class Linear:
-    """A Conv, ConvTranspose or Gemm with constant weights, in double precision.
+    """A Conv, ConvTranspose or Gemm with constant weights.
 
     Attributes:
         node: The layer.
-        weights: Its second input.
-        bias: Its third input as a row, one number for each output channel; None for none.
+        weights: Its second input, in its own type.
+        bias: Its third input as a row, one number in double precision for each output
+            channel; None for none.
         dtype: The type of both.
-        new_weights: Whether the weights are no longer those of the node.
+        factors: What the weights are to be multiplied by, of shapes that broadcast to theirs.
         new_bias: Whether the bias is no longer that of the node.
     """
 
@@ -35,16 +37,17 @@ class Linear:
     weights: Array
     bias: Array | None
     dtype: ir.DataType
-    new_weights: bool = False
+    factors: tuple[Array, ...] = ()
     new_bias: bool = False
 
     @classmethod
     def of(cls, node: ir.Node) -> Linear | None:
         """Read a layer; None if weights or bias are computed, or the bias is not a row."""
         inputs = [*node.inputs, None][:3]
-        tensor, weights = constant_of(inputs[1]), wide(inputs[1])
-        if tensor is None or weights is None or tensor.dtype not in FLOATS:
+        tensor = constant_of(inputs[1])
+        if tensor is None or tensor.dtype not in FLOATS:
             return None
+        weights = tensor.numpy()
         gemm = node.op_type == "Gemm"
         if weights.ndim != 2 if gemm else weights.ndim < 3:
             return None
@@ -101,13 +104,8 @@ class Linear:
         if spread is None:
             return None
         bias = None if self.bias is None else self.bias * row
-        return replace(
-            self,
-            weights=self.weights * spread,
-            bias=bias,
-            new_weights=True,
-            new_bias=bias is not None,
-        )
+        factors = (*self.factors, spread)
+        return replace(self, factors=factors, bias=bias, new_bias=bias is not None)
 
     def shifted(self, row: Array) -> Linear | None:
         """Return the layer with a number added to each output channel.
@@ -131,7 +129,7 @@ class Linear:
         spread = self._by_input(row)
         if spread is None:
             return None
-        return replace(self, weights=self.weights * spread, new_weights=True)
+        return replace(self, factors=(*self.factors, spread))
 
     def shifted_before(self, row: Array) -> Linear | None:
         """Return the layer that adds a number to each input channel first.
@@ -153,7 +151,10 @@ class Linear:
             return None
         axis = 0 if self.node.op_type == "Conv" or self._turned else 1
         rest = tuple(k for k in range(self.weights.ndim) if k != axis)
-        return self.shifted((self.weights * spread).sum(axis=rest))
+        wide_weights = self.weights.astype(np.float64)
+        for factor in (*self.factors, spread):
+            wide_weights *= factor
+        return self.shifted(wide_weights.sum(axis=rest))
 
     def _by_output(self, row: Array) -> Array | None:
         if self.node.op_type == "Gemm":
@@ -181,21 +182,31 @@ class Linear:
         spread = np.repeat(row.reshape(self.group, columns), rows // self.group, axis=0)
         return spread.reshape(rows, columns, *[1] * (self.rank - 2))
 
+    def scaled_weights(
+        self, narrow: Callable[[Array, ir.DataType], Array | None] = narrowed
+    ) -> Array | None:
+        """Return the weights times their factors; None where ``narrow`` returns None.
+
+        Args:
+            narrow: Returns numbers in the type of the layer.
+        """
+        return multiplied(self.weights, *self.factors, dtype=self.dtype, narrow=narrow)
+
     def tensors(self) -> tuple[Array | None, Array | None] | None:
         """Return new weights and bias in their type, None for one that stays as it is.
 
         None for both where the numbers do not fit their type, or where weights that other
         layers read as well would have to be copied.
         """
-        weights = narrowed(self.weights, self.dtype) if self.new_weights else None
+        held = self.node.inputs[1]
+        assert held is not None, "it has been read"
+        if self.factors and len(held.uses()) > 1 and self.weights.size > SMALL:
+            return None
+        weights = self.scaled_weights() if self.factors else None
         bias = None
         if self.new_bias and self.bias is not None:
             bias = narrowed(self.bias, self.dtype)
-        if (self.new_weights and weights is None) or (self.new_bias and bias is None):
-            return None
-        held = self.node.inputs[1]
-        assert held is not None, "it has been read"
-        if weights is not None and len(held.uses()) > 1 and weights.size > SMALL:
+        if (self.factors and weights is None) or (self.new_bias and bias is None):
             return None
         return weights, bias
 

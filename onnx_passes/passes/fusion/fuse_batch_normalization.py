@@ -60,8 +60,7 @@ def _can_be_fused(context: object, w: Value, t: Value, y: Value, **_: object) ->
         return False
     if not norm.attributes.get_int("spatial", 1) or not _is_plain(layer):
         return False
-    found = _weights(layer, norm)
-    return found is not None and all(np.isfinite(a).all() for a in found)
+    return _weights(layer, norm) is not None
 
 
 def _is_plain(layer: ir.Node) -> bool:
@@ -92,8 +91,19 @@ def _weights(node: ir.Node, norm: ir.Node) -> tuple[Array, Array] | None:
         both = None if scaled is None else scaled.shifted(shift - mean * factor)
         if both is None or both.bias is None:
             return None
-        dtype = both.dtype.numpy()
-        return both.weights.astype(dtype), both.bias.astype(dtype)
+        weights, bias = both.scaled_weights(_finite), _finite(both.bias, both.dtype)
+        return None if weights is None or bias is None else (weights, bias)
+
+
+def _finite(array: Array, dtype: ir.DataType) -> Array | None:
+    """Return numbers in a type of lower precision, None where they are not finite there.
+
+    Args:
+        array: Numbers of any shape, in double precision.
+        dtype: The type of lower precision.
+    """
+    found = array.astype(dtype.numpy())
+    return found if np.isfinite(found).all() else None
 
 
 def _wide(value: Value | None) -> Array:

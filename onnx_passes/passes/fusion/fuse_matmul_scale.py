@@ -8,9 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import BLOCK
 from onnx_passes.passes._support.linear_layers import SMALL
-from onnx_passes.passes._support.matches import FLOATS, narrowed, node_of, wide
+from onnx_passes.passes._support.matches import FLOATS, multiplied, node_of, wide
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
@@ -94,16 +93,4 @@ def _scaled(value: Value, w: Value, s: Value, y: Value) -> Array | None:
     array = tensor.numpy()
     if np.broadcast_shapes(array.shape, factor.shape) != array.shape:
         return None  # a summand of one number would become a row
-    found = np.empty(array.shape, array.dtype)
-    # Some rows at a time: in double precision, all of them take twice the memory.
-    width = array.shape[-1] if array.ndim and array.size else 1
-    rows, changed = array.reshape(-1, width), found.reshape(-1, width)
-    step = max(1, BLOCK // width)
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        with np.errstate(all="ignore"):
-            scaled = narrowed(rows[part].astype(np.float64) * factor, tensor.dtype)
-        if scaled is None:
-            return None
-        changed[part] = scaled
-    return found
+    return multiplied(array, factor, dtype=tensor.dtype)
