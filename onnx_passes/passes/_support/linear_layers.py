@@ -151,10 +151,10 @@ class Linear:
             return None
         axis = 0 if self.node.op_type == "Conv" or self._turned else 1
         rest = tuple(k for k in range(self.weights.ndim) if k != axis)
-        wide_weights = self.weights.astype(np.float64)
+        product = self.weights
         for factor in (*self.factors, spread):
-            wide_weights *= factor
-        return self.shifted(wide_weights.sum(axis=rest))
+            product = np.multiply(product, factor, dtype=np.float64)
+        return self.shifted(product.sum(axis=rest))
 
     def _by_output(self, row: Array) -> Array | None:
         if self.node.op_type == "Gemm":
