@@ -11,13 +11,11 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 
 HEAD = """<ir_version: 8, opset_import: ["" : 17, "qonnx.custom_op.general" : 1]>
-    g (float[2, 4] x) => (float[2, 4] y) <float[4, 3] t = {T}, float s = {S}, float z = {0},
-    float b = {4}> { r = Relu(x) y = """.replace(
-    "{T}", "{" + "0.3, 1.1, 2.7, " * 3 + "0, 1, 2}"
-)
-QUANT = (
-    "qonnx.custom_op.general.Quant<rounding_mode = %r, signed = 1, narrow = 0>(%s, s, z, b) }"
-)
+    g (float[2, 4] x) => (float[2, 4] y)
+    <float[4, 3] t = {0.3, 1.1, 2.7, 0.3, 1.1, 2.7, 0.3, 1.1, 2.7, 0, 1, 2},
+    float s = {0.25}, float z = {0}, float b = {4}> { r = Relu(x) y = """
+QUANT = """qonnx.custom_op.general.Quant<rounding_mode = "ROUND", signed = 1, narrow = 0>
+    (%s, s, z, b) }"""
 THRESHOLDS = "qonnx.custom_op.general.MultiThreshold(%s, t) }"
 
 
