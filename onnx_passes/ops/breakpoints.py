@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from onnx_passes.ops.use import Use
 _ARRAYS = 3
 """How many arrays hold the values around breakpoints, at most, where one is too small."""
 
+_MOST_BITS = 64
+"""Bits of the widest quantiser whose ends are sought."""
+
 
 def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     """Return the finite breakpoints of what nodes read, by the names of the values.
@@ -29,16 +32,16 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
     for node in nodes:
         operator = operator_of(node)
-        if operator is None:
-            for name, numbers in _thresholds(node):
-                found[name] += [n for n in numbers if np.isfinite(n)]
+        for array in (_thresholds(node), _ends(node)):
+            if array is not None:
+                found[_name(node)] += array[np.isfinite(array)].tolist()
         if operator is None or any(_is_text(value) for value in node.inputs):
             continue
         for index, value in enumerate(node.inputs):
             if value is not None and value.name:
                 numbers = operator.breakpoints(Use(node, index, rng))
                 found[value.name] += [n for n in numbers if np.isfinite(n)]
-    return {name: numbers for name, numbers in found.items() if numbers}
+    return {name: numbers for name, numbers in found.items() if name and numbers}
 
 
 def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
@@ -54,25 +57,47 @@ def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
     """
     found: dict[str, Array] = {}
     for node in nodes:
-        rounds = (node.domain, node.op_type) == ("", QuantizeLinear.op_type)
-        if not (rounds or is_quantiser(node.domain, node.op_type)) or len(node.inputs) < 2:
-            continue
-        value, scale = node.inputs[:2]
-        tensor = None if scale is None else ir.convenience.get_const_tensor(scale)
-        if value is not None and value.name and tensor is not None and tensor.size == 1:
-            step = float(np.asarray(tensor.numpy(), np.float64).item())
-            if step > 0 and math.frexp(step)[0] == 0.5:
-                found[value.name] = (np.arange(-8, 8) + 0.5) * step
+        scale = _scale(node)
+        if scale is not None and scale.size == 1 and math.frexp(scale.item())[0] == 0.5:
+            found[_name(node)] = (np.arange(-8, 8) + 0.5) * scale.item()
     return found
 
 
-def _thresholds(node: ir.Node) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield the name of a value, and the constant thresholds that it is compared with."""
-    if node.op_type == "MultiThreshold" and node.domain in (CUSTOM, *QONNX_ALIASES):
-        value, held = node.inputs[:2]
-        tensor = None if held is None else ir.convenience.get_const_tensor(held)
-        if value is not None and value.name and tensor is not None:
-            yield value.name, np.unique(tensor.numpy()).tolist()
+def _ends(node: ir.Node) -> Array | None:
+    """Return numbers at, or next to, which a quantised value saturates; None for others."""
+    scale = _scale(node)
+    bits = _constant(node, 3) if node.domain else None
+    if not node.domain and node.outputs[0].dtype is not None:
+        bits = np.asarray(node.outputs[0].dtype.bitwidth)
+    if scale is None or bits is None or bits.size != 1 or not 0 < bits.item() <= _MOST_BITS:
+        return None
+    half: float = 2.0 ** (bits.item() - 1)
+    return np.outer([-half, half, 2 * half], np.unique(scale)).reshape(-1)
+
+
+def _thresholds(node: ir.Node) -> Array | None:
+    """Return the constants that a value is compared with; None for other nodes."""
+    if node.op_type != "MultiThreshold" or node.domain not in (CUSTOM, *QONNX_ALIASES):
+        return None
+    held = _constant(node, 1)
+    return None if held is None else np.unique(held)
+
+
+def _scale(node: ir.Node) -> Array | None:
+    """Return the constant scale of a quantiser, in float64; None for other nodes."""
+    rounds = (node.domain, node.op_type) == ("", QuantizeLinear.op_type)
+    return _constant(node, 1) if rounds or is_quantiser(node.domain, node.op_type) else None
+
+
+def _constant(node: ir.Node, index: int) -> Array | None:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else np.asarray(tensor.numpy(), np.float64)
+
+
+def _name(node: ir.Node) -> str:
+    value = node.inputs[0]
+    return "" if value is None else value.name or ""
 
 
 def _is_text(value: ir.Value | None) -> bool:

@@ -83,7 +83,7 @@ def mutants(draw):
     return text.encode("utf-8", "surrogatepass")
 
 
-fuzz = settings(max_examples=150, deadline=None)
+fuzz = settings(max_examples=150)
 
 
 def test_the_file_that_is_mutated_loads(path):

@@ -163,7 +163,7 @@ def outcome(path, **given):
         return error.message
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
 def test_damage_never_gets_further_than_the_usual_reader(tmp_path_factory, place, byte, cut):
     folder = tmp_path_factory.mktemp("damaged")

@@ -31,7 +31,7 @@ f <k> (a) => (b) { b = ThresholdedRelu<alpha: float = @k>(a) }
 MODEL = onnx.parser.parse_model(TEXT.replace("alpha: float = @k", "alpha = 1.0"))
 BINARY = MODEL.SerializeToString()
 
-FUZZ = settings(deadline=None, max_examples=100)
+FUZZ = settings(max_examples=100)
 
 
 def survives(content: bytes, name: str) -> None:

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops import families  # noqa: F401 - which registers the operators
-from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of
+from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of, ties_of
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (float[4] y) '
 
@@ -74,3 +74,31 @@ def test_constant_thresholds_are_breakpoints(domain, found):
     x, held = ir.Value(name="x"), ir.Value(name="t", const_value=thresholds)
     node = ir.Node(domain, "MultiThreshold", [x, held])
     assert breakpoints_of([node]).get("x") == found
+
+
+def quantiser(op_type, domain, *constants):
+    held = [
+        ir.Value(name=f"c{place}", const_value=ir.tensor(array))
+        for place, array in enumerate(constants)
+    ]
+    return ir.Node(domain, op_type, [ir.Value(name="x"), *held])
+
+
+def test_a_value_is_drawn_where_it_saturates():
+    """A quantiser of 16 bits got one bit more, and was verified."""
+    bits = (np.float32(0.5), np.float32(0), np.float32(16))
+    wide = quantiser("Quant", "qonnx.custom_op.general", *bits)
+    assert breakpoints_of([wide])["x"] == [-(2**14), 2**14, 2**15]
+    node = quantiser("QuantizeLinear", "", np.float32(0.5), np.int8(0))
+    node.outputs[0].type = ir.TensorType(ir.DataType.INT8)
+    assert breakpoints_of([node])["x"] == [-64, 64, 128]
+    unknown = quantiser("Quant", "qonnx.custom_op.general", np.float32(0.5))
+    assert not breakpoints_of([unknown])
+
+
+@pytest.mark.parametrize(("scale", "known"), [(0.25, True), (0.1, False)])
+def test_ties_of_powers_of_two_are_floats(scale, known):
+    node = quantiser("QuantizeLinear", "", np.float32(scale), np.int8(0))
+    found = ties_of([node])
+    assert list(found) == (["x"] if known else [])
+    assert all(np.array_equal(ties, ties.astype(np.float32)) for ties in found.values())

@@ -66,7 +66,7 @@ def test_a_whole_path_is_found_when_all_of_it_is_needed():
     assert search(chain, Sets(path), "auto", chain.whole) == path
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.sets(st.integers(0, 29), min_size=1, max_size=5), min_size=1, max_size=3),
     st.sampled_from(["auto", "linear", "ddmin"]),

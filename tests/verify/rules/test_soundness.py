@@ -21,7 +21,6 @@ STEP = st.tuples(
 )
 RARELY = settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

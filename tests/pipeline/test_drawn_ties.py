@@ -1,0 +1,60 @@
+"""Wrong steps of QONNX's operators that show at ties alone."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from onnx_passes import passes
+from onnx_passes.configs.pipeline_files import config_from_data
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import Transformation
+from onnx_passes.pipeline.run import run_pipeline
+
+HEAD = """<ir_version: 8, opset_import: ["" : 17, "qonnx.custom_op.general" : 1]>
+    g (float[2, 4] x) => (float[2, 4] y)
+    <float[4, 3] t = {0.3, 1.1, 2.7, 0.3, 1.1, 2.7, 0.3, 1.1, 2.7, 0, 1, 2},
+    float s = {0.25}, float z = {0}, float b = {4}> { r = Relu(x) y = """
+QUANT = """qonnx.custom_op.general.Quant<rounding_mode = "ROUND", signed = 1, narrow = 0>
+    (%s, s, z, b) }"""
+THRESHOLDS = "qonnx.custom_op.general.MultiThreshold(%s, t) }"
+
+
+class ChangeSteps(Transformation):
+    """Round halves up, or let values exceed thresholds."""
+
+    right: bool = False
+
+    def call(self, model):
+        node = next(n for n in model.graph if n.domain)
+        if node.op_type == "Quant" and not self.right:
+            node.attributes["rounding_mode"] = ir.AttrString("rounding_mode", "HALF_UP")
+        elif node.op_type == "Quant":
+            node.attributes["rounding_mode"] = ir.AttrString("rounding_mode", "HALF_EVEN")
+        else:
+            held = node.inputs[1].const_value.numpy()
+            moved = held.copy() if self.right else np.nextafter(held, np.float32(np.inf))
+            value = ir.Value(name="moved", const_value=ir.tensor(moved, name="moved"))
+            model.graph.register_initializer(value)
+            node.replace_input_with(1, value)
+        return ir.passes.PassResult(model, True)
+
+
+@pytest.fixture(autouse=True)
+def own_passes(monkeypatch):
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    passes.verify.equality(passes.register()(ChangeSteps))
+
+
+@pytest.mark.parametrize("operand", ["x", "r"])
+@pytest.mark.parametrize("step", [QUANT, THRESHOLDS])
+@pytest.mark.parametrize("right", [False, True])
+def test_a_step_that_differs_at_ties_was_verified(step, operand, right):
+    """An input is quantised, or the result of a Relu."""
+    model = ir.from_onnx_text(HEAD + step % operand)
+    steps = [{ChangeSteps.name: {"right": right}}]
+    config = config_from_data({"passes": steps, "reproducers": False})
+    report = run_pipeline(model, config).report
+    assert bool(report.exit_code) is not right
+    assert not report.not_verified
+    assert not report.preconditions
