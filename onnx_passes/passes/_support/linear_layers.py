@@ -188,7 +188,7 @@ class Linear:
         """Return the weights times their factors; None where ``narrow`` returns None.
 
         Args:
-            narrow: Returns numbers in the type of the layer.
+            narrow: Returns an array of double precision in the type of the layer.
         """
         return multiplied(self.weights, *self.factors, dtype=self.dtype, narrow=narrow)
 

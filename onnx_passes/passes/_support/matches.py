@@ -91,7 +91,7 @@ def multiplied(
         array: Numbers of any shape, of type ``dtype``.
         factors: What they are multiplied by, of shapes that broadcast to that of ``array``.
         dtype: The type of the result.
-        narrow: Returns numbers in that type.
+        narrow: Returns an array of double precision in that type.
     """
     found = np.empty(array.shape, array.dtype)
     access: list[list[Literal["readonly", "writeonly"]]]
