@@ -44,7 +44,7 @@ def chain(nodes: int = 1000, width: int = 8, seed: int = 0) -> onnx.ModelProto:
 
 
 def random_graph(nodes: int = 1000, width: int = 8, seed: int = 0) -> onnx.ModelProto:
-    """Build a random graph of about ``nodes`` cheap nodes, each of which reads recent values.
+    """Build a random graph of about ``nodes`` cheap nodes that read recent values.
 
     One step in ten is a pair of Transposes that cancel out. Values that nothing reads are
     added up at the end. ``x`` and ``y`` are float32 [batch,width].
