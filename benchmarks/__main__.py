@@ -2,8 +2,8 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, qonnx, reduce, streamlining, thresholds,
-tune-quality, verification, bars, peers, speed and verdicts. ``bars``, ``certify``,
-``corpus``, ``faults-on``, ``lost-support``, ``peers``, ``speed``, ``verdicts`` and
+tune-quality, verification, bars, growth, peers, speed and verdicts. ``bars``, ``certify``,
+``corpus``, ``faults-on``, ``growth``, ``lost-support``, ``peers``, ``speed``, ``verdicts`` and
 ``versions`` take what follows as their own arguments:
 ``python -m benchmarks peers --help``.
 
@@ -22,6 +22,7 @@ from benchmarks import (
     data_sets,
     driver,
     failures,
+    growth,
     lost_support,
     memory,
     optimize,
@@ -69,6 +70,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "certify": lambda words: print("\n".join(report.tables(words)), flush=True),
     "corpus": lambda words: print("\n".join(corpus.tables(words)), flush=True),
     "faults-on": lambda words: print("\n".join(on_engine.tables(words)), flush=True),
+    "growth": lambda words: growth.main(words, prog_name="python -m benchmarks growth"),
     "lost-support": lambda words: print("\n".join(lost_support.tables(words)), flush=True),
     "memory": lambda words: memory.main(words, prog_name="python -m benchmarks memory"),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),

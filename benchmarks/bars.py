@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import driver, optimize, speed, startup, verification
+from benchmarks import driver, growth, optimize, speed, startup, verification
 from benchmarks.peers import table
 from benchmarks.peers.__main__ import fill
 from benchmarks.peers.corpus import listed
@@ -37,6 +37,7 @@ def main(cache: Path, folder: Path, runs: int) -> None:
         _print(f"## Inference, half {half_name}", [])
         words = [str(folder), "--cache", str(cache), "--half", str(half)]
         speed.main(words, standalone_mode=False)
+    growth.main([str(cache), "--runs", str(runs)], standalone_mode=False)
     for section in (optimize, driver, startup, verification):
         _print("", section.tables())
 

@@ -2,7 +2,7 @@
 
 from benchmarks.models.llama import llama_decoder
 from benchmarks.models.resnet import resnet50
-from benchmarks.models.synthetic import big_external, chain
+from benchmarks.models.synthetic import big_external, chain, random_graph
 from benchmarks.models.transformer import transformer
 from benchmarks.models.vision import vision_transformer
 
@@ -10,6 +10,7 @@ __all__ = [
     "big_external",
     "chain",
     "llama_decoder",
+    "random_graph",
     "resnet50",
     "transformer",
     "vision_transformer",

@@ -47,7 +47,8 @@ def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
 def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
     """Return values half way between two levels that nodes round to, by their names.
 
-    Of a scale that is no power of two, half way is not a float: right formulas differ there.
+    Other scales than powers of two are left out: half way is not a float, and right formulas
+    differ there.
 
     Args:
         nodes: The nodes.

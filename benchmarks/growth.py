@@ -1,0 +1,92 @@
+"""``python -m benchmarks growth CACHE``: what a node costs, in graphs of 5,000 to 100,000.
+
+CACHE has the tools of ``peers``. Seconds are processor time of whole processes, in turns.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import onnx
+
+from benchmarks.environments import compile_bytecode
+from benchmarks.models import chain, random_graph
+from benchmarks.peers.tools import OPTIMIZE, PEERS, ours
+
+LIMIT = 900
+"""Seconds after which a run is stopped; its row has no ratio."""
+GRAPHS = {"chain": chain, "random": random_graph}
+TOOLS = (*reversed(ours((OPTIMIZE,))), PEERS[1])
+"""Without checks, with checks, and onnxsim."""
+
+
+@click.command()
+@click.argument("cache", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--nodes", type=int, multiple=True, default=(5_000, 20_000, 60_000, 100_000))
+@click.option("--graph", type=click.Choice(list(GRAPHS)), multiple=True, default=list(GRAPHS))
+@click.option("--runs", default=3, show_default=True, help="How often each tool is run.")
+def main(cache: Path, nodes: Sequence[int], graph: Sequence[str], runs: int) -> None:
+    """Print a table with a row for each graph."""
+    for line in rows(cache, nodes, graph, runs):
+        print(line, flush=True)
+
+
+def rows(
+    cache: Path, nodes: Sequence[int], graphs: Sequence[str], runs: int = 3
+) -> Iterator[str]:
+    """Yield the table, a row as soon as it is measured.
+
+    Args:
+        cache: Where the tools are.
+        nodes: Sizes of the graphs.
+        graphs: Their kinds, keys of ``GRAPHS``.
+        runs: How often each tool is run.
+    """
+    compile_bytecode()
+    yield f"## Costs by the number of nodes (medians of {runs}, processor seconds)"
+    yield ""
+    yield "A node costs what a run takes beyond that of 100 nodes."
+    yield ""
+    yield (
+        "| graph | nodes | unverified (s) | verified (s) | onnxsim (s) | a node, unverified "
+        "(ms) | a node, verified (ms) | verified over unverified | unverified over onnxsim |"
+    )
+    yield "|---" * 9 + "|"
+    for name in graphs:
+        floor = _medians(cache, name, 100, runs)
+        for count in nodes:
+            plain, verified, peer = taken = _medians(cache, name, count, runs)
+            cost, checked = (
+                1000 * (t - f) / count for t, f in zip(taken[:2], floor[:2], strict=True)
+            )
+            yield (
+                f"| {name} | {count:,} | {plain:.2f} | {verified:.2f} | {peer:.2f} "
+                f"| {cost:.3f} | {checked:.3f} | {verified / plain:.2f} | {plain / peer:.2f} |"
+            )
+
+
+def _medians(cache: Path, name: str, nodes: int, runs: int) -> list[float]:
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "model.onnx"), Path(folder, "out.onnx")
+        onnx.save(GRAPHS[name](nodes), source)
+        commands = [tool.command(cache, source, target) for tool in TOOLS]
+        turns = [[_seconds(command) for command in commands] for _ in range(runs)]
+    return [statistics.median(column) for column in zip(*turns, strict=True)]
+
+
+def _seconds(command: Sequence[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return float("inf")
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
