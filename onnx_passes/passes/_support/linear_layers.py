@@ -9,8 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import FLOATS, multiplied, narrowed, wide
+from onnx_passes.passes._support.matches import FLOATS, narrowed, wide
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes._support.weight_products import multiplied
 from onnx_passes.passes.base import Op
 
 LAYERS = ("Conv", "ConvTranspose", "Gemm")

@@ -9,8 +9,9 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.linear_layers import SMALL
-from onnx_passes.passes._support.matches import FLOATS, multiplied, node_of, wide
+from onnx_passes.passes._support.matches import FLOATS, node_of, wide
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes._support.weight_products import multiplied
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 
 

@@ -8,7 +8,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts.elements import BLOCK
-from onnx_passes.passes._support.matches import multiplied, narrowed
+from onnx_passes.passes._support.matches import narrowed
+from onnx_passes.passes._support.weight_products import multiplied
 
 TYPES = {
     ir.DataType.FLOAT16: np.float16,
