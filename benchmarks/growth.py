@@ -19,8 +19,6 @@ from benchmarks.environments import compile_bytecode
 from benchmarks.models import chain, random_graph
 from benchmarks.peers.tools import OPTIMIZE, PEERS, ours
 
-LIMIT = 900
-"""Seconds after which a run is stopped; its row has no ratio."""
 GRAPHS = {"chain": chain, "random": random_graph}
 TOOLS = (*reversed(ours((OPTIMIZE,))), PEERS[1])
 """Without checks, with checks, and onnxsim."""
@@ -31,14 +29,17 @@ TOOLS = (*reversed(ours((OPTIMIZE,))), PEERS[1])
 @click.option("--nodes", type=int, multiple=True, default=(5_000, 20_000, 60_000, 100_000))
 @click.option("--graph", type=click.Choice(list(GRAPHS)), multiple=True, default=list(GRAPHS))
 @click.option("--runs", default=3, show_default=True, help="How often each tool is run.")
-def main(cache: Path, nodes: Sequence[int], graph: Sequence[str], runs: int) -> None:
-    """Print a table with a row for each graph."""
-    for line in rows(cache, nodes, graph, runs):
+@click.option("--limit", default=900.0, show_default=True, help="Seconds of a run.")
+def main(
+    cache: Path, nodes: Sequence[int], graph: Sequence[str], runs: int, limit: float
+) -> None:
+    """Print a table with a row for each graph; a run that is stopped takes "inf"."""
+    for line in rows(cache, nodes, graph, runs, limit):
         print(line, flush=True)
 
 
 def rows(
-    cache: Path, nodes: Sequence[int], graphs: Sequence[str], runs: int = 3
+    cache: Path, nodes: Sequence[int], graphs: Sequence[str], runs: int, limit: float
 ) -> Iterator[str]:
     """Yield the table, a row as soon as it is measured.
 
@@ -47,6 +48,7 @@ def rows(
         nodes: Sizes of the graphs.
         graphs: Their kinds, keys of ``GRAPHS``.
         runs: How often each tool is run.
+        limit: Seconds of wall time after which a run is stopped.
     """
     compile_bytecode()
     yield f"## Costs by the number of nodes (medians of {runs}, processor seconds)"
@@ -59,9 +61,9 @@ def rows(
     )
     yield "|---" * 9 + "|"
     for name in graphs:
-        floor = _medians(cache, name, 100, runs)
+        floor = _medians(cache, name, 100, runs, limit)
         for count in nodes:
-            plain, verified, peer = taken = _medians(cache, name, count, runs)
+            plain, verified, peer = taken = _medians(cache, name, count, runs, limit)
             cost, checked = (
                 1000 * (t - f) / count for t, f in zip(taken[:2], floor[:2], strict=True)
             )
@@ -71,19 +73,19 @@ def rows(
             )
 
 
-def _medians(cache: Path, name: str, nodes: int, runs: int) -> list[float]:
+def _medians(cache: Path, name: str, nodes: int, runs: int, limit: float) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "model.onnx"), Path(folder, "out.onnx")
         onnx.save(GRAPHS[name](nodes), source)
         commands = [tool.command(cache, source, target) for tool in TOOLS]
-        turns = [[_seconds(command) for command in commands] for _ in range(runs)]
+        turns = [[_seconds(command, limit) for command in commands] for _ in range(runs)]
     return [statistics.median(column) for column in zip(*turns, strict=True)]
 
 
-def _seconds(command: Sequence[str]) -> float:
+def _seconds(command: Sequence[str], limit: float) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         return float("inf")
     if done.returncode:
