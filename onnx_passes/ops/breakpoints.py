@@ -93,7 +93,9 @@ def _scale(node: ir.Node) -> Array | None:
 def _constant(node: ir.Node, index: int) -> Array | None:
     value = node.inputs[index] if index < len(node.inputs) else None
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else np.asarray(tensor.numpy(), np.float64)
+    if tensor is None or _is_text(value):
+        return None
+    return np.asarray(tensor.numpy(), np.float64)
 
 
 def _name(node: ir.Node) -> str:

@@ -102,3 +102,10 @@ def test_ties_of_powers_of_two_are_floats(scale, known):
     found = ties_of([node])
     assert list(found) == (["x"] if known else [])
     assert all(np.array_equal(ties, ties.astype(np.float32)) for ties in found.values())
+
+
+def test_a_scale_of_text_has_no_breakpoint():
+    node = ir.Node("", "QuantizeLinear", [ir.Value(name="x"), ir.Value(name="s")])
+    node.inputs[1].const_value = ir.tensor(["a"])
+    assert not breakpoints_of([node])
+    assert not ties_of([node])
