@@ -1,7 +1,8 @@
-"""What several tests of the pipeline count."""
+"""What several tests of the pipeline count, and a registry of their own."""
 
 import pytest
 
+from onnx_passes.passes import registry
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 
@@ -17,3 +18,10 @@ def nodes_run(monkeypatch):
 
     monkeypatch.setattr(OnnxRuntimeEngine, "prepare", counted)
     return made
+
+
+@pytest.fixture
+def own_registry(monkeypatch):
+    """The passes of the library; what a test registers is gone after it."""
+    registry.discover()
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))

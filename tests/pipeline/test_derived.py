@@ -10,7 +10,6 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Tolerance
-from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import excuse_by_cause, find_cause, is_doubtful
@@ -98,9 +97,7 @@ class NormalizationByFormula(Factor):
 
 
 @pytest.fixture(autouse=True)
-def own_passes(monkeypatch):
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+def own_passes(own_registry):
     for cls in (SumOfRows, SumInRows, SoftmaxByFormula, NormalizationByFormula):
         passes.verify.tolerance(passes.register()(cls))
 

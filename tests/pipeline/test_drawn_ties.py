@@ -6,7 +6,6 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes import registry
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 
@@ -40,9 +39,7 @@ class ChangeSteps(Transformation):
 
 
 @pytest.fixture(autouse=True)
-def own_passes(monkeypatch):
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+def own_passes(own_registry):
     passes.verify.equality(passes.register()(ChangeSteps))
 
 

@@ -43,9 +43,7 @@ class OfTheUser(Transformation):
 
 
 @pytest.fixture(autouse=True)
-def _own_registry(monkeypatch):
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+def own_passes(own_registry):
     for cls in (LibraryLike, OfTheUser):
         registry.register()(cls)
     calls.clear()

@@ -11,7 +11,6 @@ from onnx_passes import passes
 from onnx_passes.cli.main import main
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.result import Verdict
@@ -90,9 +89,7 @@ class Turned(Transformation, RewriteRulePass):
 
 
 @pytest.fixture(autouse=True)
-def own_passes(monkeypatch):
-    registry.discover()
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+def own_passes(own_registry):
     for cls in (Places, Turned):
         passes.register()(passes.verify.tolerance(cls))
 
