@@ -124,16 +124,16 @@ class Thresholds:
                     continue
                 shares[found.output], factor = share, HEADROOM * share
                 wanted = Tolerance(found.rtol * factor, found.atol * factor)
-                now, told = runs.limit_of(found, factor), f"{number(HEADROOM)} {NOISE}"
+                now, why = runs.limit_of(found, factor), f"{number(HEADROOM)} {NOISE}"
                 if now != wanted:
                     self.beyond[found.output, now] = wanted
-                    told = f"less than {told}, which would hide faults"
+                    why = f"less than {why}, which would hide faults"
                 raised[found.output] = now
                 self._note_raised(
                     what,
                     found.output,
                     f"raised from {_text(found.rtol, found.atol)} to "
-                    f"{_text(now.rtol, now.atol)}, {told}: {_spread(found, runs)}",
+                    f"{_text(now.rtol, now.atol)}, {why}: {_spread(found, runs)}",
                 )
         return limit, raised
 

@@ -188,11 +188,11 @@ class Weighing:
         if drawn is None:
             return found
         if not drawn.agrees:
-            told = "differs on drawn values"
+            differs = "differs on drawn values"
             # What is drawn besides may be sizes, which are what they are.
             named = ", ".join(found.values[:3])
-            unseen = f"{named} {told}, which no sample has" if ties else None
-            return replace(found, reason=f"{found.reason}; it {told}", unobserved=unseen)
+            unseen = f"{named} {differs}, which no sample has" if ties else None
+            return replace(found, reason=f"{found.reason}; it {differs}", unobserved=unseen)
         told = "compared on drawn values: the recorded ones are constant or empty"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
 
