@@ -20,12 +20,13 @@ from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.operator_class import operators
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.registry import all_passes, registered_groups
-from onnx_passes.verify.rules import certified
+from onnx_passes.verify.rules.certificates import level, read_certificates
+from onnx_passes.verify.rules.certificates import summary as certificate_summary
 from onnx_passes.verify.rules.told import data_of, domains_of
 
 FOLDER = Path(__file__).parent / "passes"
 OPERATORS = Path(__file__).parent / "operators.md"
-CERTIFICATES = certified.read_certificates(Path(__file__).parents[1] / "certificates")
+CERTIFICATES = read_certificates(Path(__file__).parents[1] / "certificates")
 
 INTRODUCTION = (
     "Made by `make docs` from the passes' docstrings, and from their [certificates]"
@@ -66,10 +67,7 @@ def page(cls: type[Pass]) -> str:
     }
     lines += [f"{label}: {', '.join(values)}\n" for label, values in facts.items() if values]
     if cls.name in CERTIFICATES:
-        file = f"../../certificates/{cls.name}.json"
-        lines.append(
-            f"Certificate: {certified.line(CERTIFICATES[cls.name])} ([details]({file}))\n"
-        )
+        lines.append(f"Certificate: {certificate_summary(CERTIFICATES[cls.name])}\n")
     source = cls.__module__.replace(".", "/") + ".py"
     return "\n".join([*lines, f"Source: [`{source}`](../../{source})", ""])
 
@@ -98,8 +96,8 @@ def index() -> str:
 
 def _row(cls: type[Pass]) -> str:
     found = CERTIFICATES.get(cls.name)
-    level = "" if found is None else certified.level(found)
-    return f"| [{cls.name}]({cls.name}.md) | {cls.promise()} | {level} | {summary(cls)} |"
+    verdicts = "" if found is None else level(found)
+    return f"| [{cls.name}]({cls.name}.md) | {cls.promise()} | {verdicts} | {summary(cls)} |"
 
 
 def pages() -> dict[Path, str]:

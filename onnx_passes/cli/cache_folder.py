@@ -22,6 +22,11 @@ def cache_folder(config: PipelineConfig) -> Path | None:
     """
     if config.cache is not None:
         return config.folder.absolute() / config.cache if config.cache else None
+    return default_folder()
+
+
+def default_folder() -> Path | None:
+    """Return the folder that the environment or the platform names; None for none."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named.lower() in _OFF else Path(named).absolute()

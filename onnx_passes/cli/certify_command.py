@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,11 @@ from onnx_passes.cli.certify_lines import show_verdicts
 from onnx_passes.cli.certify_targets import BY_METRICS, Target, outside_target, targets_of
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError, VerificationError
-from onnx_passes.plain import PlainDict
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
+    from onnx_passes.verify.rules.certificates import Keys
     from onnx_passes.verify.rules.job import Job
 
 CERTIFICATES = "certificates"
@@ -151,14 +154,15 @@ def command(
     chosen = passes or (() if rules else used)
     everything = not (passes or rules or config)
     targets = [*targets_of(chosen, scope, everything=everything), *map(outside_target, rules)]
-    if check:
-        _check(targets, folder, strict=strict)
+    store = _Store.of(folder) if check or stale or write else None
+    if check and store is not None:
+        _check(targets, store, strict=strict)
         return
-    if stale:
-        targets = [target for target in targets if _is_stale(target, folder)]
+    if stale and store is not None:
+        targets = [target for target in targets if _is_stale(target, store)]
     given = {"seed": seed, "seconds": time, "level": level}
     bounds = {
-        target: {**given, "models": models or _models(target, folder if write else None)}
+        target: {**given, "models": models or _models(target, store if write else None)}
         for target in targets
     }
     faults = _MOST_FAULTS if all_faults else 1
@@ -172,8 +176,8 @@ def command(
         for target in targets:
             found = [next(results) for _ in target.indices(level)]
             rows.append(show_verdicts(target, found))
-            if write and target.cls is not None and found:
-                _write(target, found, bounds[target], folder)
+            if store is not None and write and target.cls is not None and found:
+                _write(target, found, bounds[target], store)
     if json_file is not None:
         _save(json_file, rows)
     verdicts = [rule for row in rows for rule in row["rules"]]
@@ -193,28 +197,53 @@ def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Job:
     return Job(target.subject, index, folder=folder, **bounds)
 
 
-def _is_stale(target: Target, folder: Path) -> bool:
+@dataclass(frozen=True)
+class _Store:
+    """The certificates of a folder, as they are when a command begins.
+
+    Attributes:
+        folder: The folder.
+        lines: The lines of each pass.
+        keys: The keys of rules.
+    """
+
+    folder: Path
+    lines: Mapping[str, Sequence[PlainMapping]]
+    keys: Keys
+
+    @classmethod
+    def of(cls, folder: Path) -> _Store:
+        """Read the certificates of a folder."""
+        from onnx_passes.cli.cache_folder import default_folder
+        from onnx_passes.verify.rules.certificates import Keys, read_certificates
+
+        caches = default_folder()
+        keys = Keys(None if caches is None else caches / "definitions.json")
+        return cls(folder, read_certificates(folder), keys)
+
+
+def _is_stale(target: Target, store: _Store) -> bool:
     """Whether the certificate of a target is stale, missing, or does not hold."""
-    from onnx_passes.verify.rules.certificate import check_certificate
+    from onnx_passes.verify.rules.certificates import check_certificate
 
     if target.cls is None or target.by_metrics:
         return False
     try:
-        return bool(check_certificate(target.cls, target.name, folder))
+        return bool(check_certificate(target.cls, target.name, store.lines, store.keys))
     except VerificationError:
         return True
 
 
-def _models(target: Target, folder: Path | None) -> int:
-    """Return how many models are drawn: at least those of the certificate in ``folder``."""
-    from onnx_passes.verify.rules.certificate import models_of
+def _models(target: Target, store: _Store | None) -> int:
+    """Return how many models are drawn: at least those of the certificate in ``store``."""
+    from onnx_passes.verify.rules.certificates import models_of
 
     asked = _MODELS
     if target.cls is not None and target.rules is None:
         from onnx_passes.verify.models.fuzz_pass import models_wanted
 
         asked = models_wanted(target.cls)
-    return max(asked, 0 if folder is None else models_of(target.name, folder))
+    return max(asked, 0 if store is None else models_of(store.lines.get(target.name, ())))
 
 
 def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
@@ -248,17 +277,18 @@ def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
 
 
 def _write(
-    target: Target, results: Sequence[PlainDict], bounds: PlainDict, folder: Path
+    target: Target, results: Sequence[PlainDict], bounds: PlainDict, store: _Store
 ) -> None:
-    from onnx_passes.verify.rules.certificate import certificate, write_certificate
+    from onnx_passes.verify.rules.certificates import certificate, write_certificate
 
     assert target.cls is not None
-    path = write_certificate(certificate(target.cls, target.name, results, bounds), folder)
-    echo_line(f"  wrote {path}")
+    lines = certificate(target.cls, target.name, results, bounds, store.keys)
+    path = write_certificate(target.name, lines, store.folder)
+    echo_line(f"  wrote {plural(len(lines), 'line')} of {path}")
 
 
-def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
-    from onnx_passes.verify.rules.certificate import RENEW, check_certificate
+def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
+    from onnx_passes.verify.rules.certificates import RENEW, check_certificate
 
     faults = []
     for target in targets:
@@ -268,7 +298,7 @@ def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
             click.echo(f"{target.name}: {BY_METRICS}")
             continue
         try:
-            stale = check_certificate(target.cls, target.name, folder)
+            stale = check_certificate(target.cls, target.name, store.lines, store.keys)
         except VerificationError as error:
             faults.append(str(error))
             continue
@@ -277,6 +307,7 @@ def _check(targets: Sequence[Target], folder: Path, *, strict: bool) -> None:
             said = f"{target.name} is stale: {'; '.join(stale)}"
             click.echo(f"warning: {said}; run: {RENEW.format(name=target.name)}", err=True)
             faults.extend([said] * strict)
+    store.keys.keep()
     if faults:
         raise VerificationError("\n".join(faults))
 

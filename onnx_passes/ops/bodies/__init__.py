@@ -13,7 +13,7 @@ from onnx_passes.ops.bodies import (
     quantisers,
 )
 from onnx_passes.ops.bodies.added_bodies import attach_to_model, bodies_attached
-from onnx_passes.ops.bodies.attach import attach_bodies, body_of, has_body
+from onnx_passes.ops.bodies.attach import attach_bodies, body_of, body_writer, has_body
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX, QONNX_ALIASES, is_quantiser
 from onnx_passes.ops.bodies.writer import BodyCall
 
@@ -26,6 +26,7 @@ __all__ = [
     "attach_to_model",
     "bodies_attached",
     "body_of",
+    "body_writer",
     "channels_last_bodies",
     "custom",
     "has_body",

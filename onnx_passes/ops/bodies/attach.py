@@ -73,6 +73,11 @@ def has_body(domain: str, op_type: str) -> bool:
     return (domain, op_type) in _BODIES or (domain, op_type) in _FUNCTIONS
 
 
+def body_writer(domain: str, op_type: str) -> Body | None:
+    """Return what writes the body of an operator, None if none was registered."""
+    return _BODIES.get((domain, op_type))
+
+
 def body_of(call: BodyCall) -> onnx.FunctionProto | None:
     """Return the function that computes a node.
 

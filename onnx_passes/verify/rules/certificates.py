@@ -1,0 +1,360 @@
+"""Certificates: a line for each rule says what was found of it, and of which code.
+
+A line holds while its key does: the definitions that the pass reaches, the descriptions of the
+operators that the models of the rule had, and the number of the verifier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.ops.bodies import body_writer
+from onnx_passes.ops.operator_class import versions_of
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.verify.rules.definitions import Definitions, Module, package_folder
+from onnx_passes.verify.rules.proof import CUTS
+
+VERIFIER = 1
+"""Raised when the verdict on a rule may change; a test holds it to a frozen set of rules."""
+
+FILE = "rules.jsonl"
+RENEW = "onnx-passes certify {name} --write"
+VERDICTS = ("proved", "tested", "never fired", "undecided", "refuted")
+"""From the strongest to the weakest."""
+
+_PACKAGE = "onnx_passes"
+_PARTS = ("code of {name}", "description of an operator of its models", "rule verifier")
+"""What the parts of a key stand for."""
+
+
+@dataclass
+class Keys:
+    """The keys of rules, by definitions that are read once.
+
+    Attributes:
+        cache: The file that keeps what was read of modules; None to keep nothing.
+    """
+
+    cache: Path | None = None
+    _texts: dict[str, Module] = field(default_factory=dict)
+    _places: dict[tuple[str, Path | None], Definitions] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.cache is not None:
+            # There may be none yet, or one of another version.
+            with suppress(OSError, ValueError):
+                self._own.restore(self.cache.read_text("utf-8"))
+
+    @property
+    def _own(self) -> Definitions:
+        return self._definitions(_PACKAGE, None)
+
+    def of(self, cls: type[object], operators: Iterable[str]) -> str:
+        """Return the key of a rule.
+
+        Args:
+            cls: The class of its pass.
+            operators: Names of the operators that its models had, the domain in front of them
+                if it is not the main one.
+
+        Raises:
+            UsageError: The class has no source file, or a helper is not Python.
+        """
+        return f"{self._of_code(cls)}.{self._of_operators(operators)}.{VERIFIER}"
+
+    def _of_code(self, cls: type[object]) -> str:
+        module, name = cls.__module__, cls.__qualname__.partition(".")[0]
+        try:
+            own = Path(inspect.getfile(cls))
+            top = module.partition(".")[0]
+            beside = None if package_folder(top) is not None else own.resolve()
+            return self._definitions(module, beside).key(module, name)[:16]
+        except (LookupError, TypeError, OSError, SyntaxError, ValueError) as error:
+            raise UsageError(
+                f"{cls.__name__} has no source file to certify: {error}"
+            ) from None
+
+    def _of_operators(self, operators: Iterable[str]) -> str:
+        found = []
+        for name in sorted(operators):
+            domain, _, op_type = name.rpartition(":")
+            writer = body_writer(domain, op_type)
+            described: list[Any] = [type(each) for each in versions_of(domain, op_type)]
+            described += [] if writer is None else [writer]
+            keys = {
+                self._own.key(each.__module__, each.__name__)
+                for each in described
+                if each.__module__.startswith(f"{_PACKAGE}.")
+            }
+            found.append(" ".join([name, *sorted(keys)]))
+        return _digest("\n".join(found))
+
+    def _definitions(self, module: str, beside: Path | None) -> Definitions:
+        top = module.partition(".")[0]
+        if (top, beside) not in self._places:
+            tops = {name: package_folder(name) for name in (_PACKAGE, top)}
+            folders = {name: folder for name, folder in tops.items() if folder is not None}
+            files = {} if beside is None else {**_neighbours(beside), module: beside}
+            self._places[top, beside] = Definitions(folders, files, self._texts)
+        return self._places[top, beside]
+
+    def keep(self) -> None:
+        """Write what was read of modules to the cache, for the next time."""
+        if self.cache is None:
+            return
+        used = set().union(*(each.used for each in self._places.values()))
+        new = self.cache.with_name(f"{self.cache.name}.{os.getpid()}")
+        with suppress(OSError):  # the next time takes longer
+            self.cache.parent.mkdir(parents=True, exist_ok=True)
+            new.write_text(self._own.kept(used), "utf-8")
+            new.replace(self.cache)
+
+
+def _neighbours(file: Path) -> dict[str, Path]:
+    """Return the modules beside a script by name; installed ones are strangers."""
+    if file.parent.name in ("site-packages", "dist-packages"):
+        return {}
+    return {path.stem: path for path in file.parent.glob("*.py")}
+
+
+def certificate(
+    cls: type[object],
+    name: str,
+    results: Sequence[PlainMapping],
+    bounds: PlainMapping,
+    keys: Keys,
+) -> list[PlainDict]:
+    """Return the lines of a pass, one for each of its rules.
+
+    Args:
+        cls: The class of the pass.
+        name: Its name.
+        results: The verdict on each of its rules.
+        bounds: What the verdicts were asked with: ``models``.
+        keys: The keys of rules.
+    """
+    return [_line(cls, name, result, bounds, keys) for result in results]
+
+
+def _line(
+    cls: type[object], name: str, result: PlainMapping, bounds: PlainMapping, keys: Keys
+) -> PlainDict:
+    tested, proof = result.get("tested") or {}, result.get("proof") or {}
+    operators = list(tested.get("operators", ()))
+    proved = result["verdict"] == "proved"
+    weak = result["verdict"] in ("never fired", "undecided", "refuted")
+    opsets = sorted(int(opset) for opset in tested.get("opsets", {}))
+    found = {
+        "pass": name,
+        "rule": result["rule"],
+        "key": keys.of(cls, operators),
+        "verdict": result["verdict"],
+        "claim": _claim(proof) if proved else "",
+        "contract": result.get("contract"),
+        "wrong": bool(result.get("disagrees")) or result["verdict"] == "refuted",
+        "reason": result["reason"] if weak or result.get("disagrees") else "",
+        "finite": bool(result.get("assumes")),
+        "asked": bounds.get("models"),
+        "models": tested.get("models", 0),
+        "changed": tested.get("changed"),
+        "firings": tested.get("firings", 0),
+        "opsets": [opsets[0], opsets[-1]] if opsets else None,
+        "types": sorted(tested.get("dtypes", {})),
+        "error": max((e["rtol"] for e in tested.get("errors", {}).values()), default=0),
+        "templates": proof.get("templates", 0) if proved else 0,
+        "operators": operators,
+    }
+    if found["error"]:
+        found["error"] = float(f"{found['error']:.1e}")
+    line = {key: v for key, v in found.items() if v or (key == "changed" and v is not None)}
+    return {**line, "digest": _digest(_written(line))}
+
+
+def _claim(proof: PlainMapping) -> str:
+    """Say for which sizes a rule was proved, in each arithmetic."""
+    parts = []
+    for judgement in proof["judgements"]:
+        coverage = judgement["coverage"]
+        if judgement["outcome"] == "proved" and coverage is not None:
+            sizes = "all sizes" if coverage["everywhere"] else "its own sizes"
+            cut = " and cuts" if CUTS in coverage.get("conditions", ()) else ""
+            parts.append(f"{judgement['arithmetic']}: {sizes}{cut}")
+    return "; ".join(parts)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _written(line: PlainMapping) -> str:
+    return json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+
+
+Certificates = Mapping[str, Sequence[PlainMapping]]
+"""The lines of each pass by its name."""
+
+
+def read_certificates(folder: Path) -> dict[str, list[PlainDict]]:
+    """Return the lines of each pass; none where there is no file. Keys are not checked.
+
+    Raises:
+        VerificationError: The file is unreadable, or a line of it is.
+    """
+    path = folder / FILE
+    found: dict[str, list[PlainDict]] = {}
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return found
+    except (OSError, ValueError) as error:
+        raise VerificationError(f"cannot read {path}: {error}") from None
+    for number, text in enumerate(lines, 1):
+        try:
+            line = json.loads(text)
+            found.setdefault(line["pass"], []).append(line)
+        except (ValueError, KeyError, TypeError):
+            raise VerificationError(
+                f"{path}, line {number} is not a certificate",
+                help="remove the line, and run: onnx-passes certify --stale --write",
+            ) from None
+    return found
+
+
+def write_certificate(name: str, lines: Sequence[PlainMapping], folder: Path) -> Path:
+    """Replace the lines of one pass, and return the path of the file.
+
+    Args:
+        name: The pass.
+        lines: Its lines.
+        folder: The folder of the file.
+
+    Raises:
+        UsageError: The file cannot be written.
+        VerificationError: It cannot be read.
+    """
+    path = folder / FILE
+    known = {**read_certificates(folder), name: lines}
+    text = "".join(f"{_written(line)}\n" for key in sorted(known) for line in known[key])
+    new = path.with_name(f"{FILE}.tmp")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        new.write_text(text, "utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def check_certificate(
+    cls: type[object], name: str, known: Certificates, keys: Keys
+) -> tuple[str, ...]:
+    """Return why the certificate of a pass is stale, one reason each; none if it is fresh.
+
+    A pass that is not a rule and changed no random model is stale too: what random models hold
+    is not its own to say.
+
+    Args:
+        cls: The class of the pass.
+        name: Its name.
+        known: The lines of all passes.
+        keys: The keys of rules.
+
+    Raises:
+        VerificationError: It is missing, was edited, or says that a rule is refuted, keeps
+            less than its pass declares, was not judged, or never fired.
+    """
+    renew = f"run: {RENEW.format(name=name)}"
+    if not known.get(name):
+        raise VerificationError(f"{name} has no certificate", help=renew)
+    reasons: dict[str, None] = {}
+    for line in known[name]:
+        plain = {key: value for key, value in line.items() if key != "digest"}
+        if line.get("digest") != _digest(_written(plain)):
+            raise VerificationError(
+                f"the certificate of {name} was edited by hand: its digest differs", help=renew
+            )
+        if line.get("wrong"):
+            raise VerificationError(
+                f"{name} is certified to be wrong: {line['rule']}: {line.get('reason')}",
+                help="repair the rule, then " + renew,
+            )
+        if line["verdict"] == "never fired" and "changed" in line:
+            why = f"{name} changed none of the random models, so that nothing is known of it"
+            reasons[why] = None
+        elif line["verdict"] in ("undecided", "never fired"):
+            raise VerificationError(
+                f"{name} is not certified: {line['rule']} is {line['verdict']}: "
+                f"{line.get('reason')}",
+                help="give it time, or a hint, then " + renew,
+            )
+        today = keys.of(cls, line.get("operators", ())).split(".")
+        for what, old, new in zip(_PARTS, str(line["key"]).split("."), today, strict=True):
+            if old != new:
+                reasons[f"the {what.format(name=name)} has changed since"] = None
+    return tuple(reasons)
+
+
+def models_of(lines: Sequence[PlainMapping]) -> int:
+    """Return how many models were asked for in a certificate; 0 where there is none."""
+    return max((int(line.get("asked", 0)) for line in lines), default=0)
+
+
+def level(lines: Sequence[PlainMapping]) -> str:
+    """Return the verdicts on the rules of a pass: ``proved``, or ``proved 3, tested 1``."""
+    counts = Counter(str(line["verdict"]) for line in lines)
+    found = [verdict for verdict in VERDICTS if counts[verdict]]
+    if len(found) == 1:
+        return found[0]
+    return ", ".join(f"{verdict} {counts[verdict]}" for verdict in found)
+
+
+def summary(lines: Sequence[PlainMapping]) -> str:
+    """Return what the verdicts of a certificate rest on, in one line."""
+    models, firings, templates = (
+        sum(line.get(key, 0) for line in lines) for key in ("models", "firings", "templates")
+    )
+    if any("changed" in line for line in lines):
+        changed = sum(line.get("changed", 0) for line in lines)
+        kind = _count(models, "random model")
+        return f"**{level(lines)}** on {kind}, of which it changed {changed:,}"
+    parts = [f"**{level(lines)}** ({_count(len(lines), 'rule')})"]
+    if any(line["verdict"] == "proved" for line in lines):
+        claims = [line.get("claim", "") for line in lines if line["verdict"] == "proved"]
+        parts.append(f"proofs on {_count(templates, 'template')} {_covered(claims)}")
+    if models:
+        opsets = [opset for line in lines for opset in line.get("opsets", ())]
+        types = {name for line in lines for name in line.get("types", ())}
+        parts.append(
+            f"property test with {_count(firings, 'firing')} on {_count(models, 'model')} of "
+            f"opsets {min(opsets)} to {max(opsets)} and {_count(len(types), 'element type')}"
+        )
+    error = max(line.get("error", 0) for line in lines)
+    if error:
+        parts.append(f"largest error {error:.1g} of the largest element")
+    if any(line.get("finite") for line in lines):
+        parts.append("finite inputs only")
+    return "; ".join(parts)
+
+
+def _covered(claims: Sequence[str]) -> str:
+    """Say whether proofs hold for every size, or for the shapes of the templates alone."""
+    parts = [p for c in claims for p in c.split("; ") if p and not p.startswith("ieee")]
+    everywhere = ["all sizes" in part for part in parts]
+    if everywhere and all(everywhere):
+        cut = any("and cuts" in part for part in parts)
+        return f"for all sizes{' where Split and Slice cut as in these' if cut else ''}"
+    return "some for all sizes, some for their own" if any(everywhere) else "of given sizes"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

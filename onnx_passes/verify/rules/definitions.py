@@ -1,0 +1,626 @@
+"""Keys of definitions: what a verdict on a pass depends on, without how it is written.
+
+A key is made of syntax trees. Comments, docstrings, positions, names of locals, annotations of
+functions and texts of messages do not count, and neither does the module of a definition. What
+a definition refers to counts by its own key: a call of another helper changes the key.
+Names are followed, ``getattr`` is not, and the framework that runs all passes ends the path.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+FRAMEWORK = tuple(
+    f"onnx_passes.{name}"
+    for name in (
+        *("arrays", "configs", "contracts", "errors", "plain", "report", "runtime", "verify"),
+        *("ops.families", "passes.annotated", "passes.base", "passes.compose"),
+        *("passes.context", "passes.discovery", "passes.driver", "passes.hints"),
+        *("passes.kinds", "passes.naming", "passes.node_index", "passes.options"),
+        *("passes.patterns", "passes.reasons", "passes.registry", "passes.replace"),
+        *("passes.rewriting", "passes.roots", "passes.verify"),
+    )
+)
+"""What runs and judges all passes alike: it counts by name, and by the number ``VERIFIER``."""
+
+_WHOLE = "*"
+"""Stands for all definitions of a module that is used as a value."""
+
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_CAPTURE = (ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping)
+_COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+Parts = list[str]
+"""Text and references in turns: each odd one refers to a name of the module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What is read of a module.
+
+    Attributes:
+        imports: By name: the level, the module and the name in it ("" for the module itself).
+        definitions: The text of each name that the module defines, with references.
+    """
+
+    imports: Mapping[str, Sequence[Any]]
+    definitions: Mapping[str, Parts]
+
+
+Place = tuple[str, str]
+"""A module and a name that it defines."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a reference means: a definition or a text, with attributes of it."""
+
+    place: Place | None
+    text: str
+
+
+@dataclass
+class Definitions:
+    """The definitions of some packages, and their keys.
+
+    Attributes:
+        folders: The folder of each package by its name; modules elsewhere are strangers.
+        files: The files of modules that lie in no package.
+        texts: What was read of modules before, by the hash of their text.
+    """
+
+    folders: Mapping[str, Path]
+    files: Mapping[str, Path] = field(default_factory=dict)
+    texts: dict[str, Module] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    _modules: dict[str, tuple[Module, bool] | None] = field(default_factory=dict)
+    _links: dict[Place, tuple[list[_Target], list[Place]]] = field(default_factory=dict)
+    _keys: dict[Place, str] = field(default_factory=dict)
+
+    def key(self, module: str, name: str) -> str:
+        """Return the key of a definition, with all that it refers to.
+
+        Raises:
+            LookupError: There is no such definition.
+            OSError: A file cannot be read.
+            SyntaxError: A file is not Python.
+        """
+        target = self._resolve(module, [name])
+        if target.place is None:
+            raise LookupError(f"{module} does not define {name}")
+        self._settle(target.place)
+        return self._keys[target.place]
+
+    def reached(self, module: str, name: str) -> set[Place]:
+        """Return all definitions that one depends on, itself included."""
+        start = self._resolve(module, [name]).place
+        found: set[Place] = set()
+        waiting = [] if start is None else [start]
+        while waiting:
+            place = waiting.pop()
+            if place not in found:
+                found.add(place)
+                waiting += self._linked(place)[1]
+        return found
+
+    def _settle(self, start: Place) -> None:
+        """Find the keys of a definition and of what it refers to, circle by circle."""
+        number: dict[Place, int] = {}
+        low: dict[Place, int] = {}
+        open_: list[Place] = []
+        path: list[tuple[Place, Iterator[Place]]] = []
+
+        def enter(place: Place) -> None:
+            number[place] = low[place] = len(number)
+            open_.append(place)
+            path.append((place, iter(self._linked(place)[1])))
+
+        if start not in self._keys:
+            enter(start)
+        while path:
+            place, below = path[-1]
+            for other in below:
+                if other in self._keys:
+                    continue
+                if other not in number:
+                    enter(other)
+                    break
+                low[place] = min(low[place], number[other])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[place])
+                if low[place] == number[place]:
+                    at = open_.index(place)
+                    self._close(open_[at:])
+                    del open_[at:]
+
+    def _close(self, circle: list[Place]) -> None:
+        """Find the keys of definitions that refer to each other, whatever their names."""
+        keys = dict.fromkeys(circle, "@")
+        for _ in circle:
+            keys = {place: self._digest(place, keys) for place in circle}
+        self._keys |= keys
+
+    def _digest(self, place: Place, circle: Mapping[Place, str]) -> str:
+        parts = []
+        for text, target in zip(
+            self._definition(place)[0::2], [*self._linked(place)[0], None], strict=True
+        ):
+            parts.append(text)
+            if target is not None and target.place is not None:
+                parts.append(circle.get(target.place) or self._keys[target.place])
+            if target is not None:
+                parts.append(target.text)
+        return _hash("\0".join(parts))
+
+    def _linked(self, place: Place) -> tuple[list[_Target], list[Place]]:
+        """Return what the references of a definition mean, and the definitions among it."""
+        if place not in self._links:
+            targets = [
+                self._resolve(place[0], reference.split("."))
+                for reference in self._definition(place)[1::2]
+            ]
+            found = [target.place for target in targets if target.place is not None]
+            self._links[place] = targets, list(dict.fromkeys(found))
+        return self._links[place]
+
+    def _definition(self, place: Place) -> Parts:
+        module, name = place
+        source = self._source(module)
+        assert source is not None
+        if name != _WHOLE:
+            return list(source.definitions[name])
+        return [part for each in sorted(source.definitions) for part in ("", each)] + [""]
+
+    def _resolve(self, module: str, chain: list[str], depth: int = 0) -> _Target:
+        source = self._source(module)
+        first, rest = chain[0], chain[1:]
+        if source is None or depth > 20:
+            return _Target(None, ".".join([module, *chain]))
+        if first in source.definitions:
+            text = "".join(f".{name}" for name in rest)
+            if _is_framework(module):
+                return _Target(None, first + text)
+            return _Target((module, first), text)
+        if first not in source.imports:
+            return _Target(None, ".".join(chain))
+        level, base, name = source.imports[first]
+        base = self._absolute(module, level, base)
+        if not name:
+            return self._inside(base, rest, depth)
+        if (base, name) == (module, first):
+            return self._inside(f"{base}.{name}", rest, depth)
+        return self._inside(base, [name, *rest], depth)
+
+    def _inside(self, module: str, chain: list[str], depth: int) -> _Target:
+        """Return what a path of names means that begins at a module."""
+        source = self._source(module)
+        if source is None:
+            return _Target(None, ".".join([module, *chain]))
+        if chain and (chain[0] in source.definitions or chain[0] in source.imports):
+            return self._resolve(module, chain, depth + 1)
+        if chain and self._source(f"{module}.{chain[0]}") is not None:
+            return self._inside(f"{module}.{chain[0]}", chain[1:], depth)
+        if chain or _is_framework(module):
+            return _Target(None, ".".join([module.rpartition(".")[2], *chain]))
+        return _Target((module, _WHOLE), "")
+
+    def _absolute(self, module: str, level: int, base: str) -> str:
+        if not level:
+            return base
+        found = self._modules[module]
+        parts = module.split(".")
+        kept = parts[: len(parts) - level + (1 if found is not None and found[1] else 0)]
+        return ".".join([*kept, *filter(None, [base])])
+
+    def _source(self, module: str) -> Module | None:
+        """Return what a module holds; None for one that is not of these packages."""
+        if module not in self._modules:
+            path = self._path(module)
+            self._modules[module] = (
+                None if path is None else (self._read(path), path.stem == "__init__")
+            )
+        found = self._modules[module]
+        return None if found is None else found[0]
+
+    def _path(self, module: str) -> Path | None:
+        if module in self.files:
+            return self.files[module]
+        top, *parts = module.split(".")
+        if top not in self.folders:
+            return None
+        path = self.folders[top].joinpath(*parts)
+        files = (path.with_name(f"{path.name}.py") if parts else path, path / "__init__.py")
+        return next((file for file in files if file.is_file()), None)
+
+    def _read(self, path: Path) -> Module:
+        text = path.read_text("utf-8")
+        known = _hash(text)
+        self.used.add(known)
+        if known not in self.texts:
+            self.texts[known] = read_module(text)
+        return self.texts[known]
+
+    def kept(self, used: Collection[str]) -> str:
+        """Return what was read of modules, by the hashes of their texts, for ``restore``."""
+        found = {key: (self.texts[key].imports, self.texts[key].definitions) for key in used}
+        return json.dumps({"reader": _reader(), "modules": found}, separators=(",", ":"))
+
+    def restore(self, text: str) -> None:
+        """Take over what ``kept`` has returned.
+
+        Raises:
+            ValueError: It is something else, or of another version of this module.
+        """
+        found = json.loads(text)
+        if not isinstance(found, dict) or found.get("reader") != _reader():
+            raise ValueError("not of this version")
+        self.texts |= {key: Module(*value) for key, value in found["modules"].items()}
+
+
+def _reader() -> str:
+    return _hash(Path(__file__).read_text("utf-8"))
+
+
+def package_folder(top: str) -> Path | None:
+    """Return the folder of a package by its name; None where it is none."""
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return None  # a script
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _is_framework(module: str) -> bool:
+    return any(module == part or module.startswith(f"{part}.") for part in FRAMEWORK)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def read_module(text: str) -> Module:
+    """Return the definitions of a module.
+
+    Raises:
+        SyntaxError: It is not Python.
+    """
+    tree = ast.parse(text)
+    imports: dict[str, Sequence[Any]] = {}
+    for node in _own_nodes(tree.body):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports |= _imports(node)
+    makers: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body:
+        for name in _bound([statement], imports=False) | _changed(statement):
+            makers.setdefault(name, []).append(statement)
+    for name in [name for name in makers if name in imports]:
+        imports[_imported(name)] = imports.pop(name)
+    writer = _Writer(imports, frozenset(makers) | frozenset(imports))
+    found = {name: writer.definition(name, made) for name, made in makers.items()}
+    for name, parts in found.items():
+        if _imported(name) in imports:
+            found[name] = [*parts, _imported(name), ""]
+    return Module(imports, found)
+
+
+def _imported(name: str) -> str:
+    """Return what an import is called whose name the module defines or changes as well."""
+    return f"{name}@"
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> dict[str, Sequence[Any]]:
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        return {a.asname or a.name: (node.level, base, a.name) for a in node.names}
+    return {
+        a.asname or a.name.partition(".")[0]: (0, a.name if a.asname else top, "")
+        for a in node.names
+        for top in [a.name.partition(".")[0]]
+    }
+
+
+def _own_nodes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of one scope, without those of scopes in it."""
+    for node in nodes:
+        yield node
+        if isinstance(node, _COMPREHENSION):
+            yield from (n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+        elif not isinstance(node, (*_FUNCTION, ast.ClassDef)):
+            yield from _own_nodes(list(ast.iter_child_nodes(node)))
+
+
+def _bound(statements: Sequence[ast.stmt], *, imports: bool = True) -> set[str]:
+    """Return the names that a scope binds, those that it imports among them if asked."""
+    found: set[str] = set()
+    outer: set[str] = set()
+    for node in _own_nodes(statements):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                found.add(name)
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.Import() | ast.ImportFrom() if imports:
+                found |= _imports(node).keys()
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                found.add(name)
+            case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                found.add(name)
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                outer |= set(names)
+    return found - outer
+
+
+def _changed(statement: ast.stmt) -> set[str]:
+    """Return the names whose value a statement of a module changes in place."""
+    found = set()
+    for node in _own_nodes([statement]):
+        match node:
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
+                found.add(_root(node))
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):
+                found.add(_root(function))
+    return {name for name in found if name}
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an expression is the text of a message, written there."""
+    match node:
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            return True
+        case ast.BinOp(left=left):
+            return _is_text(left)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return _is_text(value)
+        case ast.IfExp(body=body, orelse=other):
+            return _is_text(body) and _is_text(other)
+    return False
+
+
+@dataclass
+class _Scope:
+    """The names of a function, class or comprehension, and how they are written.
+
+    Attributes:
+        is_class: Whether it is a class, whose names functions in it do not see.
+        names: By name: how it is written; empty for a local that has not been met.
+        imports: Names that are imported in it, by the name that the module knows them by.
+    """
+
+    is_class: bool
+    names: dict[str, str]
+    imports: dict[str, str] = field(default_factory=dict)
+    met: int = 0
+
+
+class _Writer:
+    """Writes definitions of a module as text and references."""
+
+    def __init__(self, imports: dict[str, Sequence[Any]], names: Collection[str]) -> None:
+        self._imports, self._names = imports, names
+        self._scopes: list[_Scope] = []
+        self._own = ""
+        self._parts: Parts = []
+        self._texts: list[str] = []
+
+    def definition(self, name: str, statements: Sequence[ast.stmt]) -> Parts:
+        """Write what makes a name of the module."""
+        self._own, self._parts = name, []
+        # Equal functions are alike, equal classes and values are not.
+        self._say("" if all(isinstance(s, _FUNCTION) for s in statements) else name)
+        self._block(statements)
+        return [*self._parts, self._taken()]
+
+    def _say(self, text: str) -> None:
+        self._texts.append(text)
+
+    def _taken(self) -> str:
+        text = " ".join(self._texts)
+        self._texts = []
+        return text
+
+    def _name(self, name: str, rest: Sequence[str] = (), *, stored: bool = False) -> None:
+        written, known = self._lookup(name)
+        if written:
+            self._say(".".join([written, *rest]))
+        elif stored and not self._scopes:
+            self._say("other")  # beside the name that is defined
+        else:
+            self._parts += [self._taken(), ".".join([known, *rest])]
+
+    def _lookup(self, name: str) -> tuple[str, str]:
+        """Return how a name is written, or what it is called in the module."""
+        inner = len(self._scopes) - 1
+        for depth, scope in reversed(list(enumerate(self._scopes))):
+            if scope.is_class and depth != inner:
+                continue
+            if name in scope.imports:
+                return "", scope.imports[name]
+            if name in scope.names:
+                if not scope.names[name]:
+                    scope.names[name] = f"v{depth}.{scope.met}"
+                    scope.met += 1
+                return scope.names[name], ""
+        if name == self._own:
+            return "@", ""
+        return ("", name) if name in self._names else (f"builtins.{name}", "")
+
+    def _block(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str())):
+                    continue  # a docstring
+                case ast.AnnAssign(value=None) if not self._in_class():
+                    continue
+            self._write(statement)
+        self._say("end")
+
+    def _in_class(self) -> bool:
+        return bool(self._scopes) and self._scopes[-1].is_class
+
+    def _write(self, node: ast.AST) -> None:
+        match node:
+            case ast.Global() | ast.Nonlocal():
+                return
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+                return
+            case ast.Name(id=name):
+                self._name(name, stored=isinstance(node.ctx, ast.Store))
+                return
+            case ast.Attribute():
+                self._path(node)
+                return
+        kind = "Assign" if isinstance(node, ast.AnnAssign) else type(node).__name__
+        self._say(f"({kind}")
+        match node:
+            case ast.Assign():
+                self._all("", node.targets)
+                self._all("=", [node.value])
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._all("decorator", node.decorator_list)
+                self._name(node.name, stored=True)
+                if isinstance(node, ast.ClassDef):
+                    self._all("base", [*node.bases, *node.keywords])
+                    names = {name: f".{name}" for name in _bound(node.body)}
+                    self._inside(_Scope(True, names), node.body)
+                else:
+                    self._function(node.args, node.body)
+            case ast.Lambda():
+                self._function(node.args, [ast.Return(node.body)])
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._comprehension(node)
+            case ast.AnnAssign():
+                self._all("", [node.target])
+                self._all(":", [_annotation(node)] if self._in_class() else [])
+                self._all("=", [node.value] if node.value else [])
+            case ast.Assert():
+                self._write(node.test)
+            case ast.Raise(exc=ast.Call() as made):
+                self._call(made, texts=False)
+                self._all("from", [node.cause] if node.cause else [])
+            case ast.Call(func=ast.Attribute(attr="fail")):
+                self._call(node, texts=False)
+            case ast.Call():
+                self._call(node, texts=True)
+            case _:
+                self._fields(node)
+        self._say(")")
+
+    def _fields(self, node: ast.AST) -> None:
+        for name, value in ast.iter_fields(node):
+            if name in ("ctx", "kind", "type_comment") or value in (None, []):
+                continue
+            self._say(f"{name}=")
+            binds = isinstance(node, _CAPTURE) and name in ("name", "rest")
+            if binds:
+                self._name(value, stored=True)
+            elif isinstance(value, ast.AST):
+                self._write(value)
+            elif not isinstance(value, list):
+                self._say(repr(value))
+            elif isinstance(value[0], ast.stmt):
+                self._block(value)
+            else:
+                for each in value:
+                    if isinstance(each, ast.AST):
+                        self._write(each)
+                    else:
+                        self._say(repr(each))
+                self._say(";")
+
+    def _all(self, word: str, nodes: Sequence[ast.AST]) -> None:
+        for node in nodes:
+            self._say(word)
+            self._write(node)
+
+    def _path(self, node: ast.Attribute) -> None:
+        names = [node.attr]
+        value = node.value
+        while isinstance(value, ast.Attribute):
+            names.insert(0, value.attr)
+            value = value.value
+        if isinstance(value, ast.Name):
+            self._name(value.id, names)
+        else:
+            self._write(value)
+            self._say(f".{'.'.join(names)}")
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for name, what in _imports(node).items() if self._scopes else ():
+            known = f"{_imported(name)}{len(self._imports)}"
+            self._imports[known] = what
+            self._scopes[-1].imports[name] = known
+
+    def _call(self, node: ast.Call, *, texts: bool) -> None:
+        self._write(node.func)
+        self._all(",", [a for a in node.args if texts or not _is_text(a)])
+        self._all(",", [k for k in node.keywords if texts or not _is_text(k.value)])
+
+    def _function(self, given: ast.arguments, body: Sequence[ast.stmt]) -> None:
+        """Write a function: what it is called with counts by name, its locals by order."""
+        self._all("default", given.defaults)
+        for default in given.kw_defaults:
+            self._all("=", [default] if default else [ast.Pass()])
+        stars = [a.arg for a in (given.vararg, given.kwarg) if a is not None]
+        names = [a.arg for a in [*given.posonlyargs, *given.args]]
+        named = [a.arg for a in given.kwonlyargs]
+        forms = (
+            f"{len(given.posonlyargs)} {given.vararg is not None} {given.kwarg is not None}"
+        )
+        self._say(f"{forms} {' '.join(names)} * {' '.join(named)}")
+        slots = {name: f"={name}" for name in (*names, *named)}
+        slots |= {name: f"*{place}" for place, name in enumerate(stars)}
+        self._inside(_Scope(False, dict.fromkeys(_bound(body), "") | slots), body)
+
+    def _inside(self, scope: _Scope, body: Sequence[ast.stmt]) -> None:
+        self._scopes.append(scope)
+        self._block(body)
+        self._scopes.pop()
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ) -> None:
+        first = node.generators[0]
+        self._write(first.iter)  # in the scope around it
+        targets = [n for g in node.generators for n in ast.walk(g.target)]
+        stored = {n.id for n in targets if isinstance(n, ast.Name) and _is_stored(n)}
+        self._scopes.append(_Scope(False, dict.fromkeys(stored, "")))
+        for generator in node.generators:
+            self._say(f"for {generator.is_async}")
+            self._write(generator.target)
+            self._all("in", [] if generator is first else [generator.iter])
+            self._all("if", generator.ifs)
+        made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self._all(":", made)
+        self._scopes.pop()
+
+
+def _annotation(node: ast.AnnAssign) -> ast.expr:
+    """Return an annotation, read if it is quoted."""
+    match node.annotation:
+        case ast.Constant(value=str(quoted)):
+            return ast.parse(quoted, mode="eval").body
+    return node.annotation
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
