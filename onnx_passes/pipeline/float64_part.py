@@ -126,7 +126,7 @@ class PartInFloat64:
 
         The first may be nearly exact by luck, so that a growth of its error says nothing.
         """
-        from onnx_passes.verify.rules.double_precision import (
+        from onnx_passes.verify.double_precision import (
             LIKELY,
             error_bounds,
         )  # it imports all rules

@@ -40,7 +40,7 @@ def explain(
         False if it differs by more, on some sample. None if that is not known: a part has an
         operator without a bound, a body, or more elements than are evaluated.
     """
-    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
+    from onnx_passes.verify.double_precision import weigh_rounding  # slow to import
 
     old = part_leading_to(one.old, before, recordings)
     # A constant is held to the bounds of what it replaces.

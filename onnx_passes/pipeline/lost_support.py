@@ -232,7 +232,7 @@ class Regions:
 
 def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     """Whether rounding explains how the one value of two parts differs."""
-    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
+    from onnx_passes.verify.double_precision import weigh_rounding  # slow to import
 
     if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
         return False

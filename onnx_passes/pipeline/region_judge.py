@@ -157,7 +157,7 @@ def _is_rounding(
     pair: RegionPair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
 ) -> bool | None:
     """Return whether rounding explains how a value differs; None where that is not known."""
-    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
+    from onnx_passes.verify.double_precision import weigh_rounding  # slow to import
 
     assert pair.old is not None
     old = _leading_to(pair.old, one.old)

@@ -49,7 +49,7 @@ class Executed(LevelReproduction):
         return self.failure.judgement.promise.check(before, after)
 
     def _is_rounding(self, case: Case, found: list[Finding], name: str) -> bool:
-        from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
+        from onnx_passes.verify.double_precision import weigh_rounding  # slow to import
 
         before, after = (one.outputs[0].get(name) for one in found)
         if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
