@@ -57,7 +57,7 @@ ROOMS = {
     "tuning": Size(3768, 38, 10),
     "verify": Size(19632, 186, 40),
     "benchmarks": Size(17307, 150, 0),
-    "tests": Size(54324, 638, 0),
+    "tests": Size(54235, 637, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
@@ -72,7 +72,7 @@ CLASSES = 0
 """Names of classes that two modules of a room define."""
 MODULES = 1
 """Names of modules that a room has twice: ``qonnx``, which the seed system imports."""
-ANY = 154
+ANY = 153
 """Uses of ``typing.Any``."""
 MUTABLE = 0
 """Defaults of options that are shared by all passes: ``Field(default_factory=...)`` is not."""
