@@ -11,7 +11,13 @@ from typing import ClassVar
 
 
 class OnnxPassesError(Exception):
-    """An error with a stable code, a location where one is known, and a way out."""
+    """An error with a stable code, a location where one is known, and a way out.
+
+    Attributes:
+        message: What happened.
+        where: Excerpt of the place that it happened at; None if no place is known.
+        help: What to do about it; None if that is not known.
+    """
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 2

@@ -1,6 +1,5 @@
 """The pass author's vocabulary; the passes themselves are one per file below."""
 
-import importlib
 from typing import Any
 
 from onnxscript.rewriter._basics import MatchContext, MatchResult
@@ -52,5 +51,7 @@ seed_modules.install()
 def __getattr__(name: str) -> Any:
     # The seed system's name for it; onnxscript functions take long to load.
     if name == "inject_custom_ops":
-        return importlib.import_module("onnx_passes.ops.scripted").inject_custom_ops
+        from onnx_passes.ops.scripted import inject_custom_ops
+
+        return inject_custom_ops
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,13 +7,12 @@ import pkgutil
 from importlib.metadata import entry_points
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.library_index import ENTRY_POINTS
+from onnx_passes.library_index import ENTRY_POINTS, FOLDER, PACKAGE
 
 
 def import_library() -> None:
     """Import every module of the library that may hold passes."""
-    package = importlib.import_module("onnx_passes.passes")
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    for module in pkgutil.walk_packages([str(FOLDER)], f"{PACKAGE}."):
         if not module.name.rpartition(".")[2].startswith("_"):
             importlib.import_module(module.name)
 

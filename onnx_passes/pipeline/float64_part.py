@@ -14,6 +14,7 @@ from onnx_passes.model.barriers import LOW
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.verify.double_precision import LIKELY, error_bounds
 from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
 from onnx_passes.verify.region import Side
 from onnx_passes.verify.region_models import part_leading_to
@@ -126,11 +127,6 @@ class PartInFloat64:
 
         The first may be nearly exact by luck, so that a growth of its error says nothing.
         """
-        from onnx_passes.verify.rules.double_precision import (
-            LIKELY,
-            error_bounds,
-        )  # it imports all rules
-
         for feeds, (_, actual), exact in zip(self.feeds, pairs, self.exact, strict=True):
             bounds = error_bounds(self.model, feeds, self.name, LIKELY)
             new = np.asarray(actual, np.float64)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnx_passes.runtime.engine_base import Data
+from onnx_passes.verify.double_precision import weigh_rounding
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Side
 from onnx_passes.verify.region_models import part_leading_to
@@ -40,8 +41,6 @@ def explain(
         False if it differs by more, on some sample. None if that is not known: a part has an
         operator without a bound, a body, or more elements than are evaluated.
     """
-    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
-
     old = part_leading_to(one.old, before, recordings)
     # A constant is held to the bounds of what it replaces.
     new = old if one.tensor is not None else part_leading_to(one.new, after, recordings)

@@ -33,6 +33,7 @@ from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
 from onnx_passes.verify.cut import makers_of
+from onnx_passes.verify.double_precision import weigh_rounding
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import OutputCheck
@@ -232,8 +233,6 @@ class Regions:
 
 def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     """Whether rounding explains how the one value of two parts differs."""
-    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
-
     if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
         return False
     names = [str(part.model.graph.outputs[0].name) for part in (old, new)]

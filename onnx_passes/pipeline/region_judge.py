@@ -14,6 +14,7 @@ from onnx_passes.pipeline.region_pairs import Batch, RegionPair
 from onnx_passes.pipeline.region_parts import Part
 from onnx_passes.runtime.engine_base import Array, Data, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.double_precision import weigh_rounding
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.informative import is_informative
 from onnx_passes.verify.judge import describe_mismatch, judge
@@ -157,8 +158,6 @@ def _is_rounding(
     pair: RegionPair, one: Obligation, expected: Sequence[Outputs], actual: Sequence[Outputs]
 ) -> bool | None:
     """Return whether rounding explains how a value differs; None where that is not known."""
-    from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
-
     assert pair.old is not None
     old = _leading_to(pair.old, one.old)
     # A constant is held to the bounds of what it replaces.

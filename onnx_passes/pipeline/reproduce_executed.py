@@ -15,6 +15,7 @@ from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bundle import Bundle
 from onnx_passes.verify.case import Case
+from onnx_passes.verify.double_precision import weigh_rounding
 from onnx_passes.verify.result import OutputCheck
 
 _NOT_OF_A_REPRODUCER = {"cache", "save", "load", "require", "timing_cache", "profiles"}
@@ -49,8 +50,6 @@ class Executed(LevelReproduction):
         return self.failure.judgement.promise.check(before, after)
 
     def _is_rounding(self, case: Case, found: list[Finding], name: str) -> bool:
-        from onnx_passes.verify.rules.double_precision import weigh_rounding  # slow to import
-
         before, after = (one.outputs[0].get(name) for one in found)
         if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
             return False

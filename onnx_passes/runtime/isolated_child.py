@@ -33,18 +33,12 @@ ALLOCATION_FAILED = re.compile(
 """How native code says that there is no more memory."""
 
 
-serving = False
-"""Whether this is such a child: its stderr is a file that the parent quotes."""
-
-
 def main() -> None:
     """Serve one parent until it is gone.
 
     The arguments are the socket, a pipe that nobody writes to and that ends with the parent,
     and a limit of memory in bytes, 0 for none.
     """
-    global serving
-    serving = True
     connection, lifeline, memory_limit = (int(word) for word in sys.argv[1:4])
     _end_with_parent(lifeline)
     _limit(memory_limit)

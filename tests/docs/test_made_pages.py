@@ -1,5 +1,6 @@
 """What the made pages are made of: expressions, tables, commands, keys and docstrings."""
 
+import ast
 import importlib.util
 import re
 import sys
@@ -118,3 +119,28 @@ def test_the_page_of_the_python_api_has_arguments_and_errors(module):
     assert re.search(r"^- `progress`: Called after each pass", part, re.M)
     assert re.search(r"^- `ModelError`: ", part, re.M)
     assert "pipeline: object = 'optimize'" in part.replace('"', "'")
+
+
+def without_description(page):
+    """Yield the parameters that a page of functions lists and does not describe.
+
+    A single one is described by the function's own sentence.
+    """
+    for part in re.split("^##+ ", page, flags=re.M)[1:]:
+        signature = re.search("```python\n(.*?)\n```", part, re.S)
+        if signature is not None:
+            given = ast.parse(f"def {signature[1]}: ...").body[0].args
+            listed = [*given.args, given.vararg, *given.kwonlyargs]
+            names = [p.arg for p in listed if p is not None and p.arg != "self"]
+            if len(names) > 1:
+                yield from (name for name in names if f"\n- `{name}`: " not in part)
+
+
+def test_the_page_of_the_python_api_describes_each_argument(module):
+    assert [*without_description(module("references").python_api())] == []
+
+
+def test_an_argument_without_description_is_found():
+    page = "## run\n```python\nrun(self, a: int, *b: str, c='x') -> None\n```\n- `c`: It.\n"
+    assert [*without_description(page)] == ["a", "b"]
+    assert [*without_description(page.replace("a: int, *b: str, ", ""))] == []

@@ -64,15 +64,22 @@ def of_page(text: str) -> Iterator[tuple[int, str]]:
 
 def docstrings(text: str) -> Iterator[tuple[int, str]]:
     """Yield the paragraphs of the docstrings in a module, those of fields too."""
-    for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
-            if (
-                isinstance(statement, ast.Expr)
-                and isinstance(statement.value, ast.Constant)
-                and isinstance(statement.value.value, str)
-            ):
-                yield from of_docstring(statement.value.value, statement.lineno)
+    for statement in statements(ast.parse(text)):
+        if (
+            isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, str)
+        ):
+            yield from of_docstring(statement.value.value, statement.lineno)
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements inside of a node, at any depth."""
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        inner = getattr(node, field, None)
+        for each in inner if isinstance(inner, list) else ():
+            yield each
+            yield from statements(each)
 
 
 def of_docstring(text: str, first: int = 1) -> Iterator[tuple[int, str]]:

@@ -1,16 +1,12 @@
 """Pages, docstrings and comments are read once: sentences are short, and words are plain.
 
-``avoid.toml`` lists the words. A folder that is not named in a table below has none, and a
-number may only fall.
+``avoid.toml`` lists the words.
 """
 
 import re
 import tomllib
-from collections import Counter
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.words import prose
 
@@ -30,13 +26,6 @@ FOLDERS = ("benchmarks", "docs", "examples", "onnx_passes", "tests")
 WORDS = 30
 """How long a sentence may be; a code span is one word."""
 
-PIECES: dict[str, int] = {}
-"""Sentences that are too long even if they end at colons and semicolons."""
-SENTENCES: dict[str, int] = {}
-"""Sentences that are too long up to their full stop, or a colon before a list."""
-PHRASES: dict[str, int] = {}
-"""Matches of the words to avoid."""
-
 
 def files():
     """Return the pages and modules; pages of passes are made of docstrings."""
@@ -46,33 +35,34 @@ def files():
     return [path for path in sorted(found) if (ROOT / "docs" / "passes") not in path.parents]
 
 
-def room(path):
-    """Return the folder that a file is counted with, from the root."""
-    parts = path.relative_to(ROOT).parts
-    depth = 2 if parts[0] == "onnx_passes" and len(parts) > 2 else 1
-    return "/".join(parts[:depth])
-
-
 @cache
 def paragraphs():
     """Return all prose but comments, as the path, line and text of each paragraph."""
     return [(path, *each) for path in files() for each in prose.paragraphs(path)]
 
 
-def too_long(ends):
+def too_long():
+    """Yield sentences that are too long up to their full stop, or a colon before a list."""
     for path, line, text in paragraphs():
         if len(text.split()) <= WORDS:
             continue
         listed = ";" if LIST.match(text) else ""
-        for sentence in prose.sentences(text, ends + listed):
+        for sentence in prose.sentences(text, ".?!" + listed):
             if len(sentence.split()) > WORDS:
                 yield path, line, sentence
 
 
+def comments_of(path):
+    """Return the comments of a module, or none if no word to avoid is behind any ``#``."""
+    text = path.read_text("utf-8")
+    behind = (line.partition("#")[2].lstrip("# ") for line in text.splitlines())
+    return prose.comments(text) if ANY.search(" ".join(filter(None, behind))) else ()
+
+
 def avoided():
     modules = [path for path in files() if path.suffix == ".py"]
-    remarks = [(p, *each) for p in modules for each in prose.comments(p.read_text("utf-8"))]
-    for path, line, text in [*paragraphs(), *remarks]:
+    comments = [(path, *each) for path in modules for each in comments_of(path)]
+    for path, line, text in [*paragraphs(), *comments]:
         if not ANY.search(text):
             continue
         plain = ENTRY.sub("", prose.without_code(text))
@@ -81,24 +71,7 @@ def avoided():
                 yield path, line, f"{match[0]!r}: write: {instead}"
 
 
-KINDS = {
-    "pieces": (lambda: too_long(".?!:;"), PIECES),
-    "sentences": (lambda: too_long(".?!"), SENTENCES),
-    "phrases": (avoided, PHRASES),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_prose_has_to_be_read_twice_ever_less(kind):
-    find, allowed = KINDS[kind]
-    found = list(find())
-    counts = Counter(room(path) for path, _, _ in found)
-    more = {name for name, count in counts.items() if count > allowed.get(name, 0)}
-    places = [
-        f"{path.relative_to(ROOT)}:{line}: {what}"
-        for path, line, what in found
-        if room(path) in more
-    ]
-    assert not more, "\n".join([str(dict(counts)), *places])
-    gone = {name: counts[name] for name, count in allowed.items() if counts[name] < count - 5}
-    assert not gone, f"fewer are left: lower the numbers to {gone}"
+def test_sentences_are_short_and_words_plain():
+    found = [*too_long(), *avoided()]
+    places = [f"{path.relative_to(ROOT)}:{line}: {what}" for path, line, what in found]
+    assert not places, "\n".join(places)

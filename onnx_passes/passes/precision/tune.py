@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import onnx_ir as ir
 from pydantic import Field
 
@@ -53,9 +51,10 @@ class Tune(Transformation):
                 f"{self.name}: there is no data to measure losses on",
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
-        # The search stands above passes and engines, and runs both: it is loaded for a run.
-        step = import_module("onnx_passes.tuning.search_step")
-        found, lines = step.search_within(model, self.config, feeds, self.record)
+        # It runs passes and engines: most of the package, which other uses need not load.
+        from onnx_passes.tuning.search_step import search_within
+
+        found, lines = search_within(model, self.config, feeds, self.record)
         self.context.notes.extend(line for line in lines if line)
         if found is None:
             return ir.passes.PassResult(model, modified=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from types import ModuleType
 
 from onnx_passes.runtime.tensorrt.binding_types import TrtMember
 from onnx_passes.runtime.tensorrt.bindings import make_listener
 from onnx_passes.runtime.tensorrt.built_layers import MARK
 from onnx_passes.runtime.tensorrt.engine_options import Verbosity
+from onnx_passes.runtime.user_output import VARIABLE
 
 _SEVERITIES = ("INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE")
 _ERRORS = _SEVERITIES[:2]
@@ -65,8 +65,8 @@ class BuildLog:
             self.layers = message
         if severity not in self._kept:
             return
-        if severity in _ERRORS and _in_child():
-            # If the process dies next, its parent has this text only.
+        if severity in _ERRORS and VARIABLE in os.environ:
+            # In a child, stderr is a file that its parent quotes if the process dies next.
             os.write(_STDERR, f"{severity}: {message}\n".encode())
         if len(self.lines) >= _MOST_LINES:
             spare = (i for i, (kind, _) in enumerate(self.lines) if kind not in _ERRORS)
@@ -74,9 +74,3 @@ class BuildLog:
                 return  # errors alone, and the first ones say the most
             del self.lines[index]
         self.lines.append((severity, message))
-
-
-def _in_child() -> bool:
-    # Only there stderr is a file of the parent, who quotes it where the child ends.
-    child = sys.modules.get("onnx_passes.runtime.isolated_child")
-    return child is not None and child.serving

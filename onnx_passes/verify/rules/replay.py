@@ -13,8 +13,8 @@ from onnx_passes.model.contents import all_nodes
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import is_float
+from onnx_passes.verify.double_precision import agree_in_double, is_rounding
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.rules.double_precision import agree_in_double, is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
 from onnx_passes.verify.rules.running import EngineFailure, Feeds, PairRunner, engine_name
 

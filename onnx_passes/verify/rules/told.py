@@ -36,7 +36,7 @@ DOMAINS: Mapping[str, Callable[[], Semantics]] = {
 }
 """Arithmetics by the name that the documentation gives them."""
 
-_DRAWS = 60
+_DRAWS = 30
 
 
 def domains_of(operator: Operator) -> dict[str, bool]:

@@ -1,14 +1,14 @@
 """Differences that rounding explains: both sides are held against double precision.
 
-A difference is not the rule's if each side lies within the running error of its own
-operators around the result of the original in double precision. Then no limit on the
+A difference is not a fault of the rewrite if each side lies within the running error of its
+own operators around the result of the original in double precision. Then no limit on the
 difference says anything, however large it is: the inputs are ill-conditioned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -22,7 +22,8 @@ from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
 from onnx_passes.runtime.engine_base import Data
-from onnx_passes.verify.rules.running import Feeds
+
+Feeds: TypeAlias = Mapping[str, Array]
 
 LIKELY = 1 << 22
 """Terms of sums, and elements, up to which likely bounds are computed."""

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.verify.rules.double_precision import agree_in_double, is_rounding
+from onnx_passes.verify.double_precision import agree_in_double, is_rounding
 from onnx_passes.verify.rules.replay import Replayer
 
 SUM = "(float[3] x) => (float[1] y) <int64[1] a = {{0}}> {{ {} }}"
