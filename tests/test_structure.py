@@ -101,7 +101,6 @@ BY_NAME = {
     "onnx_passes.verify.reduce.fork_server": "modules of the user",
     "onnx_passes.verify.repro_level": "one of two libraries",
     "onnx_passes.verify.rules.job": "an object of the user",
-    "onnx_passes.verify.rules.sources": "families of operators that a verdict rests on",
     "onnx_passes.verify.runs": "names of this folder",
     "onnx_passes.verify.runs.user_functions": "a function of the user",
 }

@@ -1,7 +1,7 @@
-"""Certificates: a line for each rule says what was found of it, and of which code.
+"""Certificates: a line for each rule says what was found of it, with the key of its code.
 
-A line holds while its key does: the definitions that the pass reaches, the descriptions of the
-operators that the models of the rule had, and the number of the verifier.
+A line holds while its key does. The key covers the definitions that the pass reaches, the
+descriptions of the operators that the models of the rule had, and the number of the verifier.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.ops.bodies import body_writer
-from onnx_passes.ops.operator_class import versions_of
+from onnx_passes.ops.bodies.attach import Body
+from onnx_passes.ops.operator_class import Operator, versions_of
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.rules.definitions import Definitions, Module, package_folder
 from onnx_passes.verify.rules.proof import CUTS
@@ -34,7 +34,7 @@ VERDICTS = ("proved", "tested", "never fired", "undecided", "refuted")
 
 _PACKAGE = "onnx_passes"
 _PARTS = ("code of {name}", "description of an operator of its models", "rule verifier")
-"""What the parts of a key stand for."""
+"""What the parts of a key cover."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Keys:
         for name in sorted(operators):
             domain, _, op_type = name.rpartition(":")
             writer = body_writer(domain, op_type)
-            described: list[Any] = [type(each) for each in versions_of(domain, op_type)]
+            described: list[type[Operator] | Body] = [*map(type, versions_of(domain, op_type))]
             described += [] if writer is None else [writer]
             keys = {
                 self._own.key(each.__module__, each.__name__)

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 FRAMEWORK = tuple(
     f"onnx_passes.{name}"
@@ -31,11 +30,14 @@ FRAMEWORK = tuple(
 """What runs and judges all passes alike: it counts by name, and by the number ``VERIFIER``."""
 
 _WHOLE = "*"
-"""Stands for all definitions of a module that is used as a value."""
+"""The name of all definitions of a module together, where it is used as a value."""
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _CAPTURE = (ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping)
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+Import = tuple[int, str, str]
+"""Level and module of an import, and the name in it: "" for the module itself."""
 
 Parts = list[str]
 """Text and references in turns: each odd one refers to a name of the module."""
@@ -46,11 +48,11 @@ class Module:
     """What is read of a module.
 
     Attributes:
-        imports: By name: the level, the module and the name in it ("" for the module itself).
+        imports: What the module imports, by name.
         definitions: The text of each name that the module defines, with references.
     """
 
-    imports: Mapping[str, Sequence[Any]]
+    imports: Mapping[str, Import]
     definitions: Mapping[str, Parts]
 
 
@@ -263,7 +265,10 @@ class Definitions:
         found = json.loads(text)
         if not isinstance(found, dict) or found.get("reader") != _reader():
             raise ValueError("not of this version")
-        self.texts |= {key: Module(*value) for key, value in found["modules"].items()}
+        for key, (imports, definitions) in found["modules"].items():
+            self.texts[key] = Module(
+                {n: (*known,) for n, known in imports.items()}, definitions
+            )
 
 
 def _reader() -> str:
@@ -271,7 +276,7 @@ def _reader() -> str:
 
 
 def package_folder(top: str) -> Path | None:
-    """Return the folder of a package by its name; None where it is none."""
+    """Return the folder of a package by its name; None for a script or a stranger."""
     try:
         spec = find_spec(top)
     except (ImportError, ValueError):
@@ -296,7 +301,7 @@ def read_module(text: str) -> Module:
         SyntaxError: It is not Python.
     """
     tree = ast.parse(text)
-    imports: dict[str, Sequence[Any]] = {}
+    imports: dict[str, Import] = {}
     for node in _own_nodes(tree.body):
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports |= _imports(node)
@@ -319,7 +324,7 @@ def _imported(name: str) -> str:
     return f"{name}@"
 
 
-def _imports(node: ast.Import | ast.ImportFrom) -> dict[str, Sequence[Any]]:
+def _imports(node: ast.Import | ast.ImportFrom) -> dict[str, Import]:
     if isinstance(node, ast.ImportFrom):
         base = node.module or ""
         return {a.asname or a.name: (node.level, base, a.name) for a in node.names}
@@ -414,7 +419,7 @@ class _Scope:
 class _Writer:
     """Writes definitions of a module as text and references."""
 
-    def __init__(self, imports: dict[str, Sequence[Any]], names: Collection[str]) -> None:
+    def __init__(self, imports: dict[str, Import], names: Collection[str]) -> None:
         self._imports, self._names = imports, names
         self._scopes: list[_Scope] = []
         self._own = ""
@@ -530,9 +535,8 @@ class _Writer:
             if name in ("ctx", "kind", "type_comment") or value in (None, []):
                 continue
             self._say(f"{name}=")
-            binds = isinstance(node, _CAPTURE) and name in ("name", "rest")
-            if binds:
-                self._name(value, stored=True)
+            if isinstance(node, _CAPTURE) and name in ("name", "rest"):
+                self._name(str(value), stored=True)
             elif isinstance(value, ast.AST):
                 self._write(value)
             elif not isinstance(value, list):
