@@ -14,7 +14,6 @@ from pathlib import Path
 from onnx_passes.ops import families
 from onnx_passes.ops.operator_class import find
 from onnx_passes.passes import hints as hints_module
-from onnx_passes.passes.hints import module_of_hints
 from onnx_passes.verify.rules.code import Names, imports_of
 
 FRAMEWORK = frozenset(
@@ -77,8 +76,7 @@ def sources_of(cls: type[object]) -> tuple[Path, ...]:
 
     Helpers are the modules that it imports, anywhere in its text and at any distance, and that
     belong to the same package. For a module without a package, they are in the same folder.
-    The framework that runs every pass is not among them. The hints for its certificate are,
-    since they are the pass's own.
+    The framework that runs every pass is not among them.
 
     Args:
         cls: The class of a pass.
@@ -91,9 +89,7 @@ def sources_of(cls: type[object]) -> tuple[Path, ...]:
     root = _root(cls.__module__, own)
     start = _find(cls.__module__) or _Module(cls.__module__, own, own.stem == "__init__")
     found: dict[str, Path] = {}
-    hints = _find(module_of_hints(cls.__module__))
-    waiting = [start] if hints is None else [start, hints]
-    found |= {} if hints is None else {hints.name: hints.path}
+    waiting = [start]
     while waiting:
         for module in _imported(waiting.pop()):
             inside = root is not None and module.path.resolve().is_relative_to(root)

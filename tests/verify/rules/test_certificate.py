@@ -110,7 +110,6 @@ def test_the_verifier_depends_on_what_is_told_of_the_operators_that_were_seen():
     assert "linear.py" not in told["Relu"]
     assert "claims.py" in told["Relu"]
     assert "hints.py" in told["Relu"]
-    assert not [name for name in told["Relu"] if name.startswith("_hints_of")]
     assert "reals.py" in told["Relu"]
     assert not {"certificate.py", "certified.py"} & {*told["Relu"]}
     assert "claims.py" not in [path.name for path in verifier_of({"Relu"}, rules=False)]
@@ -156,8 +155,6 @@ def passes(tmp_path, monkeypatch):
         "inner/__init__.py": "from fresh_project.inner.near import near\n",
         "inner/near.py": "def near():\n    from . import far\n    return far.LIMIT\n",
         "inner/far.py": "LIMIT = 1\n",
-        "_hints_of_made.py": "HINTS = {}\n",
-        "_hints_of_other.py": "HINTS = {}\n",
         "made.py": "from fresh_project.inner import near\n\nclass Made:\n    use = near\n",
     }
     for name, text in files.items():
@@ -175,8 +172,6 @@ def passes(tmp_path, monkeypatch):
         ("inner/near.py", True),
         ("inner/far.py", True),
         ("bystander.py", False),
-        ("_hints_of_made.py", True),
-        ("_hints_of_other.py", False),
     ],
 )
 def test_a_changed_helper_makes_it_stale_and_a_bystander_does_not(
