@@ -2,18 +2,13 @@
 
 A pattern says which nodes there are; what fits them (queries and keys of one width, a target
 of Reshape that is that of a group) only its guard knows. A hint says it as data, for the
-generator of ``certify`` alone. The hints for a pass in ``NAME.py`` stand beside it, in
-``_hints_of_NAME.py``, as ``HINTS``: by the name of a rule, or of the pass for all its rules.
+generator of ``certify`` alone. A pass has them as its ``hints``, by the names of its rules.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
@@ -105,17 +100,7 @@ class Hint:
         )
 
 
-def module_of_hints(module: str) -> str:
-    """Return the name of the module that holds the hints of the passes of another one."""
-    package, _, name = module.rpartition(".")
-    return ".".join(filter(None, (package, f"_hints_of_{name}")))
-
-
-@cache
-def hints_in(module: str) -> Mapping[str, Hint]:
-    """Return the hints for the passes of a module, by name; none where there is no file."""
-    name = module_of_hints(module)
-    if module.rpartition(".")[0] not in {"", *sys.modules} or not find_spec(name):
-        return {}
-    found: Mapping[str, Hint] = importlib.import_module(name).HINTS
-    return found
+Hints: TypeAlias = Mapping[str, Hint]
+"""Hints by the name of a rule, which holds in all orders of its operands and for all rules of
+this name. That of ``*`` is for the rules that have none of their own.
+"""

@@ -6,12 +6,14 @@ import abc
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import onnx_ir as ir
 from onnxscript.rewriter._basics import MatchContext
 from onnxscript.rewriter.pattern import MatchResult, RewriteRule
 
+from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.kinds import Pass, is_shipped
 
 if TYPE_CHECKING:
@@ -34,8 +36,8 @@ class Rule:
         pattern: Builds the subgraph to find.
         rewrite: Builds the subgraph to put in its place.
         check: Accepts a match, or fails with the reason; None to accept each.
-        name: What reports and ``--why-not`` call it, behind the name of the pass; empty for
-            its number.
+        name: What reports, ``--why-not`` and hints call it, behind the name of the pass;
+            empty for its number.
     """
 
     pattern: Callable[..., object]
@@ -51,6 +53,8 @@ class _Rewriting(Pass):
     """Also match with the operands of Add and Mul swapped."""
     exclusive: ClassVar[bool] = False
     """Match only where no inner value has a reader outside of the match."""
+    hints: ClassVar[Hints] = MappingProxyType({})
+    """What operands rules need, by their names, for ``certify``; of ``*`` all other rules."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

@@ -45,7 +45,7 @@ class IdlePass(Transformation, RewriteRuleSetPass):
             return not read and self.is_idle(context.root, x)
 
         for name in self.operators:
-            yield Rule(partial(_call, name), _first, idle)
+            yield Rule(partial(_call, name), _first, idle, name)
 
 
 def _call(operator: str, op: Op, x: Var) -> Var:

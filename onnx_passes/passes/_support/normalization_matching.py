@@ -32,6 +32,9 @@ from onnx_passes.passes.base import (
 
 NUMBERS = (1.0, 2.0, 0.5, -0.5)
 
+FORMS = ("quotient", "product", "product-swapped")
+"""Names of the rules that find a formula."""
+
 
 class NormalizationPass(Transformation, RewriteRuleSetPass):
     """Rules that find a normalisation step by step: formula, scale, bias, casts.
@@ -52,13 +55,14 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
     centred: ClassVar[bool] = False
 
     def rules(self) -> Iterator[Rule]:
-        for form in (self._quotient, self._product, self._swapped):
-            yield Rule(form, self._normalized, self._is_normalized)
+        forms = self._quotient, self._product, self._swapped
+        for form, name in zip(forms, FORMS, strict=True):
+            yield Rule(form, self._normalized, self._is_normalized, name)
         for name in ("Mul", "Add") if self.centred else ("Mul",):
             for place in (0, 1):
                 followed = partial(_followed, self.operator, name, place)
                 yield Rule(followed, self._with_parameter, self._may_follow)
-        yield Rule(self._cast, self._without_cast, self._is_cast)
+        yield Rule(self._cast, self._without_cast, self._is_cast, "cast")
 
     def _quotient(self, op: Op, x: Var, epsilon: Var) -> Var:
         deviation = self._deviation(op, x)

@@ -80,12 +80,14 @@ class TermRule:
         find: Returns what the replacement needs; None for nothing.
         make: Builds the replacement of the values and of what was found.
         since: The least opset.
+        name: What reports call it: see ``Rule``.
     """
 
     before: TermCall
     find: Callable[[Values], object]
     make: Callable[[Op, Values, Any], Var]
     since: int = 0
+    name: str = ""
 
     @property
     def pattern(self) -> Callable[..., Var]:
@@ -115,6 +117,7 @@ def law(
     after: Term,
     holds: Callable[[Values], bool] | None = None,
     since: int = 0,
+    name: str = "",
 ) -> TermRule:
     """Return the rule that an expression equals another one, always or if something holds.
 
@@ -123,14 +126,14 @@ def law(
         after: What replaces it.
         holds: Says of the values bound to the names whether it does; None for always.
         since: The first opset that has the operators.
+        name: What reports call it: see ``Rule``.
     """
 
     def make(op: Op, values: Values, found: object) -> Value:
         return _build(op, after, values)
 
-    return TermRule(
-        before, always if holds is None else lambda v: holds(v) or None, make, since
-    )
+    find = always if holds is None else lambda v: holds(v) or None
+    return TermRule(before, find, make, since, name)
 
 
 class RulePass(Transformation, RewriteRuleSetPass):
@@ -142,7 +145,8 @@ class RulePass(Transformation, RewriteRuleSetPass):
 
     def rules(self) -> Iterator[Rule]:
         for rule in self.table():
-            yield Rule(rule.pattern, partial(self._replaced, rule), partial(self._holds, rule))
+            methods = partial(self._replaced, rule), partial(self._holds, rule)
+            yield Rule(rule.pattern, *methods, rule.name)
 
     def _holds(self, rule: TermRule, context: MatchContext, **values: Value) -> bool:
         self._values = Values(context, values)

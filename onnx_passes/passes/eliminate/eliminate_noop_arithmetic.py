@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from onnxscript.rewriter.pattern import MatchResult
@@ -13,6 +14,7 @@ from onnx_passes.ops.operator_class import Element, kind_of, operators
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data
 
 NEUTRAL = tuple(
     (operator.op_type, index, operator.algebra.neutral[index])
@@ -24,6 +26,16 @@ NEUTRAL = tuple(
     and np.isfinite(operator.algebra.neutral[index].value)
 )
 """Operators with a neutral element, where it stands, and the element."""
+
+
+def _name(operator: str, index: int) -> str:
+    return f"{operator}-{('left', 'right')[index]}"
+
+
+def _all_of(element: float) -> Specs:
+    """Return constants of one number alone; zeros of either sign, as a guard tells them."""
+    numbers = (0.0, -0.0) if element == 0 else (float(element),)
+    return tuple(Spec(dims, fill=numbers) for dims in ("", "", "1", "b"))
 
 
 @passes.verify.equality
@@ -45,10 +57,17 @@ class EliminateNoopArithmetic(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        _name(operator, index): Hint(
+            {"x": data("a b", "b", "a b c"), "c": _all_of(element.value)}
+        )
+        for operator, index, element in NEUTRAL
+    }
 
     def rules(self) -> Iterator[Rule]:
         for name, index, element in NEUTRAL:
-            yield Rule(partial(_call, name, index), _operand, partial(_is_neutral, element))
+            check = partial(_is_neutral, element)
+            yield Rule(partial(_call, name, index), _operand, check, _name(name, index))
 
 
 def _call(operator: str, index: int, op: Op, x: Var, c: Var) -> Var:

@@ -1,5 +1,7 @@
 """Remove bounds that exclude no number."""
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -8,6 +10,14 @@ from onnx_passes.passes._support.idle import IdlePass
 from onnx_passes.passes._support.matches import FLOATS
 from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
+
+
+def _bounded(operator: str, end: float) -> Hint:
+    """Return operands that bound a tensor by nothing: the end of its type, or itself."""
+    bounds = (*filled("", end), *filled("", end), Spec("1", fill=(end,)), Spec(of=("x",)))
+    inputs = {f"{operator}.{index}": bounds for index in (1, 2)}
+    return Hint({"x": data("a b", "a", "a b c"), **inputs})
 
 
 @passes.verify.equality
@@ -29,6 +39,7 @@ class EliminateNoopClip(IdlePass):
     """
 
     operators = ("Clip", "Max", "Min")
+    hints: ClassVar[Hints] = {"Max": _bounded("Max", -np.inf), "Min": _bounded("Min", np.inf)}
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether every bound is the end of the type, or the tensor itself."""

@@ -1,10 +1,13 @@
 """Remove an Expand or Tile that repeats nothing."""
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.idle import IdlePass
 from onnx_passes.passes._support.shapes import dims_of, ints_of, is_shape_of
+from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
@@ -23,6 +26,15 @@ class EliminateNoopExpand(IdlePass):
     """
 
     operators = ("Expand", "Tile")
+    hints: ClassVar[Hints] = {
+        "Tile": Hint(
+            {},
+            cases=tuple(
+                Hint({"x": data(dims), "Tile.1": ints(ones, ones, twos)})
+                for dims, ones, twos in (("a b", "1 1", "1 2"), ("a b c", "1 1 1", "2 1 1"))
+            ),
+        )
+    }
 
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
         """Whether nothing is repeated."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -21,8 +22,29 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, Spec, data
 
 SCATTERS = ("ScatterND", "ScatterElements", "Scatter")
+
+
+def _scattered(dims: str, indices: Spec, updates: str, **axis: object) -> Hint:
+    """Return a tensor with indices that fit it, and with what they put there."""
+    return Hint(
+        {"x": data(dims), "i": (indices,), "u": data(updates)},
+        {f"{name}.axis": (axis.get("axis"),) for name in ("ScatterElements", "Scatter")},
+    )
+
+
+_ALL_ELEMENTS = tuple(
+    _scattered(dims, Spec(dims, along=along), dims, axis=axis)
+    for dims, along, axis in (
+        *(("a b", 0, None), ("a b", 0, 0), ("a b", 1, 1), ("a b c", -1, -1), ("a", 0, 0)),
+    )
+)
+_NO_ELEMENT = tuple(
+    _scattered(dims, Spec(none, along=0), none, axis=axis)
+    for dims, none, axis in (("a b", "0 b", None), ("a b", "0 b", 0), ("a b c", "a 0 c", 1))
+)
 
 
 @passes.verify.equality
@@ -42,11 +64,31 @@ class EliminateNoopScatter(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "ScatterND-all": Hint(
+            {},
+            cases=(
+                _scattered("a b", Spec("a 1", along=0), "a b"),
+                _scattered("a b c", Spec("a 1", along=0), "a b c"),
+                _scattered("a", Spec("a 1", along=0), "a"),
+            ),
+        ),
+        "ScatterND-none": Hint(
+            {},
+            cases=(
+                _scattered("a b", Spec("0 1", along=0), "0 b"),
+                _scattered("a b c", Spec("0 2", along=0), "0 c"),
+            ),
+        ),
+        **dict.fromkeys(("ScatterElements-all", "Scatter-all"), Hint({}, cases=_ALL_ELEMENTS)),
+        **dict.fromkeys(("ScatterElements-none", "Scatter-none"), Hint({}, cases=_NO_ELEMENT)),
+    }
 
     def rules(self) -> Iterator[Rule]:
-        for check, rewrite in ((_overwrites, _updates), (_is_idle, _data)):
+        kinds = (("all", _overwrites, _updates), ("none", _is_idle, _data))
+        for written, check, rewrite in kinds:
             for name in SCATTERS:
-                yield Rule(partial(_call, name), rewrite, check)
+                yield Rule(partial(_call, name), rewrite, check, f"{name}-{written}")
 
 
 def _call(operator: str, op: Op, x: Var, i: Var, u: Var) -> Var:

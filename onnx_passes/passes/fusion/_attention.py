@@ -114,7 +114,7 @@ def _grouped(op: Op, q: Value, k: Value, v: Value, y: Value, **_: object) -> Val
 
 
 TAKEN_OVER = (
-    Rule(_factor_on_query, _scaled, _is_scaled),
-    Rule(_factor_on_key, _scaled, _is_scaled),
-    Rule(_repeated_heads, _grouped, _is_repeated),
+    Rule(_factor_on_query, _scaled, _is_scaled, "factor-on-query"),
+    Rule(_factor_on_key, _scaled, _is_scaled, "factor-on-key"),
+    Rule(_repeated_heads, _grouped, _is_repeated, "repeated-heads"),
 )

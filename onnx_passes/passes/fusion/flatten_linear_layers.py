@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -19,12 +20,23 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 JOINED = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "Selu", "Softplus", "Softsign")
 """Activations that ONNX Runtime computes within a Gemm, but not within a MatMul."""
-ACTIVATIONS = (*JOINED, "Gelu", "HardSwish", "Mish")
+OTHERS = ("Gelu", "HardSwish", "Mish")
+ACTIVATIONS = (*JOINED, *OTHERS)
 NARROW = 128
 """Up to so many channels, adding the bias on its own takes 3 % of a layer's time and more."""
+
+_NUMBERS = (0.5, 2.0, -1.5, 0.25, -0.75)
+_LAYER = {"w": (Spec("d e", mixed=_NUMBERS),), "b": (Spec("e", mixed=_NUMBERS),)}
+_ROWS = {
+    "x": (Spec(node="Reshape", of=("rows", "target")),),
+    "rows": data("a*b d"),
+    "target": ints("a b d"),
+}
+_FLOAT = (ir.DataType.FLOAT,)
 
 
 @passes.verify.tolerance
@@ -58,11 +70,17 @@ class FlattenLinearLayers(Transformation, RewriteRuleSetPass):
     always_pays = False
     exclusive = True
     commute = True
+    hints: ClassVar[Hints] = {
+        "*": Hint({"x": data("a b d", "a b c d"), **_LAYER}, types=_FLOAT, since=7),
+        **dict.fromkeys(
+            (*OTHERS, "no-activation"), Hint({**_ROWS, **_LAYER}, types=_FLOAT, since=7)
+        ),
+    }
 
     def rules(self) -> Iterator[Rule]:
         for name in ACTIVATIONS:
-            yield Rule(partial(_activated, name), _on_rows, _pays)
-        yield Rule(_linear, _on_rows, _pays)
+            yield Rule(partial(_activated, name), _on_rows, _pays, name)
+        yield Rule(_linear, _on_rows, _pays, "no-activation")
 
 
 def _linear(op: Op, x: Var, w: Var, b: Var) -> Var:

@@ -1,6 +1,7 @@
 """Replace the formula of Attention by the operator."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -26,6 +27,8 @@ from onnx_passes.passes.fusion._attention import (
     node_of,
     positive,
 )
+from onnx_passes.passes.fusion._operands import ATTENTION
+from onnx_passes.passes.hints import Hints
 
 SWAPPED = (0, 1, 3, 2)
 
@@ -63,9 +66,10 @@ class FuseAttention(Transformation, RewriteRuleSetPass):
     always_pays = False
     exclusive = True
     finite_only = True
+    hints: ClassVar[Hints] = ATTENTION
 
     def rules(self) -> Iterator[Rule]:
-        yield Rule(_formula, _attention, _is_attention)
+        yield Rule(_formula, _attention, _is_attention, "formula")
         yield from TAKEN_OVER
 
 

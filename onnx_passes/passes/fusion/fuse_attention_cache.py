@@ -1,5 +1,7 @@
 """Replace the Concats that lengthen a cache before Attention by the cache of the operator."""
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -14,6 +16,8 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.fusion._attention import RANK, node_of
+from onnx_passes.passes.fusion._operands import HEADS
+from onnx_passes.passes.hints import Hint, Hints, data
 
 SEQUENCE = 2
 """The axis of keys and values that grows."""
@@ -44,6 +48,21 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
     followed_by = ("shape-inference",)
     always_pays = False
     exclusive = True
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "q": data("b h*r s d"),
+                "k": data("b h t d"),
+                "v": data("b h t e"),
+                "past_k": data("b h p d"),
+                "past_v": data("b h p e"),
+                "Attention.3": data("1", "1 1"),
+            },
+            {**HEADS, "Concat.axis": (2, -2), "Attention.is_causal": (None, 0)},
+            (ir.DataType.FLOAT,),
+            23,
+        )
+    }
 
     def pattern(self, op: Op, q: Var, k: Var, v: Var, past_k: Var, past_v: Var) -> Var:
         key = op.Concat(past_k, k, _outputs=["key"])

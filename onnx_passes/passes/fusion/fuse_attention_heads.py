@@ -1,6 +1,7 @@
 """Convert the operands of an Attention to heads side by side, in tensors of rank 3."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -18,6 +19,8 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.fusion._attention import RANK
+from onnx_passes.passes.fusion._operands import ATTENTION_HEADS
+from onnx_passes.passes.hints import Hints
 
 HEADS_FIRST = [0, 2, 1, 3]
 CACHED = ["found", "key", "value"]
@@ -53,12 +56,13 @@ class FuseAttentionHeads(Transformation, RewriteRuleSetPass):
     always_pays = False
     exclusive = True
     finite_only = True
+    hints: ClassVar[Hints] = ATTENTION_HEADS
 
     def rules(self) -> Iterator[Rule]:
-        yield Rule(_plain, _flat, _has_heads)
-        yield Rule(_rotated, _flat, _has_heads)
-        yield Rule(_cached, _flat_cached, _has_cache)
-        yield Rule(_rotated_cached, _flat_cached, _has_cache)
+        yield Rule(_plain, _flat, _has_heads, "plain")
+        yield Rule(_rotated, _flat, _has_heads, "rotated")
+        yield Rule(_cached, _flat_cached, _has_cache, "cached")
+        yield Rule(_rotated_cached, _flat_cached, _has_cache, "rotated-cached")
 
 
 def _turned(op: Op, x: Var) -> Var:

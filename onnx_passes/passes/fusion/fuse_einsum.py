@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 from onnx_passes.passes.constants import is_constant
+from onnx_passes.passes.hints import Hint, Hints, data
 
 Order = tuple[int, int]
+
+_PERMUTED = {"ij->ji": "a b", "ijk->jki": "a b c", "abc->cab": "a b c", "ab->ab": "a b"}
+_PRODUCTS = {
+    "ij,jk->ik": ("a b", "b c"),
+    "bij,bjk->bik": ("n a b", "n b c"),
+    "bij,jk->bik": ("n a b", "b c"),
+    "jk,ij->ik": ("b c", "a b"),
+}
 
 
 @passes.verify.tolerance
@@ -34,10 +44,26 @@ class FuseEinsum(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "transposition": Hint(
+            {},
+            cases=tuple(
+                Hint({"x": data(dims)}, {"Einsum.equation": (equation,)})
+                for equation, dims in _PERMUTED.items()
+            ),
+        ),
+        "product": Hint(
+            {},
+            cases=tuple(
+                Hint({"x": data(left), "w": data(right)}, {"Einsum.equation": (equation,)})
+                for equation, (left, right) in _PRODUCTS.items()
+            ),
+        ),
+    }
 
     def rules(self) -> Iterator[Rule]:
-        yield Rule(_moved, _transposed, _moves)
-        yield Rule(_product, _multiplied, _multiplies)
+        yield Rule(_moved, _transposed, _moves, "transposition")
+        yield Rule(_product, _multiplied, _multiplies, "product")
 
 
 def _moved(op: Op, x: Var) -> Var:

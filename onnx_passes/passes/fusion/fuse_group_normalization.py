@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +22,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled, ints
 
 
 @passes.verify.tolerance(rtol=1e-2)
@@ -49,9 +51,33 @@ class FuseGroupNormalization(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     exclusive = True
+    hints: ClassVar[Hints] = {
+        "formula": Hint(
+            {
+                "x": data("n g*p h w", "n g*p h"),
+                "groups.1": ints("0 g -1", "n g -1"),
+                "s": filled("g", 1.0),
+                "b": filled("g", 0.0),
+                "y.1": (Spec(node="Shape", of=("x",)),),
+            },
+            {"Reshape.allowzero": (None,)},
+            (ir.DataType.FLOAT,),
+            21,
+        ),
+        "*": Hint(
+            {
+                "x": data("n 2*p h w", "n 2*p h"),
+                "s": filled("2*p", 1.0),
+                "b": filled("2*p", 0.0),
+                "w": data("2*p 1 1", "2*p 1", "1 2*p 1 1", ""),
+            },
+            {"GroupNormalization.num_groups": (1, 2)},
+            (ir.DataType.FLOAT,),
+        ),
+    }
 
     def rules(self) -> Iterator[Rule]:
-        yield Rule(_formula, _by_group, _is_by_group)
+        yield Rule(_formula, _by_group, _is_by_group, "formula")
         for name in ("Mul", "Add"):
             for place in (0, 1):
                 yield Rule(partial(_followed, name, place), _with_parameter, _may_follow)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +14,16 @@ from onnx_passes.passes._support.normalization_matching import NUMBERS, Normaliz
 from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled, ints
+
+
+def _over(dims: str, *axes: int) -> Hint:
+    """Return what means over some axes of one tensor have in common."""
+    operands = ints(" ".join(map(str, axes)))
+    return Hint(
+        {"x": data(dims), "mean.1": operands, "variance.1": operands},
+        {"ReduceMean.axes": (list(axes),)},
+    )
 
 
 @passes.verify.tolerance
@@ -40,6 +51,23 @@ class FuseInstanceNormalization(NormalizationPass):
     operator = "InstanceNormalization"
     since = 6
     centred = True
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "epsilon": filled("", 1e-5, 1e-3, 0.1),
+                **{
+                    name: tuple(
+                        Spec(dims, mixed=(0.5, 1.0, 2.0, -1.5))
+                        for dims in ("c 1", "1 c 1", "c 1 1")
+                    )
+                    for name in "wb"
+                },
+            },
+            {"ReduceMean.keepdims": (1, None), "ReduceMean.noop_with_empty_axes": (None,)},
+            (ir.DataType.FLOAT,),
+            cases=(_over("n c l", 2), _over("n c h w", 2, 3), _over("n c h w", 3, 2)),
+        )
+    }
 
     def rules(self) -> Iterator[Rule]:
         for form in (self._quotient, self._product, self._swapped):

@@ -1,7 +1,12 @@
 """Replace the formula of LayerNormalization by the operator."""
 
+from typing import ClassVar
+
 from onnx_passes import passes
-from onnx_passes.passes._support.normalization_matching import NormalizationPass
+from onnx_passes.passes._support.forms import PRECISE
+from onnx_passes.passes._support.normalization_matching import FORMS, NormalizationPass
+from onnx_passes.passes.fusion._operands import CAST_NORMALIZATION, LAST, MEAN, SQUARES
+from onnx_passes.passes.hints import Hint, Hints
 
 
 @passes.verify.tolerance
@@ -31,3 +36,7 @@ class FuseLayerNormalization(NormalizationPass):
     operator = "LayerNormalization"
     since = 17
     centred = True
+    hints: ClassVar[Hints] = {
+        **dict.fromkeys(FORMS, Hint({**SQUARES, "mean.1": LAST}, MEAN, PRECISE, 17)),
+        "cast": CAST_NORMALIZATION,
+    }

@@ -1,6 +1,9 @@
 """Replace a product and a maximum by one LeakyRelu."""
 
 from collections.abc import Iterator
+from typing import ClassVar
+
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.activation_constants import attribute_of, single_or_half
@@ -13,6 +16,7 @@ from onnx_passes.passes.base import (
     Transformation,
     Value,
 )
+from onnx_passes.passes.hints import Hint, Hints, filled
 
 
 @passes.verify.tolerance
@@ -36,6 +40,9 @@ class FuseLeakyRelu(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     exclusive = True
     commute = True
+    hints: ClassVar[Hints] = {
+        "*": Hint({"a": filled("", 0.1, 0.01, 0.25, 1.0)}, {}, (ir.DataType.FLOAT,))
+    }
 
     def rules(self) -> Iterator[Rule]:
         def leaks(context: MatchContext, x: Value, a: Value) -> bool:

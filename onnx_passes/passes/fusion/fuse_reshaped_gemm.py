@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -18,6 +19,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 SHAPERS = ("Reshape", "Flatten")
 
@@ -45,6 +47,26 @@ class FuseReshapedGemm(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     always_pays = False
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "x": data("a b d"),
+                "rows.1": ints("a*b d", "-1 d"),
+                "w": data("d e"),
+                "t.2": data("e", "1 e", "1"),
+                "y.1": ints("a b e", "-1 b e", "a b -1"),
+            },
+            {
+                "Flatten.axis": (2, -1),
+                "Gemm.transA": (None,),
+                "Gemm.transB": (None, 0),
+                "Gemm.alpha": (None, 1.0),
+                "Gemm.beta": (None, 1.0),
+                "Reshape.allowzero": (None,),
+            },
+            (ir.DataType.FLOAT, ir.DataType.DOUBLE),
+        )
+    }
 
     def rules(self) -> Iterator[Rule]:
         for name in SHAPERS:

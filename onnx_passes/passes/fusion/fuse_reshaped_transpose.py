@@ -1,8 +1,11 @@
 """Replace a Transpose of rank 3 between two Reshapes by one of rank 4."""
 
+from typing import ClassVar
+
 from onnx_passes import passes
 from onnx_passes.passes._support.shapes import Dim, dims_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 
 @passes.verify.equality
@@ -25,6 +28,16 @@ class FuseReshapedTranspose(Transformation, RewriteRulePass):
 
     needs = ("shape-inference",)
     exclusive = True
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "x": data("a b c d"),
+                "merged": ints("a*b c d", "-1 c d", "a*b c -1"),
+                "parted": ints("a b d c", "a b d -1", "-1 b d c"),
+            },
+            {"Reshape.allowzero": (None, 1)},
+        )
+    }
 
     def pattern(self, op: Op, x: Var, merged: Var, parted: Var) -> Var:
         flat = op.Reshape(x, merged, _outputs=["flat"])

@@ -1,7 +1,12 @@
 """Replace the formula of RMSNormalization by the operator."""
 
+from typing import ClassVar
+
 from onnx_passes import passes
-from onnx_passes.passes._support.normalization_matching import NormalizationPass
+from onnx_passes.passes._support.forms import PRECISE
+from onnx_passes.passes._support.normalization_matching import FORMS, NormalizationPass
+from onnx_passes.passes.fusion._operands import CAST_NORMALIZATION, MEAN, SQUARES
+from onnx_passes.passes.hints import Hint, Hints
 
 
 @passes.verify.tolerance
@@ -29,3 +34,7 @@ class FuseRmsNormalization(NormalizationPass):
 
     operator = "RMSNormalization"
     since = 23
+    hints: ClassVar[Hints] = {
+        **dict.fromkeys(FORMS, Hint(SQUARES, MEAN, PRECISE, 23)),
+        "cast": CAST_NORMALIZATION,
+    }

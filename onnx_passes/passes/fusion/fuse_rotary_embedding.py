@@ -1,6 +1,7 @@
 """Replace the formula of RotaryEmbedding by the operator."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
@@ -18,6 +19,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.fusion._operands import ROTARY_EMBEDDING
+from onnx_passes.passes.hints import Hints
 
 RANK = 4
 TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -50,6 +53,7 @@ class FuseRotaryEmbedding(Transformation, RewriteRuleSetPass):
     followed_by = ("eliminate-common-subexpressions", "shape-inference")
     always_pays = False
     exclusive = True
+    hints: ClassVar[Hints] = ROTARY_EMBEDDING
 
     def rules(self) -> Iterator[Rule]:
         for form in (_plain, _table_first, _turned_first):

@@ -1,6 +1,7 @@
 """Fuse a Shape and what picks some of its dimensions."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -18,9 +19,14 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 Range = tuple[int, int | None]
 """First dimension and the one to stop at; None for the last one and all before it."""
+
+
+def _shape_of_x(start: int, end: int) -> Spec:
+    return Spec(node="Shape", of=("x",), attributes={"start": start, "end": end})
 
 
 @passes.verify.equality
@@ -46,6 +52,17 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "join": Hint(
+            {
+                "x": data("a b c", "a b c d"),
+                "y.0": (_shape_of_x(0, 1), _shape_of_x(1, 2)),
+                "y.1": (_shape_of_x(1, 2), _shape_of_x(1, 3)),
+                "y.2": ints("1", "2 3"),
+            },
+            {"Concat.axis": (0,)},
+        )
+    }
 
     def rules(self) -> Iterator[Rule]:
         def one(op: Op, x: Var, i: Var) -> Var:
@@ -71,7 +88,7 @@ class FuseShapeSlice(Transformation, RewriteRuleSetPass):
 
         for pattern in (one, some, part):
             yield Rule(pattern, _shape, reads)
-        yield Rule(joined, _joined, meet)
+        yield Rule(joined, _joined, meet, "join")
 
 
 def _shape(op: Op, x: Value, y: Value, **_: object) -> Value:

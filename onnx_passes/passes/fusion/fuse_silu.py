@@ -1,6 +1,9 @@
 """Replace a Sigmoid and its product by one Swish."""
 
 from collections.abc import Iterator
+from typing import ClassVar
+
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
@@ -14,6 +17,7 @@ from onnx_passes.passes.base import (
     Transformation,
     Value,
 )
+from onnx_passes.passes.hints import Hint, Hints, filled
 
 
 @passes.verify.tolerance
@@ -41,6 +45,9 @@ class FuseSilu(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     exclusive = True
     commute = True
+    hints: ClassVar[Hints] = {
+        "*": Hint({"a": filled("", 1.702, 0.5, 2.0, 0.1)}, {}, (ir.DataType.FLOAT,), 24)
+    }
 
     custom: bool = False
 

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
+
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes._support.forms import PRECISE
@@ -9,6 +12,7 @@ from onnx_passes.passes._support.matches import FLOATS, node_of, read_once, scal
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data, filled, ints
 
 MOVES = ("Transpose", "Reshape", "GatherElements", "Slice")
 FACTORS = ("Mul", "Div")
@@ -16,6 +20,19 @@ KINDS = tuple((factor, move) for factor in FACTORS for move in (*MOVES, "MatMul"
 
 LEAST = 1e-3
 """The least factor of an operand, so that few digits leave the range of its type."""
+
+
+_OPERANDS: dict[str, dict[str, Specs]] = {
+    "Transpose": {},
+    "Reshape": {"moved.1": ints("a 2 e", "-1", "0 e 2")},
+    "GatherElements": {"moved.1": (Spec("a 3", along=1),)},
+    "Slice": {"moved.1": ints("0"), "moved.2": ints("e"), "moved.3": ints("1")},
+    "MatMul": {"moved.1": data("2*e b")},
+}
+
+
+def _name(factor: str, move: str) -> str:
+    return f"{factor}-behind-{move}"
 
 
 @passes.verify.tolerance
@@ -45,10 +62,24 @@ class MoveScaleToMatmul(Transformation, RewriteRuleSetPass):
 
     exclusive = True
     commute = True
+    hints: ClassVar[Hints] = {
+        _name(factor, move): Hint(
+            {
+                "x": (Spec(node="MatMul", of=("left", "weights")),),
+                "left": data("a d"),
+                "weights": filled("d 2*e", 0.5, 2.0, -1.5),
+                "c": filled("", 0.5, 8.0, -2.0),
+                **_OPERANDS[move],
+            },
+            {"Reshape.allowzero": (None,), "GatherElements.axis": (1, -1)},
+            (ir.DataType.FLOAT, ir.DataType.DOUBLE),
+        )
+        for factor, move in KINDS
+    }
 
     def rules(self) -> Iterator[Rule]:
         for kind in KINDS:
-            yield Rule(partial(_scaled, *kind), _moved, _can_be_moved)
+            yield Rule(partial(_scaled, *kind), _moved, _can_be_moved, _name(*kind))
 
 
 def _scaled(factor: str, move: str, op: Op, x: Var, c: Var) -> Var:

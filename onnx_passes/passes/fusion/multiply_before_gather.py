@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -20,6 +21,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, Spec, data
 
 FEW, MOST = 4, 16
 """Matrices that pay for any number of rows, and for as many rows or more."""
@@ -51,10 +53,22 @@ class MultiplyBeforeGather(Transformation, RewriteRuleSetPass):
 
     always_pays = False
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        kind: Hint(
+            {
+                "w": (Spec("3 b c", mixed=(-1.0, -0.5, 0.25, 1.0, 2.0)),),
+                "x": data("2*a c 1"),
+                "i": (Spec(rows, mixed=(-3.0, -1.0, 0.0, 1.0, 2.0), dtype=ir.DataType.INT64),),
+            },
+            {"Gather.axis": (None, 0), "GatherND.batch_dims": (None, 0)},
+            since=13,
+        )
+        for kind, rows in (("Gather", "2*a"), ("GatherND", "2*a 1"))
+    }
 
     def rules(self) -> Iterator[Rule]:
         for kind in ("Gather", "GatherND"):
-            yield Rule(partial(_copied, kind), _multiplied, _pays)
+            yield Rule(partial(_copied, kind), _multiplied, _pays, kind)
 
 
 def _copied(kind: str, op: Op, w: Var, i: Var, x: Var) -> Var:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -18,6 +19,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hint, Hints, data
 
 RANK = 3
 READERS = ("LayerNormalization", "RMSNormalization")
@@ -47,6 +49,22 @@ class SumBeforeNormalization(Transformation, RewriteRuleSetPass):
 
     needs = ("shape-inference",)
     always_pays = False
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "x": data("b s d", "b s d", "1 s d"),
+                "y": data("b s d"),
+                "normal.1": data("d"),
+                "normal.2": data("d"),
+            },
+            {
+                **{f"{reader}.axis": (-1, 2) for reader in READERS},
+                **{f"{reader}.stash_type": (None,) for reader in READERS},
+            },
+            (ir.DataType.FLOAT,),
+            23,
+        )
+    }
 
     def rules(self) -> Iterator[Rule]:
         for reader in READERS:

@@ -1,6 +1,7 @@
 """Replace a RotaryEmbedding of the first channels by one that leaves the others."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -17,6 +18,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.fusion._operands import WIDE_ROTARY_EMBEDDING
+from onnx_passes.passes.hints import Hints
 
 RANK = 4
 LAST = (-1, RANK - 1)
@@ -48,10 +51,11 @@ class WidenRotaryEmbedding(Transformation, RewriteRuleSetPass):
     needs = ("shape-inference",)
     followed_by = ("shape-inference",)
     exclusive = True
+    hints: ClassVar[Hints] = WIDE_ROTARY_EMBEDDING
 
     def rules(self) -> Iterator[Rule]:
-        yield Rule(_sliced, _whole, _is_partial)
-        yield Rule(_split, _whole, _is_partial)
+        yield Rule(_sliced, _whole, _is_partial, "slices")
+        yield Rule(_split, _whole, _is_partial, "split")
 
 
 def _sliced(op: Op, x: Var) -> Var:

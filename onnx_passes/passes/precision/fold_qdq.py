@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -11,9 +12,27 @@ from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.hints import Hint, Hints, Spec, filled
 
 _MOST_BITS = 16
 _ROOM = 2.0**24
+
+
+def _grids(points: str, *zeros: float) -> Hint:
+    """Return integers of both kinds, with scales and zero points that agree."""
+    cases = (
+        Hint(
+            {
+                "q": (Spec("a b", dtype=kind), Spec("b", dtype=kind)),
+                **{name: filled("", scale) for name in "st"},
+                **{name: filled("", zero, dtype=kind) for name in points},
+            }
+        )
+        for kind in (ir.DataType.UINT8, ir.DataType.INT8)
+        for scale in (0.5, 0.013, 3.0)
+        for zero in zeros
+    )
+    return Hint({}, cases=tuple(cases), types=(ir.DataType.FLOAT,), since=13)
 
 
 @passes.verify.equality
@@ -32,9 +51,14 @@ class FoldQdq(Transformation, RewriteRuleSetPass):
     QuantizeLinear of a constant is computed by fold-constants.
     """
 
+    hints: ClassVar[Hints] = {
+        "with-zero-point": _grids("zu", 0.0, 7.0),
+        "without-zero-point": _grids("u", 0.0),
+    }
+
     def rules(self) -> Iterator[Rule]:
-        yield Rule(_with_zero, _integers, _same_grid)
-        yield Rule(_rewrite_without_zero, _integers, _same_grid)
+        yield Rule(_with_zero, _integers, _same_grid, "with-zero-point")
+        yield Rule(_rewrite_without_zero, _integers, _same_grid, "without-zero-point")
 
 
 def _with_zero(op: Op, q: Var, s: Var, z: Var, t: Var, u: Var) -> Var:

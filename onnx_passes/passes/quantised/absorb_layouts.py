@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import onnx_ir as ir
+
 from onnx_passes import passes
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, data
 from onnx_passes.passes.quantised.convert_layouts import inverse
+
+_TURNS = ([0, 2, 1], [2, 0, 1], [1, 0, 2], [2, 1, 0])
 
 
 @passes.verify.equality
@@ -23,6 +30,19 @@ class AbsorbLayouts(RulePass):
 
     Leaves alone: a Transpose that does not say its permutation, and a converter without one.
     """
+
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {"x": data("a b c")},
+            {
+                "LayoutConverter.assumes": (["N", "C", "W"],),
+                "LayoutConverter.perm": _TURNS,
+                "Transpose.perm": _TURNS,
+            },
+            (ir.DataType.FLOAT,),
+            13,
+        )
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES

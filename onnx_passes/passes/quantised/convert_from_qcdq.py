@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -14,7 +15,9 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, filled
 from onnx_passes.passes.quantised._grids import Levels, is_integer_type, range_of
+from onnx_passes.passes.quantised._operands import INT8_LEVELS, PAIR, SMALL
 from onnx_passes.passes.quantised._pairs import grid_of, pair_of
 from onnx_passes.passes.streamline._terms import constant
 
@@ -44,6 +47,19 @@ class ConvertFromQcdq(RulePass):
     exclusive = True
     finite_only = True
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": PAIR,
+        "constant": Hint(
+            {
+                "x": INT8_LEVELS,
+                "t": filled("", 0.5, 0.25),
+                "w": SMALL,
+            },
+            {"DequantizeLinear.axis": (None,)},
+            (ir.DataType.FLOAT,),
+            13,
+        ),
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -105,10 +121,12 @@ def _quantiser(op: Op, v: Values, found: _Form) -> Value:
 
 _INTEGERS = call("QuantizeLinear", "x", "s", "z", result="q")
 _RULES = [
-    TermRule(call("DequantizeLinear", inner, "t", "w", result="y"), find, _quantiser)
-    for inner, find in (
-        (_INTEGERS, _of_pair),
-        (call("Clip", _INTEGERS, "a", "b"), _of_pair),
-        ("x", _of_constant),
+    TermRule(
+        call("DequantizeLinear", inner, "t", "w", result="y"), find, _quantiser, name=name
+    )
+    for name, inner, find in (
+        ("pair", _INTEGERS, _of_pair),
+        ("pair-with-clip", call("Clip", _INTEGERS, "a", "b"), _of_pair),
+        ("constant", "x", _of_constant),
     )
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -11,6 +12,8 @@ from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hints
+from onnx_passes.passes.quantised._operands import CHANNELS_LAST_OPERATORS
 from onnx_passes.passes.quantised._square_windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
 from onnx_passes.plain import PlainDict
@@ -43,6 +46,8 @@ class ConvertToChannelsLast(RulePass):
     BatchNormalization the training mode, and opsets before 9. QONNX has no channels-last
     AveragePool and ConvTranspose.
     """
+
+    hints: ClassVar[Hints] = CHANNELS_LAST_OPERATORS
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -137,20 +142,27 @@ def _maker(
 
 
 _RULES = [
-    TermRule(call("Conv", "x", "w", result="y"), _conv, _maker("Conv", 2)),
-    TermRule(call("Conv", "x", "w", "b", result="y"), _conv, _maker("Conv", 2)),
-    TermRule(call("MaxPool", "x", result="y"), _pool, _maker("MaxPool")),
+    TermRule(call("Conv", "x", "w", result="y"), _conv, _maker("Conv", 2), name="Conv"),
+    TermRule(
+        call("Conv", "x", "w", "b", result="y"),
+        _conv,
+        _maker("Conv", 2),
+        name="Conv-with-bias",
+    ),
+    TermRule(call("MaxPool", "x", result="y"), _pool, _maker("MaxPool"), name="MaxPool"),
     TermRule(
         call("BatchNormalization", *"xbcde", result="y"),
         _normalization,
         _maker("BatchNormalization"),
         since=9,
+        name="BatchNormalization",
     ),
     *(
         TermRule(
             call("QuantAvgPool2d", "x", result="y", domain=domain),
             _mean,
             _maker("QuantAvgPool2d", domain=domain),
+            name="QuantAvgPool2d",
         )
         for domain in QONNX_ALIASES
     ),

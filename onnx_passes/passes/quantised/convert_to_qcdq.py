@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
@@ -13,8 +14,10 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
 from onnx_passes.passes.quantised._grids import PER_CHANNEL, Levels, axis_of, range_of
+from onnx_passes.passes.quantised._operands import quantiser
 
 _CLIPS_INTEGERS = 12
 
@@ -48,6 +51,7 @@ class ConvertToQcdq(RulePass):
 
     finite_only = True
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {"*": quantiser("s", "z", "b")}
 
     narrow_types: bool = False
 

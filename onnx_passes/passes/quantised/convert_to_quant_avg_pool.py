@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,7 +12,9 @@ from onnx_passes.ops.bodies.domains import QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
+from onnx_passes.passes.quantised._operands import QUANT_AVG_POOL
 from onnx_passes.passes.quantised._pairs import pair_of
 from onnx_passes.passes.quantised._square_windows import MEANS, square_window
 from onnx_passes.passes.streamline._terms import constant, is_single, rank_of, scalar
@@ -43,6 +47,7 @@ class ConvertToQuantAvgPool(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = QUANT_AVG_POOL
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -143,11 +148,16 @@ def _is_unclamped(
 
 
 _RULES = [
-    TermRule(call("Trunc", *operands, result="y", domain=domain), _pool, _make_pool)
-    for mean in (
-        *(call(kind, "x", result="mean") for kind in MEANS),
-        call(MEANS[-1], "x", "axes", result="mean"),
+    TermRule(
+        call("Trunc", *operands, result="y", domain=domain),
+        _pool,
+        _make_pool,
+        name=f"{name}-version-{version}",
+    )
+    for name, mean in (
+        *((kind, call(kind, "x", result="mean")) for kind in MEANS),
+        (f"{MEANS[-1]}-axes", call(MEANS[-1], "x", "axes", result="mean")),
     )
     for domain in QONNX_ALIASES
-    for operands in ((call("Mul", mean, "m"), *"szio"), (mean, *"szito"))
+    for version, operands in ((1, (call("Mul", mean, "m"), *"szio")), (2, (mean, *"szito")))
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -10,6 +12,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM, QONNX
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 from onnx_passes.passes.streamline._terms import constant
 
@@ -36,6 +39,20 @@ class ConvertToXnorPopcount(Transformation, RewriteRulePass):
     """
 
     exclusive = True
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {
+                "x": data("a b"),
+                "t": (Spec("1", mixed=(-1.0, 0.5, 0.0)),),
+                "v": filled("", 2.0),
+                "a": filled("", -1.0),
+                "w": (Spec("b 3", mixed=(-1.0, 1.0)),),
+            },
+            {},
+            (ir.DataType.FLOAT,),
+            13,
+        )
+    }
 
     def pattern(self, op: Op, x: Var, t: Var, v: Var, a: Var, w: Var) -> Var:
         return op.MatMul(op.Add(op.MultiThreshold(x, t, v, _domain=CUSTOM), a), w)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.hints import Hints
+from onnx_passes.passes.quantised._operands import THRESHOLDS
 from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
 
@@ -31,6 +35,8 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
 
     Leaves alone: weights that are 1, computed or no integers; more than 4,096 thresholds.
     """
+
+    hints: ClassVar[Hints] = {"*": THRESHOLDS}
 
     def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
         return op.MultiThreshold(x, t, w, _domain=CUSTOM)

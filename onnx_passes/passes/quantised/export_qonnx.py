@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -10,7 +12,9 @@ from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._monotone import keeps_shape
+from onnx_passes.passes.quantised._operands import quantiser
 from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._products import IntegerRange
 from onnx_passes.passes.streamline._rows import narrow
@@ -28,6 +32,9 @@ _LAYOUTS: dict[tuple[int, ...], str] = {
 
 _BETWEEN = 2
 """Most nodes between thresholds and what shows their layout: sums with a bias, differences."""
+
+
+_TABLES = (Spec("3", mixed=(-1.0, 0.5, 2.0)), Spec("c 1 3", mixed=(-1.0, 0.5, 2.0)))
 
 
 @passes.verify.equality
@@ -54,6 +61,30 @@ class ExportQonnx(RulePass):
 
     needs = ("shape-inference",)
     exclusive = True
+    hints: ClassVar[Hints] = {
+        "Quant": quantiser("s", "z", "b"),
+        "MultiThreshold": Hint(
+            {"x": data("a c d"), "t": _TABLES, "w": filled("", 1.0, 2.0)},
+            {},
+            (ir.DataType.FLOAT,),
+            13,
+        ),
+        "bias": Hint(
+            {
+                "x": data("a c d", "a c"),
+                "t": (Spec("c 3", mixed=(-1.0, 0.5, 2.0)),),
+                "a": filled("", 1.0, -2.0),
+            },
+            {
+                "MultiThreshold.out_scale": (1.0, 2.0),
+                "MultiThreshold.out_bias": (0.0,),
+                "MultiThreshold.out_dtype": ("UINT4",),
+                "MultiThreshold.data_layout": ("NC", "NCW"),
+            },
+            (ir.DataType.FLOAT,),
+            13,
+        ),
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -156,8 +187,9 @@ def _with_bias(op: Op, v: Values, attributes: PlainDict) -> Value:
 
 
 _EXPORTED = call("MultiThreshold", "x", "t", result="m", domain=QONNX)
+_TABLE = call("MultiThreshold", *"xtw", result="y", domain=CUSTOM)
 _RULES = [
-    TermRule(call("Quant", *"xszb", result="y", domain=CUSTOM), _flags, _quant),
-    TermRule(call("MultiThreshold", *"xtw", result="y", domain=CUSTOM), _rows, _thresholds),
-    TermRule(call("Add", _EXPORTED, "a"), _find_bias, _with_bias),
+    TermRule(call("Quant", *"xszb", result="y", domain=CUSTOM), _flags, _quant, name="Quant"),
+    TermRule(_TABLE, _rows, _thresholds, name="MultiThreshold"),
+    TermRule(call("Add", _EXPORTED, "a"), _find_bias, _with_bias, name="bias"),
 ]

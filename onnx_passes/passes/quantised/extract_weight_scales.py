@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -14,7 +16,9 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, Spec, filled
 from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
+from onnx_passes.passes.quantised._operands import INT8_LEVELS, SMALL, quantiser
 from onnx_passes.passes.quantised._pairs import grid_of
 
 _LARGEST = 2.0**24
@@ -40,6 +44,16 @@ class ExtractWeightScales(RulePass):
     Leaves alone: scales, zero points and bits that are computed; levels that are not integers
     or that float32 does not hold; opsets before 9.
     """
+
+    hints: ClassVar[Hints] = {
+        "*": quantiser("s", "z", "b", (Spec("a b", mixed=(0.5, -0.25, 1.0, 3.0)),)),
+        "DequantizeLinear": Hint(
+            {"x": INT8_LEVELS, "s": filled("", 0.5, 0.3, 2.0), "z": SMALL},
+            {"DequantizeLinear.axis": (None,)},
+            (ir.DataType.FLOAT,),
+            13,
+        ),
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -118,4 +132,7 @@ def _compute(node: ir.Node, opset: int) -> Array | None:
 
 
 _STANDARD = (call("DequantizeLinear", *names, result="y") for names in ("xsz", "xs"))
-_RULES = [TermRule(place, _parts, _split) for place in (*quantisers(*"xszb"), *_STANDARD)]
+_RULES = [
+    TermRule(place, _parts, _split, name=place.kind)
+    for place in (*quantisers(*"xszb"), *_STANDARD)
+]

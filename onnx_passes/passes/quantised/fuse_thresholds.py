@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from onnx_passes import passes
@@ -9,6 +11,8 @@ from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hints
+from onnx_passes.passes.quantised._operands import THRESHOLDS
 from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
 
@@ -26,6 +30,8 @@ class FuseThresholds(RulePass):
 
     Leaves alone: thresholds and weights that are computed; weights that are not integers.
     """
+
+    hints: ClassVar[Hints] = {"*": THRESHOLDS}
 
     def table(self) -> list[TermRule]:
         return [_fuse("Add", 1.0), _fuse("Sub", -1.0)]

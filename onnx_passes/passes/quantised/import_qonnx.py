@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import onnx_ir as ir
 
 from onnx_passes import passes
@@ -14,6 +16,8 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, Spec, data
+from onnx_passes.passes.quantised._operands import quantiser
 from onnx_passes.passes.streamline._terms import constant
 from onnx_passes.plain import PlainDict
 
@@ -43,6 +47,20 @@ class ImportQonnx(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": quantiser("a", "b", "c"),
+        "MultiThreshold": Hint(
+            {"x": data("a c", "a c d"), "a": (Spec("c 3", mixed=(-1.0, 0.5, 2.0)),)},
+            {
+                "MultiThreshold.out_scale": (1.0, 0.5, None),
+                "MultiThreshold.out_bias": (0.0, -2.0, None),
+                "MultiThreshold.out_dtype": ("INT8",),
+                "MultiThreshold.data_layout": ("NC", "NCW", None),
+            },
+            (ir.DataType.FLOAT,),
+            13,
+        ),
+    }
 
     operators: tuple[str, ...] = ()
 
@@ -68,11 +86,12 @@ def _quant(kind: str, domain: str) -> TermRule:
         made: Value = op.Quant(*(v[name] for name in "xabc"), **found, _domain=CUSTOM)
         return made
 
-    return TermRule(call(kind, *"xabc", result="y", domain=domain), find, make)
+    return TermRule(call(kind, *"xabc", result="y", domain=domain), find, make, name=kind)
 
 
 def _thresholds(kind: str, domain: str) -> TermRule:
-    return TermRule(call(kind, "x", "a", result="y", domain=domain), _table, _make_thresholds)
+    before = call(kind, "x", "a", result="y", domain=domain)
+    return TermRule(before, _table, _make_thresholds, name=kind)
 
 
 def _table(v: Values) -> Array | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from onnx_passes import passes
@@ -10,9 +12,11 @@ from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantisers
 from onnx_passes.passes.quantised._bisect import Level, Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
+from onnx_passes.passes.quantised._operands import INFERRED_THRESHOLDS
 from onnx_passes.passes.streamline._rows import narrow
 from onnx_passes.passes.streamline._terms import constant
 
@@ -55,11 +59,14 @@ class InferThresholds(RulePass):
 
     finite_only = True
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = INFERRED_THRESHOLDS
 
     max: int = 255
 
     def table(self) -> list[TermRule]:
-        return [TermRule(end, self._table, _replace, since=13) for end in _ENDS]
+        return [
+            TermRule(end, self._table, _replace, since=13, name=name) for name, end in _ENDS
+        ]
 
     def _table(self, v: Values) -> tuple[Chain, Table] | None:
         node = node_of(v["y"])
@@ -106,15 +113,19 @@ def _pair(*between: str) -> TermCall:
     return call("DequantizeLinear", inner, "t", "w", result="y")
 
 
-_ENDS = [
+_OPERATORS = [
     *(call(kind, "x", result="y") for kind in ("Round", "Ceil", "Floor", "Sign")),
     *quantisers(*"xabc"),
     call("MultiThreshold", "x", "a", "b", result="y", domain=CUSTOM),
     call("Where", "x", "a", "b", result="y"),
     *(call("Trunc", *"xabcde", result="y", domain=domain) for domain in QONNX_ALIASES),
-    _pair(),
-    _pair("a", "b"),
-    call("DequantizeLinear", call("QuantizeLinear", "x", "s"), "t", result="y"),
+]
+_PLAIN_PAIR = call("DequantizeLinear", call("QuantizeLinear", "x", "s"), "t", result="y")
+_ENDS = [
+    *((end.kind, end) for end in _OPERATORS),
+    ("pair", _pair()),
+    ("pair-with-clip", _pair("a", "b")),
+    ("pair-without-zero-point", _PLAIN_PAIR),
 ]
 
 

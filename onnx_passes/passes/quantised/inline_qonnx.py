@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from onnx_passes import passes
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
+from onnx_passes.passes.quantised._operands import quantiser
 from onnx_passes.passes.streamline._terms import constant
 from onnx_passes.plain import PlainDict
 
@@ -26,6 +30,8 @@ class InlineQonnx(RulePass):
     Leaves alone: opsets before 12; parameters that are computed; fewer than two levels, as of
     0 bits; every other quantiser.
     """
+
+    hints: ClassVar[Hints] = {"*": quantiser("s", "z", "b")}
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import onnx_ir as ir
 
@@ -16,6 +18,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.hints import Hints
+from onnx_passes.passes.quantised._operands import THRESHOLDS
 
 
 @passes.verify.equality
@@ -33,6 +37,7 @@ class InlineThresholds(Transformation, RewriteRulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {"*": THRESHOLDS}
 
     def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
         return op.MultiThreshold(x, t, w, _domain=CUSTOM)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.hints import Hints
+from onnx_passes.passes.quantised._operands import THRESHOLDS
 from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 
 _EXACT = 2.0**24
@@ -27,6 +31,8 @@ class SortThresholds(Transformation, RewriteRulePass):
     Leaves alone: thresholds and weights that are computed or in order; weights that are not
     integers, or whose sum is above 2 ** 24.
     """
+
+    hints: ClassVar[Hints] = {"*": THRESHOLDS}
 
     def pattern(self, op: Op, x: Var, t: Var, w: Var) -> Var:
         return op.MultiThreshold(x, t, w, _domain=CUSTOM)

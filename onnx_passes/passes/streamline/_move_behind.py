@@ -18,7 +18,11 @@ Found: TypeAlias = "Sequence[Array | Value] | None"
 
 
 def behind(
-    before: TermCall, find: Callable[[Values], Found], *outer: str, dropped: str = ""
+    before: TermCall,
+    find: Callable[[Values], Found],
+    *outer: str,
+    dropped: str = "",
+    name: str = "",
 ) -> TermRule:
     """Return the rule that puts constants behind an operator.
 
@@ -28,6 +32,7 @@ def behind(
         find: Returns the constants.
         outer: What is done with each constant; with fewer constants, the first ones.
         dropped: Name of an operand that the operator does not read afterwards.
+        name: What reports call the rule.
     """
 
     def make(op: Op, values: Values, found: Sequence[Array | Value]) -> Value:
@@ -39,4 +44,4 @@ def behind(
             made = getattr(op, kind)(made, known)
         return made
 
-    return TermRule(before, find, make)
+    return TermRule(before, find, make, name=name)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data, filled
 from onnx_passes.passes.quantised._bisect import Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
 from onnx_passes.passes.quantised._monotone import COMPARES, CONVERSES
@@ -17,6 +21,19 @@ from onnx_passes.passes.streamline._terms import constant
 
 _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
 """Numbers that bisection does not look at."""
+
+
+def _chains(operand: str) -> dict[str, Specs]:
+    """Return chains of one operator over data, for one operand of the comparison."""
+    return {
+        operand: (
+            *(Spec(node=kind, of=("u",)) for kind in ("Neg", "Relu", "HardSigmoid", "Elu")),
+            *(Spec(node=kind, of=("u", "k")) for kind in ("Mul", "Add", "Sub", "Div", "Min")),
+            Spec(node="Mul", of=("u", "u")),
+        ),
+        "u": data("a b", "a b c", "b"),
+        "k": filled("", 2.0, -0.5, 0.75),
+    }
 
 
 @passes.verify.tolerance
@@ -44,6 +61,18 @@ class AbsorbIntoComparisons(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "*": Hint(
+            {},
+            {},
+            (ir.DataType.FLOAT,),
+            13,
+            cases=(
+                Hint({**_chains("x"), "c": filled("", 0.5, 0.25)}),
+                Hint({**_chains("c"), "x": filled("", 0.5, 0.25)}),
+            ),
+        )
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from onnx_passes import passes
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
 from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.passes.hints import Hint, Hints, data
 
 
 @passes.verify.equality
@@ -25,6 +28,9 @@ class EliminateNoopReduce(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        "GlobalAveragePool": Hint({"x": data("n c 1 1", "n c 1", "n c 1 1 1")})
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -36,6 +42,6 @@ def _is_same(v: Values) -> bool:
 
 
 _RULES = [
-    law(call(f"Reduce{kind}", "x", result="y", more=True), "x", _is_same)
-    for kind in ("Max", "Mean", "Min", "Prod", "Sum")
-] + [law(call("GlobalAveragePool", "x", result="y"), "x", _is_same)]
+    law(call(kind, "x", result="y", more=True), "x", _is_same, name=kind)
+    for kind in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+] + [law(call("GlobalAveragePool", "x", result="y"), "x", _is_same, name="GlobalAveragePool")]

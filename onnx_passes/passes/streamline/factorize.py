@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.hints import Hint, Hints, Spec, ints
 from onnx_passes.passes.streamline._terms import constant, floats
 
 _MOST = 2**15
@@ -32,6 +36,14 @@ class Factorize(RulePass):
     Leaves alone: weights that are integers already, all zero, or no multiples of their
     smallest distance from 0; more than 32,768 levels; operands that are computed.
     """
+
+    hints: ClassVar[Hints] = {
+        "Gather": Hint(
+            {"w": (Spec("4 b", mixed=(0.25, -0.5, 0.75)),), "x": ints("0 1", "3 0 2")},
+            {"Gather.axis": (0, None)},
+            (ir.DataType.FLOAT,),
+        )
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -78,7 +90,8 @@ def _split(op: Op, v: Values, found: tuple[Array, Array]) -> Value:
 
 
 _RULES = [
-    TermRule(call("MatMul", "x", "w", result="y"), _factor, _split),
-    TermRule(call("Conv", "x", "w", result="y", more=True), _factor, _split),
-    TermRule(call("Gather", "w", "x", result="y"), _factor, _split),
+    TermRule(
+        call(kind, *operands, result="y", more=kind == "Conv"), _factor, _split, name=kind
+    )
+    for kind, operands in (("MatMul", "xw"), ("Conv", "xw"), ("Gather", "wx"))
 ]

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
+from onnx_passes.passes.hints import Hint, Hints, data, filled
 from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
 from onnx_passes.passes.streamline._move_behind import Found, behind
 from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of, scalar
+
+_EQUAL_FACTORS = Hint(
+    {},
+    cases=tuple(
+        Hint({"x": data("a b"), "y": data("a b", "b"), "s": filled("", n), "t": filled("", n)})
+        for n in (0.5, 3.0, -0.25)
+    ),
+    types=(ir.DataType.FLOAT,),
+)
 
 
 @passes.verify.tolerance
@@ -47,6 +59,9 @@ class SinkScales(RulePass):
     """
 
     needs = ("shape-inference",)
+    hints: ClassVar[Hints] = {
+        f"common-factor-{kind}": _EQUAL_FACTORS for kind in ("Add", "Sub")
+    }
 
     def table(self) -> list[TermRule]:
         return _RULES
@@ -171,7 +186,15 @@ _RULES = [
     *conv_rules("Conv"),
     behind(call("AveragePool", _SCALED, result="y"), _of_channels, "Mul"),
     behind(call("GlobalAveragePool", _SCALED, result="y"), _of_channels, "Mul"),
-    *(behind(call(k, _SCALED, call("Mul", "y", "t")), _common, "Mul") for k in ("Add", "Sub")),
+    *(
+        behind(
+            call(kind, _SCALED, call("Mul", "y", "t")),
+            _common,
+            "Mul",
+            name=f"common-factor-{kind}",
+        )
+        for kind in ("Add", "Sub")
+    ),
     *_past_partner("Add"),
     *conv_rules("ConvTranspose"),
     *conv_terms(),

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.suggestions import Operand
-from onnx_passes.passes.hints import Hint, Spec, hints_in
+from onnx_passes.passes.hints import Hint, Hints, Spec
 from onnx_passes.passes.registry import is_known, lookup
 from onnx_passes.verify.rules.plausible_operands import Chooser
 
@@ -22,13 +22,19 @@ _KEPT = 0.97
 
 
 def hint_of(name: str | None) -> Hint | None:
-    """Return the hint of a rule, by its own name or by that of its pass."""
-    own = name or ""
-    known = own.partition("[")[0]
+    """Return the hint of a rule.
+
+    Args:
+        name: That of its pass, with its own behind it in brackets.
+    """
+    known, _, own = (name or "").removesuffix("]").partition("[")
     if not is_known(known):
         return None
-    hints = {k: h for cls in lookup(known) for k, h in hints_in(cls.__module__).items()}
-    return hints.get(own, hints.get(known))
+    for cls in lookup(known):
+        if cls.name == known:  # else it is one of a group
+            hints: Hints = getattr(cls, "hints", {})
+            return hints.get(own, hints.get("*"))
+    return None
 
 
 class Guide:

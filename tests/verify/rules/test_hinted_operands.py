@@ -1,3 +1,4 @@
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -5,8 +6,10 @@ import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import RewriteRule
 
-import onnx_passes.passes
-from onnx_passes.passes.hints import Hint, Spec, data, filled, hints_in, ints
+from onnx_passes import passes
+from onnx_passes.passes import registry
+from onnx_passes.passes.base import RewriteRuleSetPass, Rule, Transformation
+from onnx_passes.passes.hints import Hint, Spec, data, filled, ints
 from onnx_passes.passes.registry import all_passes, collect
 from onnx_passes.verify.rules import property_models
 from onnx_passes.verify.rules.applying import rules_of
@@ -54,16 +57,22 @@ def test_a_minus_is_a_sign():
     assert guide.operand(Spec("-1 3", known=True)).ints == (-1, 3)
 
 
-HINTS = {k: h for cls in all_passes() for k, h in hints_in(cls.__module__).items()}
-FILES = sorted(Path(onnx_passes.passes.__file__).parent.rglob("_hints_of_*.py"))
+HINTED = [cls for cls in all_passes() if getattr(cls, "hints", None)]
+HINTS = {f"{cls.name}[{key}]": hint for cls in HINTED for key, hint in cls.hints.items()}
 
 
-def test_no_file_of_hints_is_for_a_pass_that_is_not_there():
-    # Those without HINTS are what several have in common.
-    owners = [p.stem.removeprefix("_hints_of_") for p in FILES if "HINTS" in p.read_text()]
-    names = {cls.__module__.rpartition(".")[2] for cls in all_passes()}
-    assert owners
-    assert set(owners) <= names
+@cache
+def _hinted_rules():
+    """Return the rules of all passes that have hints, each with its own."""
+    return [(rule, hint_of(rule.name)) for cls in HINTED for rule in rules_of(cls)]
+
+
+@pytest.mark.parametrize("cls", HINTED, ids=lambda cls: cls.name)
+def test_each_hint_is_of_a_rule_that_has_this_name(cls):
+    own = [str(rule.name).removesuffix("]").partition("[")[2] for rule in rules_of(cls)]
+    named = set(cls.hints) - {"*"}
+    assert named <= {name for name in own if not name.isdecimal()}
+    assert "*" not in cls.hints or set(own) - named, "each rule has a hint of its own"
 
 
 @pytest.mark.parametrize("name", sorted(HINTS))
@@ -71,13 +80,7 @@ def test_a_hint_names_variables_that_a_rule_has(name):
     """A hint for a variable that was renamed would do nothing, without a sound."""
     hint = HINTS[name]
     # Rules that share a hint need not have all of its operands each.
-    sharing = [other for other, found in HINTS.items() if found == hint]
-    rules = [
-        rule
-        for cls in collect(dict.fromkeys(other.partition("[")[0] for other in sharing))
-        for rule in rules_of(cls)
-        if {rule.name, str(rule.name).partition("[")[0]} & set(sharing)
-    ]
+    rules = [rule for rule, found in _hinted_rules() if found == hint]
     assert rules
     known = set()
     for rule in rules:
@@ -96,11 +99,35 @@ def test_a_hint_names_variables_that_a_rule_has(name):
 
 
 def test_rules_without_a_hint_have_none():
-    assert hint_of("fuse-attention[1]") is HINTS["fuse-attention[1]"]
-    assert hint_of("fuse-silu[3]") is HINTS["fuse-silu"]
+    assert hint_of("fuse-attention[factor-on-key]") is HINTS["fuse-attention[factor-on-key]"]
+    assert hint_of("fuse-silu[1]") is HINTS["fuse-silu[*]"]
+    assert hint_of("fuse-reshaped-transpose") is HINTS["fuse-reshaped-transpose[*]"]
+    assert hint_of("fuse[plain]") is None  # a group
     assert hint_of("a rule of mine") is None
     assert hint_of("eliminate-identity") is None
     assert hint_of(None) is None
+
+
+def test_the_hints_of_the_docs_are_for_rules_by_name_in_all_orders(monkeypatch):
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    page = (Path(__file__).parents[3] / "docs" / "certify.md").read_text()
+    example = {}
+    exec(page.partition("```python\n")[2].partition("```")[0], example)
+
+    @passes.register()
+    class OfMine(Transformation, RewriteRuleSetPass):
+        commute = True
+        hints = example["hints"]
+
+        def rules(self):
+            yield Rule(lambda op, x: op.Mul(x, 1), lambda op, x: x)
+            yield Rule(lambda op, x, w: op.Mul(x, w), lambda op, x, w: x, name="product")
+
+    found = [(rule.name, hint_of(rule.name)) for rule in OfMine().rules()]
+    assert found == [
+        *[("of-mine[0]", OfMine.hints["*"])] * 2,
+        *[("of-mine[product]", OfMine.hints["product"])] * 2,
+    ]
 
 
 @pytest.fixture
