@@ -27,7 +27,7 @@ from onnx_passes.passes.fusion._attention import (
     node_of,
     positive,
 )
-from onnx_passes.passes.fusion._operands import ATTENTION
+from onnx_passes.passes.fusion._fusion_hints import ATTENTION
 from onnx_passes.passes.hints import Hints
 
 SWAPPED = (0, 1, 3, 2)

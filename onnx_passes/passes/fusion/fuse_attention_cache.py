@@ -16,7 +16,7 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.fusion._attention import RANK, node_of
-from onnx_passes.passes.fusion._operands import HEADS
+from onnx_passes.passes.fusion._fusion_hints import HEADS
 from onnx_passes.passes.hints import Hint, Hints, data
 
 SEQUENCE = 2

@@ -19,7 +19,7 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.fusion._attention import RANK
-from onnx_passes.passes.fusion._operands import ATTENTION_HEADS
+from onnx_passes.passes.fusion._fusion_hints import ATTENTION_HEADS
 from onnx_passes.passes.hints import Hints
 
 HEADS_FIRST = [0, 2, 1, 3]

@@ -18,7 +18,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
-from onnx_passes.passes.fusion._operands import WIDE_ROTARY_EMBEDDING
+from onnx_passes.passes.fusion._fusion_hints import WIDE_ROTARY_EMBEDDING
 from onnx_passes.passes.hints import Hints
 
 RANK = 4

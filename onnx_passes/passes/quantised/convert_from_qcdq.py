@@ -17,8 +17,8 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hint, Hints, filled
 from onnx_passes.passes.quantised._grids import Levels, is_integer_type, range_of
-from onnx_passes.passes.quantised._operands import INT8_LEVELS, PAIR, SMALL
 from onnx_passes.passes.quantised._pairs import grid_of, pair_of
+from onnx_passes.passes.quantised._quantised_hints import INT8_LEVELS, PAIR, SMALL
 from onnx_passes.passes.streamline._terms import constant
 
 

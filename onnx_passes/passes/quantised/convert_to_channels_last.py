@@ -13,7 +13,7 @@ from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._operands import CHANNELS_LAST_OPERATORS
+from onnx_passes.passes.quantised._quantised_hints import CHANNELS_LAST_OPERATORS
 from onnx_passes.passes.quantised._square_windows import plain_call
 from onnx_passes.passes.streamline._terms import rank_of
 from onnx_passes.plain import PlainDict

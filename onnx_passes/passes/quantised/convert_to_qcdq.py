@@ -17,7 +17,7 @@ from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
 from onnx_passes.passes.quantised._grids import PER_CHANNEL, Levels, axis_of, range_of
-from onnx_passes.passes.quantised._operands import quantiser
+from onnx_passes.passes.quantised._quantised_hints import quantiser
 
 _CLIPS_INTEGERS = 12
 

@@ -14,8 +14,8 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
-from onnx_passes.passes.quantised._operands import QUANT_AVG_POOL
 from onnx_passes.passes.quantised._pairs import pair_of
+from onnx_passes.passes.quantised._quantised_hints import QUANT_AVG_POOL
 from onnx_passes.passes.quantised._square_windows import MEANS, square_window
 from onnx_passes.passes.streamline._terms import constant, is_single, rank_of, scalar
 from onnx_passes.plain import PlainDict

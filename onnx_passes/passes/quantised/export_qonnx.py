@@ -14,7 +14,7 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 from onnx_passes.passes.quantised._monotone import keeps_shape
-from onnx_passes.passes.quantised._operands import quantiser
+from onnx_passes.passes.quantised._quantised_hints import quantiser
 from onnx_passes.passes.quantised._tables import table_of
 from onnx_passes.passes.streamline._products import IntegerRange
 from onnx_passes.passes.streamline._rows import narrow

@@ -18,8 +18,8 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hint, Hints, Spec, filled
 from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
-from onnx_passes.passes.quantised._operands import INT8_LEVELS, SMALL, quantiser
 from onnx_passes.passes.quantised._pairs import grid_of
+from onnx_passes.passes.quantised._quantised_hints import INT8_LEVELS, SMALL, quantiser
 
 _LARGEST = 2.0**24
 """Up to here float32 holds every integer."""

@@ -17,7 +17,7 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hint, Hints, Spec, data
-from onnx_passes.passes.quantised._operands import quantiser
+from onnx_passes.passes.quantised._quantised_hints import quantiser
 from onnx_passes.passes.streamline._terms import constant
 from onnx_passes.plain import PlainDict
 

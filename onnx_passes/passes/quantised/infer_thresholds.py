@@ -16,7 +16,7 @@ from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantisers
 from onnx_passes.passes.quantised._bisect import Level, Table, find_table
 from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
-from onnx_passes.passes.quantised._operands import INFERRED_THRESHOLDS
+from onnx_passes.passes.quantised._quantised_hints import INFERRED_THRESHOLDS
 from onnx_passes.passes.streamline._rows import narrow
 from onnx_passes.passes.streamline._terms import constant
 

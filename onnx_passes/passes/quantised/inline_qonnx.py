@@ -10,7 +10,7 @@ from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes.base import Op, Value
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
-from onnx_passes.passes.quantised._operands import quantiser
+from onnx_passes.passes.quantised._quantised_hints import quantiser
 from onnx_passes.passes.streamline._terms import constant
 from onnx_passes.plain import PlainDict
 

@@ -19,7 +19,7 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._operands import THRESHOLDS
+from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
 
 
 @passes.verify.equality

@@ -11,7 +11,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.domains import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._operands import THRESHOLDS
+from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
 from onnx_passes.passes.quantised._tables import multi_threshold, table_of
 
 _EXACT = 2.0**24
