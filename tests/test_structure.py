@@ -57,7 +57,7 @@ ROOMS = {
     "tuning": Size(3768, 38, 10),
     "verify": Size(19964, 184, 40),
     "benchmarks": Size(17307, 150, 0),
-    "tests": Size(55200, 645, 0),
+    "tests": Size(55200, 642, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
