@@ -45,7 +45,7 @@ ROOMS = {
     "errors": Size(61, 1, 0),
     "library_index": Size(68, 1, 0),
     "model": Size(3507, 39, 7),
-    "ops": Size(9333, 107, 17),
+    "ops": Size(9331, 107, 17),
     "passes": Size(21972, 344, 0),
     "pipeline": Size(9676, 85, 28),
     "plain": Size(7, 1, 0),

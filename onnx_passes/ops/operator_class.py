@@ -258,14 +258,10 @@ def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None
         op_type: Its name.
         opset: Version of the domain; None for the latest.
     """
-    fitting = [o for o in versions_of(domain, op_type) if opset is None or o.since <= opset]
-    return fitting[-1] if fitting else None
-
-
-def versions_of(domain: str, op_type: str) -> Sequence[Operator]:
-    """Return the descriptions of an operator, the oldest first; none where it has none."""
     _load()
-    return _OPERATORS.get(("" if domain in MAIN else domain, op_type), ())
+    versions = _OPERATORS.get(("" if domain in MAIN else domain, op_type), [])
+    fitting = [o for o in versions if opset is None or o.since <= opset]
+    return fitting[-1] if fitting else None
 
 
 def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:

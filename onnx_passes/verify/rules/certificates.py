@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+
+from onnx.defs import onnx_opset_version
 
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.ops.bodies import body_writer
 from onnx_passes.ops.bodies.attach import Body
-from onnx_passes.ops.operator_class import Operator, versions_of
+from onnx_passes.ops.operator_class import Operator, find
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.verify.rules.definitions import Definitions, Module, package_folder
 from onnx_passes.verify.rules.proof import CUTS
@@ -88,12 +91,9 @@ class Keys:
         found = []
         for name in sorted(operators):
             domain, _, op_type = name.rpartition(":")
-            writer = body_writer(domain, op_type)
-            described: list[type[Operator] | Body] = [*map(type, versions_of(domain, op_type))]
-            described += [] if writer is None else [writer]
             keys = {
                 self._own.key(each.__module__, each.__name__)
-                for each in described
+                for each in _described(domain, op_type)
                 if each.__module__.startswith(f"{_PACKAGE}.")
             }
             found.append(" ".join([name, *sorted(keys)]))
@@ -118,6 +118,15 @@ class Keys:
             self.cache.parent.mkdir(parents=True, exist_ok=True)
             new.write_text(self._own.kept(used), "utf-8")
             new.replace(self.cache)
+
+
+@cache
+def _described(domain: str, op_type: str) -> frozenset[type[Operator] | Body]:
+    """Return what describes an operator: the classes of its versions, and its body."""
+    opsets = (None, *range(1, onnx_opset_version() + 1))
+    versions = [find(domain, op_type, opset) for opset in opsets]
+    writer = body_writer(domain, op_type)
+    return frozenset([*(type(v) for v in versions if v), *([writer] if writer else [])])
 
 
 def _neighbours(file: Path) -> dict[str, Path]:
