@@ -45,7 +45,7 @@ ROOMS = {
     "errors": Size(61, 1, 0),
     "library_index": Size(68, 1, 0),
     "model": Size(3507, 39, 7),
-    "ops": Size(9331, 107, 17),
+    "ops": Size(9332, 107, 17),
     "passes": Size(21972, 344, 0),
     "pipeline": Size(9676, 85, 28),
     "plain": Size(7, 1, 0),
@@ -55,7 +55,7 @@ ROOMS = {
     "testing": Size(96, 1, 0),
     "traits": Size(41, 4, 0),
     "tuning": Size(3768, 38, 10),
-    "verify": Size(19964, 184, 40),
+    "verify": Size(19969, 184, 40),
     "benchmarks": Size(17307, 150, 0),
     "tests": Size(55200, 642, 0),
 }
