@@ -77,22 +77,22 @@ def _nowhere(op: Any, x: ir.Value, **_: Any) -> Any:
     return op.Less(x, x)
 
 
-class RemoveIdentity(RewriteRulePass, Transformation):
-    """Read a value itself instead of its Identity."""
+class ReadInnerValue(RewriteRulePass, Transformation):
+    """Read the first of two nodes of which the second changes nothing."""
 
     def pattern(self, op, x):
-        return op.Identity(op.Neg(x, _outputs=["made"]))
+        return op.Relu(op.Relu(x, _outputs=["made"]))
 
     def rewrite(self, op, x, made):
         return made
 
 
-class Involutions(RewriteRuleSetPass, Transformation):
+class ReadDirectly(RewriteRuleSetPass, Transformation):
     """Rules that are given one by one."""
 
     def rules(self):
         yield Rule(lambda op, x: op.Not(op.Not(x)), lambda op, x: x, name="not")
-        yield Rule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x: x, name="neg")
+        yield Rule(lambda op, x: op.Identity(x), lambda op, x: x, name="identity")
 
 
 class IdempotentRounding(RewriteRuleSetPass, Transformation):
@@ -219,8 +219,7 @@ def _right() -> list[FrozenRule]:
     reused = {str(rule.name): rule for rule in correct_rules()}
     plain = [*(reused[name] for name in _REUSED), *_more()]
     passes = [
-        (RemoveIdentity, 0),
-        (Involutions, 0),
+        (ReadDirectly, 1),
         (IdempotentRounding, 1),
         (MultiplyByOnes, -1),
         (MergeFactors, 0),
@@ -232,6 +231,8 @@ def _right() -> list[FrozenRule]:
     return [
         *(FrozenRule(str(rule.name), rule) for rule in plain),
         *(FrozenRule(str(rule.name), rule, cls) for cls, rule in made),
+        # An inner value that is an output is among the later models.
+        FrozenRule("read-inner-value", rules_of(ReadInnerValue)[0], ReadInnerValue, models=60),
     ]
 
 
@@ -394,8 +395,12 @@ def _changes() -> Iterator[tuple[str, str, dict[str, Any]]]:
     )
     yield guarded(
         "sub-as-add-of-initializer",
-        "inputs of this graph alone",
-        lambda context, x, c: x.dtype in INTS and c not in context.graph_or_function.inputs,
+        "sought in this graph alone",
+        lambda context, x, c: (
+            x.dtype in INTS
+            and c.is_initializer()
+            and context.graph_or_function.initializers[c.name].const_value is not None
+        ),
     )
     yield rewritten(
         "round-neg",
