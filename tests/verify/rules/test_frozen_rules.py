@@ -138,11 +138,11 @@ FAULTS = {
         "return ",
         "no-nan",
     ),
-    "defined anywhere": Fault(
+    "finite in another mode": Fault(
         "verify/rules/claims.py",
-        "assumptions = [*self.defined, *self.semantics.facts]\n",
-        "assumptions = [*self.semantics.facts]\n",
-        "square-of-root",
+        "if mode == FloatMode.FINITE:",
+        "if mode == FloatMode.STRICT:",
+        "no-nan",
     ),
     "nothing is replayed": Fault(
         "verify/rules/exact.py",
