@@ -9,18 +9,18 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
-_FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
-_INTS = (ir.DataType.INT32, ir.DataType.INT64)
+FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+INTS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
-def _numbers(value: ir.Value | None) -> list[Any] | None:
+def elements_of(value: ir.Value | None) -> list[Any] | None:
     """Return the elements of a constant, or None if it is not a constant."""
     if value is None or value.const_value is None:
         return None
     return list(value.const_value.numpy().reshape(-1).tolist())
 
 
-def _dims(value: ir.Value) -> list[int] | None:
+def static_shape(value: ir.Value) -> list[int] | None:
     """Return a static shape without empty axes, or None."""
     if value.shape is None or not all(isinstance(d, int) and d > 0 for d in value.shape):
         return None
@@ -28,27 +28,27 @@ def _dims(value: ir.Value) -> list[int] | None:
 
 
 def _floats(context: Any, x: ir.Value, **_: Any) -> bool:
-    return x.dtype in _FLOATS
+    return x.dtype in FLOATS
 
 
 def _ints(context: Any, x: ir.Value, **_: Any) -> bool:
-    return x.dtype in _INTS
+    return x.dtype in INTS
 
 
 def _opset(context: Any) -> int:
     return int(context.graph_or_function.opset_imports.get("", 0))
 
 
-def _scalar(op: Any, number: float, like: ir.Value) -> Any:
+def scalar_like(op: Any, number: float, like: ir.Value) -> Any:
     assert like.dtype is not None
     return op.Constant(value=ir.tensor(np.array(number, like.dtype.numpy())))
 
 
-def _list(op: Any, numbers: Sequence[int]) -> Any:
+def integer_list(op: Any, numbers: Sequence[int]) -> Any:
     return op.Constant(value=ir.tensor(np.array(numbers, np.int64)))
 
 
-def _rule(
+def make_rule(
     name: str, pattern: Callable[..., Any], rewrite: Callable[..., Any], check: Any = None
 ) -> RewriteRule:
     return RewriteRule(pattern, rewrite, check, name=name, remove_nodes=False)
@@ -60,7 +60,7 @@ def _merged_perm(op: Any, x: ir.Value, first: ir.Attr, second: ir.Attr) -> Any:
 
 
 def _slices_ok(context: Any, **values: ir.Value) -> bool:
-    known = {k: _numbers(values[k]) for k in ("s1", "e1", "a1", "s2", "e2", "a2")}
+    known = {k: elements_of(values[k]) for k in ("s1", "e1", "a1", "s2", "e2", "a2")}
     lists = [v for v in known.values() if v is not None and len(v) == 1]
     return (
         len(lists) == 6
@@ -72,65 +72,67 @@ def _slices_ok(context: Any, **values: ir.Value) -> bool:
 def _merged_slices(
     op: Any, x: ir.Value, s1: Any, e1: Any, s2: Any, e2: Any, a1: Any, **_: Any
 ) -> Any:
-    (start1,), (end1,) = _numbers(s1) or [0], _numbers(e1) or [0]
-    (start2,), (end2,) = _numbers(s2) or [0], _numbers(e2) or [0]
+    (start1,), (end1,) = elements_of(s1) or [0], elements_of(e1) or [0]
+    (start2,), (end2,) = elements_of(s2) or [0], elements_of(e2) or [0]
     start = min(start1 + start2, end1)
-    return op.Slice(x, _list(op, [start]), _list(op, [min(end1, start1 + end2)]), a1)
+    return op.Slice(
+        x, integer_list(op, [start]), integer_list(op, [min(end1, start1 + end2)]), a1
+    )
 
 
 def _one_axis(context: Any, x: ir.Value, axes: ir.Value) -> bool:
-    numbers = _numbers(axes)
-    return _dims(x) is not None and numbers is not None and len(numbers) == 1
+    numbers = elements_of(axes)
+    return static_shape(x) is not None and numbers is not None and len(numbers) == 1
 
 
 def _unsqueezed(op: Any, x: ir.Value, axes: ir.Value) -> Any:
-    shape, (axis,) = _dims(x) or [], _numbers(axes) or [0]
+    shape, (axis,) = static_shape(x) or [], elements_of(axes) or [0]
     at = axis if axis >= 0 else axis + len(shape) + 1
-    return op.Reshape(x, _list(op, [*shape[:at], 1, *shape[at:]]))
+    return op.Reshape(x, integer_list(op, [*shape[:at], 1, *shape[at:]]))
 
 
 def _flattened(op: Any, x: ir.Value, axis: ir.Attr) -> Any:
-    shape = _dims(x) or []
+    shape = static_shape(x) or []
     rows = int(np.prod(shape[: axis.as_int()] or [1]))
-    return op.Reshape(x, _list(op, [rows, int(np.prod(shape)) // rows]))
+    return op.Reshape(x, integer_list(op, [rows, int(np.prod(shape)) // rows]))
 
 
 def _flattens(context: Any, x: ir.Value, axis: ir.Attr) -> bool:
-    shape = _dims(x)
+    shape = static_shape(x)
     return shape is not None and 0 <= axis.as_int() <= len(shape)
 
 
 def _means(context: Any, x: ir.Value, axes: ir.Value) -> bool:
-    numbers, shape = _numbers(axes), _dims(x)
-    return x.dtype in _FLOATS and bool(numbers) and shape is not None
+    numbers, shape = elements_of(axes), static_shape(x)
+    return x.dtype in FLOATS and bool(numbers) and shape is not None
 
 
 def _mean(op: Any, x: ir.Value, axes: ir.Value) -> Any:
-    shape = _dims(x) or []
-    count = int(np.prod([shape[a] for a in _numbers(axes) or []]))
-    return op.Div(op.ReduceSum(x, axes, keepdims=1), _scalar(op, count, x))
+    shape = static_shape(x) or []
+    count = int(np.prod([shape[a] for a in elements_of(axes) or []]))
+    return op.Div(op.ReduceSum(x, axes, keepdims=1), scalar_like(op, count, x))
 
 
 def _pads_ok(context: Any, x: ir.Value, p1: ir.Value, p2: ir.Value) -> bool:
-    lists = [_numbers(p) for p in (p1, p2)]
-    return x.dtype in _FLOATS and all(p is not None and min(p, default=0) >= 0 for p in lists)
+    lists = [elements_of(p) for p in (p1, p2)]
+    return x.dtype in FLOATS and all(p is not None and min(p, default=0) >= 0 for p in lists)
 
 
 def _padded(op: Any, x: ir.Value, p1: ir.Value, p2: ir.Value) -> Any:
-    sums = np.add(_numbers(p1) or [], _numbers(p2) or []).tolist()
-    return op.Pad(x, _list(op, sums), mode="constant")
+    sums = np.add(elements_of(p1) or [], elements_of(p2) or []).tolist()
+    return op.Pad(x, integer_list(op, sums), mode="constant")
 
 
 def _image_bias(context: Any, x: ir.Value, w: ir.Value, b: ir.Value, **_: Any) -> bool:
-    shape, kernel = _dims(x), _dims(w)
+    shape, kernel = static_shape(x), static_shape(w)
     return (
         x.dtype == ir.DataType.FLOAT
         and shape is not None
         and kernel is not None
-        and _numbers(w) is not None
+        and elements_of(w) is not None
         and not w.is_graph_input()
-        and _numbers(b) is not None
-        and _dims(b) in ([], [1])
+        and elements_of(b) is not None
+        and static_shape(b) in ([], [1])
     )
 
 
@@ -141,29 +143,29 @@ def _conv_attributes(conv: ir.Value) -> dict[str, ir.Attr]:
 
 
 def _conv_bias(op: Any, x: ir.Value, w: ir.Value, b: ir.Value, conv: ir.Value) -> Any:
-    features = (_dims(w) or [1])[0]
-    (bias,) = _numbers(b) or [0]
+    features = (static_shape(w) or [1])[0]
+    (bias,) = elements_of(b) or [0]
     filled = op.Constant(value=ir.tensor(np.full(features, bias, np.float32)))
     return op.Conv(x, w, filled, **_conv_attributes(conv))
 
 
 def _conv_scale(op: Any, x: ir.Value, w: ir.Value, b: ir.Value, conv: ir.Value) -> Any:
     assert w.const_value is not None
-    (scale,) = _numbers(b) or [1]
+    (scale,) = elements_of(b) or [1]
     scaled = op.Constant(value=ir.tensor((w.const_value.numpy() * scale).astype(np.float32)))
     return op.Conv(x, scaled, **_conv_attributes(conv))
 
 
 def _linear(context: Any, x: ir.Value, w: ir.Value, c: ir.Value) -> bool:
-    a, b, bias = _dims(x), _dims(w), _dims(c)
-    if x.dtype not in _FLOATS or a is None or b is None or bias is None:
+    a, b, bias = static_shape(x), static_shape(w), static_shape(c)
+    if x.dtype not in FLOATS or a is None or b is None or bias is None:
         return False
     return len(a) == len(b) == 2 and bias == [b[1]]
 
 
 def _bounds(context: Any, x: ir.Value, **bounds: ir.Value) -> bool:
-    lists = [_numbers(v) for v in bounds.values() if isinstance(v, ir.Value)]
-    if x.dtype not in _FLOATS or any(b is None or len(b) != 1 for b in lists):
+    lists = [elements_of(v) for v in bounds.values() if isinstance(v, ir.Value)]
+    if x.dtype not in FLOATS or any(b is None or len(b) != 1 for b in lists):
         return False
     numbers = [b[0] for b in lists if b]
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
@@ -171,27 +173,29 @@ def _bounds(context: Any, x: ir.Value, **bounds: ir.Value) -> bool:
 
 
 def _clips(op: Any, x: ir.Value, lo1: Any, hi1: Any, lo2: Any, hi2: Any) -> Any:
-    low1, high1, low2, high2 = ((_numbers(v) or [0])[0] for v in (lo1, hi1, lo2, hi2))
+    low1, high1, low2, high2 = ((elements_of(v) or [0])[0] for v in (lo1, hi1, lo2, hi2))
     low = min(max(low1, low2), high2)
     high = min(max(high1, low2), high2)
-    return op.Clip(x, _scalar(op, low, x), _scalar(op, high, x))
+    return op.Clip(x, scalar_like(op, low, x), scalar_like(op, high, x))
 
 
 def _gathers(context: Any, x: ir.Value, i: ir.Value) -> bool:
-    numbers, shape = _numbers(i), _dims(x)
-    if numbers is None or shape is None or _dims(i) != [1]:
+    numbers, shape = elements_of(i), static_shape(x)
+    if numbers is None or shape is None or static_shape(i) != [1]:
         return False
     return _opset(context) >= 10 and 0 <= numbers[0] < shape[0]
 
 
 def _gathered(op: Any, x: ir.Value, i: ir.Value) -> Any:
-    (index,) = _numbers(i) or [0]
-    return op.Slice(x, _list(op, [index]), _list(op, [index + 1]), _list(op, [0]))
+    (index,) = elements_of(i) or [0]
+    return op.Slice(
+        x, integer_list(op, [index]), integer_list(op, [index + 1]), integer_list(op, [0])
+    )
 
 
 def _power_of_two(context: Any, x: ir.Value, y: ir.Value) -> bool:
-    numbers = _numbers(y)
-    if x.dtype not in _FLOATS or numbers is None or len(numbers) != 1 or not numbers[0]:
+    numbers = elements_of(y)
+    if x.dtype not in FLOATS or numbers is None or len(numbers) != 1 or not numbers[0]:
         return False
     return float(np.frexp(numbers[0])[0]) in (0.5, -0.5) and 0.01 < abs(numbers[0]) < 100
 
@@ -203,44 +207,46 @@ def _times_reciprocal(op: Any, x: ir.Value, y: ir.Value) -> Any:
 
 
 def _hard_sigmoid(op: Any, x: ir.Value, alpha: ir.Attr, beta: ir.Attr) -> Any:
-    line = op.Add(op.Mul(x, _scalar(op, alpha.as_float(), x)), _scalar(op, beta.as_float(), x))
-    return op.Max(_scalar(op, 0, x), op.Min(_scalar(op, 1, x), line))
+    line = op.Add(
+        op.Mul(x, scalar_like(op, alpha.as_float(), x)), scalar_like(op, beta.as_float(), x)
+    )
+    return op.Max(scalar_like(op, 0, x), op.Min(scalar_like(op, 1, x), line))
 
 
 def _leaky(op: Any, x: ir.Value, alpha: ir.Attr) -> Any:
-    negative = op.Less(x, _scalar(op, 0, x))
-    return op.Where(negative, op.Mul(x, _scalar(op, alpha.as_float(), x)), x)
+    negative = op.Less(x, scalar_like(op, 0, x))
+    return op.Where(negative, op.Mul(x, scalar_like(op, alpha.as_float(), x)), x)
 
 
 def _two_rows(context: Any, x: ir.Value, w: ir.Value) -> bool:
-    shapes = [_dims(v) for v in (x, w)]
-    return x.dtype in _FLOATS and all(s is not None and len(s) == 2 for s in shapes)
+    shapes = [static_shape(v) for v in (x, w)]
+    return x.dtype in FLOATS and all(s is not None and len(s) == 2 for s in shapes)
 
 
 def correct_rules() -> list[RewriteRule]:
     """Return rules that hold for everything their guards admit."""
     exact = {"_allow_other_attributes": False}
     return [
-        _rule("neg-neg", lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x)),
-        _rule(
+        make_rule("neg-neg", lambda op, x: op.Neg(op.Neg(x)), lambda op, x: op.Identity(x)),
+        make_rule(
             "sub-as-add",
             lambda op, x, y: op.Sub(x, y),
             lambda op, x, y: op.Add(x, op.Neg(y)),
-            lambda c, x, y: x.dtype in (*_FLOATS, *_INTS),
+            lambda c, x, y: x.dtype in (*FLOATS, *INTS),
         ),
-        _rule(
+        make_rule(
             "relu-as-max",
             lambda op, x: op.Relu(x),
-            lambda op, x: op.Max(x, _scalar(op, 0, x)),
+            lambda op, x: op.Max(x, scalar_like(op, 0, x)),
             _floats,
         ),
-        _rule(
+        make_rule(
             "factor-out",
             lambda op, x, y, z: op.Add(op.Mul(x, y), op.Mul(x, z)),
             lambda op, x, y, z: op.Mul(x, op.Add(y, z)),
             _ints,
         ),
-        _rule(
+        make_rule(
             "transpose-of-product",
             lambda op, x, w: op.Transpose(op.MatMul(x, w), perm=[1, 0]),
             lambda op, x, w: op.MatMul(
@@ -248,14 +254,14 @@ def correct_rules() -> list[RewriteRule]:
             ),
             _two_rows,
         ),
-        _rule(
+        make_rule(
             "transpose-transpose",
             lambda op, x, first, second: op.Transpose(
                 op.Transpose(x, perm=first), perm=second
             ),
             _merged_perm,
         ),
-        _rule(
+        make_rule(
             "slice-slice",
             lambda op, x, s1, e1, a1, s2, e2, a2: op.Slice(
                 op.Slice(x, s1, e1, a1), s2, e2, a2
@@ -263,113 +269,115 @@ def correct_rules() -> list[RewriteRule]:
             _merged_slices,
             _slices_ok,
         ),
-        _rule("unsqueeze", lambda op, x, axes: op.Unsqueeze(x, axes), _unsqueezed, _one_axis),
-        _rule(
+        make_rule(
+            "unsqueeze", lambda op, x, axes: op.Unsqueeze(x, axes), _unsqueezed, _one_axis
+        ),
+        make_rule(
             "flatten",
             lambda op, x, axis: op.Flatten(x, axis=axis),
             _flattened,
             _flattens,
         ),
-        _rule(
+        make_rule(
             "mean-as-sum",
             lambda op, x, axes: op.ReduceMean(x, axes, keepdims=1, **exact),
             _mean,
             _means,
         ),
-        _rule(
+        make_rule(
             "pad-pad",
             lambda op, x, p1, p2: op.Pad(op.Pad(x, p1, **exact), p2, **exact),
             _padded,
             _pads_ok,
         ),
-        _rule(
+        make_rule(
             "conv-bias",
             lambda op, x, w, b: op.Add(op.Conv(x, w, _outputs=["conv"]), b),
             _conv_bias,
             _image_bias,
         ),
-        _rule(
+        make_rule(
             "conv-scale",
             lambda op, x, w, b: op.Mul(op.Conv(x, w, _outputs=["conv"]), b),
             _conv_scale,
             _image_bias,
         ),
-        _rule(
+        make_rule(
             "product-as-gemm",
             lambda op, x, w, c: op.Add(op.MatMul(x, w), c),
             lambda op, x, w, c: op.Gemm(x, w, c, alpha=1.0, beta=1.0, transA=0, transB=0),
             _linear,
         ),
-        _rule(
+        make_rule(
             "gemm-as-product",
             lambda op, x, w, c: op.Gemm(x, w, c, **exact),
             lambda op, x, w, c: op.Add(op.MatMul(x, w), c),
             _linear,
         ),
-        _rule(
+        make_rule(
             "clip-as-min-max",
             lambda op, x, lo, hi: op.Clip(x, lo, hi),
             lambda op, x, lo, hi: op.Min(op.Max(x, lo), hi),
             _bounds,
         ),
-        _rule(
+        make_rule(
             "clip-clip",
             lambda op, x, lo1, hi1, lo2, hi2: op.Clip(op.Clip(x, lo1, hi1), lo2, hi2),
             _clips,
             _bounds,
         ),
-        _rule(
+        make_rule(
             "where-not",
             lambda op, c, x, y: op.Where(op.Not(c), x, y),
             lambda op, c, x, y: op.Where(c, y, x),
         ),
-        _rule(
+        make_rule(
             "not-less-or-equal",
             lambda op, x, y: op.Not(op.LessOrEqual(x, y)),
             lambda op, x, y: op.Greater(x, y),
             _ints,
         ),
-        _rule("gather", lambda op, x, i: op.Gather(x, i, axis=0), _gathered, _gathers),
-        _rule(
+        make_rule("gather", lambda op, x, i: op.Gather(x, i, axis=0), _gathered, _gathers),
+        make_rule(
             "concat-concat",
             lambda op, x, y, z, axis: op.Concat(op.Concat(x, y, axis=axis), z, axis=axis),
             lambda op, x, y, z, axis: op.Concat(x, y, z, axis=axis),
         ),
-        _rule(
+        make_rule(
             "not-and",
             lambda op, x, y: op.Not(op.And(x, y)),
             lambda op, x, y: op.Or(op.Not(x), op.Not(y)),
         ),
-        _rule(
+        make_rule(
             "xor",
             lambda op, x, y: op.Xor(x, y),
             lambda op, x, y: op.Not(op.Equal(x, y)),
         ),
-        _rule(
+        make_rule(
             "twice",
             lambda op, x: op.Mul(x, 2),
             lambda op, x: op.Add(x, x),
             _ints,
         ),
-        _rule(
+        make_rule(
             "divide-by-a-power-of-two",
             lambda op, x, y: op.Div(x, y),
             _times_reciprocal,
             _power_of_two,
         ),
-        _rule(
+        make_rule(
             "hard-sigmoid",
             lambda op, x, alpha, beta: op.HardSigmoid(x, alpha=alpha, beta=beta),
             _hard_sigmoid,
             lambda c, x, **_: x.dtype == ir.DataType.FLOAT,
         ),
-        _rule(
+        make_rule(
             "leaky-relu",
             lambda op, x, alpha: op.LeakyRelu(x, alpha=alpha),
             _leaky,
             lambda c, x, **_: x.dtype == ir.DataType.FLOAT and _opset(c) >= 9,
         ),
-        _rule(
+        make_rule(
             "squared-difference",
             lambda op, x, y: op.Sub(op.Mul(x, x), op.Mul(y, y)),
             lambda op, x, y: op.Mul(op.Add(x, y), op.Sub(x, y)),

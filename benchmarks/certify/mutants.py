@@ -104,23 +104,20 @@ def _edited(rule: RewriteRule, index: int, edit: Edit, text: str) -> RewriteRule
             edit(nodes[index])
         return outputs
 
-    return _with(rule, mutated, rule._condition_function, text)
+    return changed(rule, text, rewrite=mutated)
 
 
 def _guards(rule: RewriteRule, name: str, function: Any) -> Iterator[Mutant]:
     plain = function if isinstance(function, types.FunctionType) else None
     if plain is None or plain.__module__.startswith("onnxscript"):
         return
-    rewrite: Any = rule._replacement_pattern
-    yield Mutant(
-        name, "no guard", _with(rule, rewrite._function, lambda *a, **k: True, "no guard")
-    )
+    yield Mutant(name, "no guard", changed(rule, "no guard", check=lambda *a, **k: True))
     for place, number in enumerate(plain.__code__.co_consts):
         if isinstance(number, int) and not isinstance(number, bool):
             for step in (1, -1):
                 text = f"{number + step} for {number} in the guard"
-                changed = _recoded(plain, place, number + step)
-                yield Mutant(name, text, _with(rule, rewrite._function, changed, text))
+                check = _recoded(plain, place, number + step)
+                yield Mutant(name, text, changed(rule, text, check=check))
 
 
 def _recoded(function: types.FunctionType, place: int, number: int) -> types.FunctionType:
@@ -136,10 +133,31 @@ def _recoded(function: types.FunctionType, place: int, number: int) -> types.Fun
     )
 
 
-def _with(rule: RewriteRule, rewrite: Any, check: Any, text: str) -> RewriteRule:
-    pattern: Any = rule._target_pattern
-    name = f"{rule.name}: {text}"
-    return RewriteRule(pattern, rewrite, check, name=name, remove_nodes=rule.remove_nodes)
+def changed(
+    rule: RewriteRule,
+    text: str,
+    *,
+    pattern: Any = None,
+    rewrite: Any = None,
+    check: Any = None,
+) -> RewriteRule:
+    """Return a rule that is like another but for what is given.
+
+    Args:
+        rule: The other rule.
+        text: What was changed; part of the name.
+        pattern: Another pattern.
+        rewrite: Another rewrite.
+        check: Another side condition.
+    """
+    replacement: Any = rule._replacement_pattern
+    return RewriteRule(
+        pattern or rule._target_pattern,
+        rewrite or replacement._function,
+        check or rule._condition_function,
+        name=f"{rule.name}: {text}",
+        remove_nodes=rule.remove_nodes,
+    )
 
 
 def _swap(node: ir.Node) -> bool:

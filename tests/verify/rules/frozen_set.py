@@ -1,0 +1,121 @@
+"""Judge the frozen set of rules, and compare with the verdicts that are stored.
+
+A verdict that changes shows that the framework or the verifier judges otherwise than before.
+Then certificates of other rules may be wrong too, and the number of the verifier is raised.
+
+    python -m tests.verify.rules.frozen_set store 2     # store what comes out, as number 2
+    python -m tests.verify.rules.frozen_set check NAME  # end at a difference; NAME is first
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+from onnx_passes.verify.rules.job import Job
+from tests.verify.rules.frozen_rules import FrozenRule, frozen_rules
+
+STORED = Path(__file__).with_name("frozen_verdicts.jsonl")
+"""The number of the verifier, and one outcome a line."""
+
+_NO_LIMIT = 1e6
+"""Seconds: an outcome must not depend on the machine, so that models are the limit."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the verifier says of one rule, as far as a certificate rests on it.
+
+    Attributes:
+        rule: The name of the rule.
+        verdict: The verdict.
+        claim: The arithmetics in which it is proved, and for which sizes.
+        contract: The contract that it keeps, and the declared one if that is another.
+    """
+
+    rule: str
+    verdict: str
+    claim: str
+    contract: str
+
+
+def judge(frozen: FrozenRule) -> Outcome:
+    """Test and prove one rule as ``onnx-passes certify`` does, on fewer models."""
+    job = Job("frozen:rules", seconds=_NO_LIMIT, models=frozen.models)
+    found: dict[str, Any] = verdict_of(frozen.subject, frozen.rule, job)
+    verdict, contract = found["verdict"], found["contract"] or ""
+    if found["disagrees"] and verdict != "refuted":
+        contract = f"{contract}, not {found['declared']}"
+    claim = _claim(found["proof"]) if verdict == "proved" else ""
+    return Outcome(frozen.name, verdict, claim, contract)
+
+
+def _claim(proof: dict[str, Any]) -> str:
+    """Return what is proved, without the numbers of the templates."""
+    proved = [j for j in proof["judgements"] if j["outcome"] == "proved"]
+    return ", ".join(f"{j['arithmetic']}: {_sizes(**j['coverage'])}" for j in proved)
+
+
+def _sizes(everywhere: bool, text: str, **_: object) -> str:
+    if not everywhere:
+        return "listed shapes"
+    return f"all {'ranks and ' if 'all ranks' in text else ''}sizes"
+
+
+def run_frozen_set(*, first: str = "", stop: bool = False) -> list[Outcome]:
+    """Judge the rules, in their order.
+
+    Args:
+        first: The name of a rule that is judged before the others.
+        stop: Whether to end with the first outcome that is not the stored one.
+    """
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
+    stored = set(stored_outcomes()) if stop else set()
+    outcomes: list[Outcome] = []
+    for frozen in sorted(frozen_rules(), key=lambda f: f.name != first):
+        outcomes.append(judge(frozen))
+        if stop and outcomes[-1] not in stored:
+            break
+    return outcomes
+
+
+def stored_outcomes() -> list[Outcome]:
+    """Return the outcomes that are stored, in the order of the rules."""
+    _, *lines = STORED.read_text().splitlines()
+    return [Outcome(**json.loads(line)) for line in lines]
+
+
+def stored_verifier() -> int:
+    """Return the number of the verifier that the stored outcomes belong to."""
+    return int(json.loads(STORED.read_text().splitlines()[0])["verifier"])
+
+
+def store(verifier: int) -> None:
+    """Judge the rules and store the outcomes.
+
+    Args:
+        verifier: The number of the verifier.
+    """
+    lines = [{"verifier": verifier}, *map(asdict, run_frozen_set())]
+    STORED.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def _main(command: str, argument: str = "") -> int:
+    """Return 1 if an outcome is not the stored one; print each that is not."""
+    if command == "store":
+        store(int(argument))
+        return 0
+    stored = set(stored_outcomes())
+    other = [o for o in run_frozen_set(first=argument, stop=True) if o not in stored]
+    for outcome in other:
+        print(json.dumps(asdict(outcome)))
+    return int(bool(other))
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))
