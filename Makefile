@@ -49,6 +49,7 @@ release-check: $(STAMP)  ## the same, and none is stale
 
 certify: $(STAMP)  ## certify anew what changed (all rules: about an hour)
 	$(BIN)/onnx-passes certify --stale --write -j $(JOBS)
+	$(BIN)/python -m tests.verify.rules.frozen_set renew
 
 slow: $(STAMP)  ## the tests that take minutes
 	$(PYTEST) -m slow

@@ -76,11 +76,13 @@ class Definitions:
         folders: The folder of each package by its name; modules elsewhere are strangers.
         files: The files of modules that lie in no package.
         texts: What was read of modules before, by the hash of their text.
+        framework: Modules whose definitions count by name; their submodules do, too.
     """
 
     folders: Mapping[str, Path]
     files: Mapping[str, Path] = field(default_factory=dict)
     texts: dict[str, Module] = field(default_factory=dict)
+    framework: Sequence[str] = FRAMEWORK
     used: set[str] = field(default_factory=set)
     _modules: dict[str, tuple[Module, bool] | None] = field(default_factory=dict)
     _links: dict[Place, tuple[list[_Target], list[Place]]] = field(default_factory=dict)
@@ -189,7 +191,7 @@ class Definitions:
             return _Target(None, ".".join([module, *chain]))
         if first in source.definitions:
             text = "".join(f".{name}" for name in rest)
-            if _is_framework(module):
+            if self._is_framework(module):
                 return _Target(None, first + text)
             return _Target((module, first), text)
         if first not in source.imports:
@@ -211,9 +213,12 @@ class Definitions:
             return self._resolve(module, chain, depth + 1)
         if chain and self._source(f"{module}.{chain[0]}") is not None:
             return self._inside(f"{module}.{chain[0]}", chain[1:], depth)
-        if chain or _is_framework(module):
+        if chain or self._is_framework(module):
             return _Target(None, ".".join([module.rpartition(".")[2], *chain]))
         return _Target((module, _WHOLE), "")
+
+    def _is_framework(self, module: str) -> bool:
+        return any(module == part or module.startswith(f"{part}.") for part in self.framework)
 
     def _absolute(self, module: str, level: int, base: str) -> str:
         if not level:
@@ -284,10 +289,6 @@ def package_folder(top: str) -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-def _is_framework(module: str) -> bool:
-    return any(module == part or module.startswith(f"{part}.") for part in FRAMEWORK)
 
 
 def _hash(text: str) -> str:

@@ -2,8 +2,9 @@
 
 A verdict that changes shows that the framework or the verifier judges otherwise than before.
 Then certificates of other rules may be wrong too, and the number of the verifier is raised.
+The key of the code that judged is stored beside the verdicts: while it is the same, they are.
 
-    python -m tests.verify.rules.frozen_set store 2     # store what comes out, as number 2
+    python -m tests.verify.rules.frozen_set renew       # judge, if the code has changed
     python -m tests.verify.rules.frozen_set check NAME  # end at a difference; NAME is first
 """
 
@@ -16,12 +17,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from onnx_passes.verify.rules.certificates import VERIFIER
+from onnx_passes.verify.rules.definitions import Definitions, package_folder
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
 from onnx_passes.verify.rules.job import Job
 from tests.verify.rules.frozen_rules import FrozenRule, frozen_rules
 
 STORED = Path(__file__).with_name("frozen_verdicts.jsonl")
 """The number of the verifier, and one outcome a line."""
+
+ROOT = Path(__file__).parents[3]
+RAISE = "raise VERIFIER in onnx_passes/verify/rules/certificates.py, and run: make certify"
 
 _NO_LIMIT = 1e6
 """Seconds: an outcome must not depend on the machine, so that models are the limit."""
@@ -90,30 +96,55 @@ def stored_outcomes() -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in lines]
 
 
-def stored_verifier() -> int:
-    """Return the number of the verifier that the stored outcomes belong to."""
-    return int(json.loads(STORED.read_text().splitlines()[0])["verifier"])
+def stored_head() -> dict[str, Any]:
+    """Return the number of the verifier and the key of the code of the stored outcomes."""
+    head: dict[str, Any] = json.loads(STORED.read_text().splitlines()[0])
+    return head
 
 
-def store(verifier: int) -> None:
-    """Judge the rules and store the outcomes.
+def code_key() -> str:
+    """Return the key of all code that judges: the verifier, the framework, and the rules."""
+    folders = {"onnx_passes": package_folder("onnx_passes"), "tests": ROOT / "tests"}
+    definitions = Definitions({**folders, "benchmarks": ROOT / "benchmarks"}, framework=())
+    rules = definitions.key("tests.verify.rules.frozen_rules", "frozen_rules")
+    return f"{definitions.key(verdict_of.__module__, verdict_of.__name__)}.{rules}"
 
-    Args:
-        verifier: The number of the verifier.
+
+def differing(outcomes: list[Outcome]) -> list[Outcome]:
+    """Return the outcomes that are not the stored ones."""
+    stored = set(stored_outcomes())
+    return [outcome for outcome in outcomes if outcome not in stored]
+
+
+def renew() -> list[Outcome]:
+    """Judge the rules by code that has changed, and store its key.
+
+    Returns:
+        The outcomes that differ though the number of the verifier is the same. Nothing is
+        stored then.
     """
-    lines = [{"verifier": verifier}, *map(asdict, run_frozen_set())]
+    head = {"verifier": VERIFIER, "code": code_key()}
+    if head == stored_head():
+        return []
+    outcomes = run_frozen_set()
+    other = differing(outcomes)
+    if other and stored_head()["verifier"] == VERIFIER:
+        return other
+    lines = [head, *map(asdict, outcomes)]
     STORED.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return []
 
 
 def _main(command: str, argument: str = "") -> int:
     """Return 1 if an outcome is not the stored one; print each that is not."""
-    if command == "store":
-        store(int(argument))
-        return 0
-    stored = set(stored_outcomes())
-    other = [o for o in run_frozen_set(first=argument, stop=True) if o not in stored]
+    if command == "renew":
+        other = renew()
+    else:
+        other = differing(run_frozen_set(first=argument, stop=True))
     for outcome in other:
         print(json.dumps(asdict(outcome)))
+    if other and command == "renew":
+        print(f"other verdicts: {RAISE}")
     return int(bool(other))
 
 
