@@ -115,7 +115,8 @@ class Chooser:
             self.near |= bool(np.any(slack))
         if value.ndim == 0 and self.rng.random() < 0.1:
             value = value.reshape(self.pick(((1,), (1, 1), (1, 1, 1, 1))))
-        return value.astype(dtype.numpy())
+        with np.errstate(over="ignore"):  # the pattern's number may be beyond the type
+            return value.astype(dtype.numpy())
 
     def content(self, operand: Operand) -> Array:
         """Return numbers for a constant."""
