@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import RISKY_IF_EMPTY, SUMS_OF_NOTHING
+from onnx_passes.ops.use import constant_of
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, generate_sized
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
@@ -90,8 +91,8 @@ def _sums_nothing(node: ir.Node) -> bool:
         return False
     axes: Iterable[int] = node.attributes.get_ints("axes", ())
     if len(node.inputs) > 1 and node.inputs[1] is not None:
-        tensor = ir.convenience.get_const_tensor(node.inputs[1])
-        if tensor is None:
+        known = constant_of(node.inputs[1])
+        if known is None:
             return False
-        axes = tensor.numpy().ravel().tolist()
+        axes = known.ravel().tolist()
     return all(axis >= 0 for axis in axes)

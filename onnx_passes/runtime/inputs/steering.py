@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnx_passes.model.walk import captured_values
 from onnx_passes.ops.admitted import steers
 from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.ops.use import constant_of
 
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:
@@ -62,10 +63,10 @@ def _steered(node: ir.Node) -> Iterator[ir.Value]:
 def _divides_safely(node: ir.Node) -> bool:
     """Whether the divisor is known: neither zero nor -1, which the least integer overflows."""
     divisor = node.inputs[1] if len(node.inputs) == 2 else None
-    tensor = None if divisor is None else ir.convenience.get_const_tensor(divisor)
-    if tensor is None or divisor is None or divisor.is_graph_input():
+    known = constant_of(divisor)
+    if known is None or divisor is None or divisor.is_graph_input():
         return False
-    return not np.isin(tensor.numpy(), (0, -1)).any()
+    return not np.isin(known, (0, -1)).any()
 
 
 def _repeated(node: ir.Node) -> Iterator[ir.Value]:
