@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from onnx_passes.made_up import announce
+
 PATIENCE = 5.0
 """Seconds after a signal in which the program may end by itself."""
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
-_ENDING = tuple(
+ENDING = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+"""The signals that ask the program to end."""
 
 
 class Watch:
@@ -123,7 +126,7 @@ def interruptible() -> Iterator[None]:
 
     kept = {}
     if threading.current_thread() is threading.main_thread():
-        for number in _ENDING:
+        for number in ENDING:
             if signal.getsignal(number) in _DEFAULTS:
                 kept[number] = signal.signal(number, stop)
     try:
@@ -138,6 +141,7 @@ def _end() -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"{received.message}\n")
         sys.stderr.flush()
+    announce(received.exit_code)
     os._exit(received.exit_code)
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from onnx_passes import __version__
+from onnx_passes import __version__, made_up
 from onnx_passes.cli.common import adopt, nearest
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
@@ -118,7 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
-        code = _guarded(words, debug="--debug" in words)
+        code = _guarded(words, debug="--debug" in words, kept=_is_program())
+        for note in made_up.take_notes():
+            _tell(f"note: {note}")
+        made_up.announce(code)
         if arguments is None:
             gc.freeze()  # before the collector is as eager as ever again
     raise SystemExit(code)
@@ -134,9 +137,22 @@ def _completed(instruction: str) -> int:
         return 1
 
 
-def _guarded(words: list[str], *, debug: bool) -> int:
+def _is_program() -> bool:
+    """Whether Python runs this program, on a system that forks, and not a program that calls.
+
+    The script that is installed imports ``main``, as ``python -m onnx_passes`` does.
+    """
+    script = sys.modules.get("__main__")
+    return hasattr(os, "fork") and getattr(script, "main", None) is main
+
+
+def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
     """Call the program, and put whatever it raises into words."""
     try:
+        if kept:
+            from onnx_passes.cli.keeper import keep  # needs a system that forks
+
+            keep()
         return _call(words)
     except click.UsageError as error:
         usage = f"\n  = help: {error.ctx.command_path} --help" if error.ctx else ""

@@ -14,12 +14,14 @@ from onnx_passes.errors import (
     InputsRefusedError,
     UnsupportedModelError,
 )
+from onnx_passes.made_up import avoided, one_at_a_time, running
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
 from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.large_models import left_out_of
+from onnx_passes.runtime.parallel import run_one
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.judge import Promise
@@ -59,6 +61,7 @@ class Baseline:
 
     def __post_init__(self) -> None:
         """Look for operators whose results may differ from run to run."""
+        self.ahead &= not one_at_a_time()
         suspects = [node for node in self.model.graph if self.is_random(node)]
         self.deterministic = not suspects
         if suspects:
@@ -98,10 +101,11 @@ class Baseline:
 
         Whoever asks for the results waits for them.
         """
-        if self.ahead and self.deterministic:  # one seed is all that random operators share
+        # One seed is all that random operators share.
+        if self.ahead and self.deterministic:
             for bench in self.benches:
                 if bench.when in moments and not bench.ran:
-                    bench.begin(self.model, self.samples)
+                    bench.begin(self.model, self.samples, bench.label)
 
     def settle(self) -> None:
         """Wait for runs that nobody asked for any more."""
@@ -152,8 +156,11 @@ class Baseline:
             self.unstable |= self._differing(bench, bench.original)
 
     def _first_run(self, bench: Bench) -> None:
+        if why := avoided(bench.label):
+            raise EngineError(why)
         try:
-            bench.take(bench.run(self.model, self.samples) if self.samples else [])
+            with running(bench.label):
+                bench.take(bench.run(self.model, self.samples) if self.samples else [])
         except EngineError as error:
             unsupported = isinstance(error, UnsupportedModelError)
             if unsupported and all(name_of(feeds) is None for feeds in self.samples):
@@ -165,10 +172,10 @@ class Baseline:
         found: dict[int, Outputs] = {}
         notes = []
         special: list[tuple[AdversarialFeeds, EngineError]] = []
-        with bench.engine.prepare(self.model) as session:
+        with running(bench.label), bench.engine.prepare(self.model) as session:
             for index, feeds in enumerate(self.samples):
                 try:
-                    found[index] = session.run(feeds)
+                    found[index] = run_one(session, feeds)
                 except EngineError as failure:
                     if isinstance(feeds, AdversarialFeeds):
                         special.append((feeds, failure))
@@ -248,6 +255,8 @@ class Baseline:
         sample = AdversarialFeeds(
             {**self.samples[0], **values}, DRAWN, f"in {', '.join(values)}", asked=False
         )
+        if not sample.may_run:
+            return False
         self.settle()
         found: list[tuple[Bench, Outputs]] = []
         for bench in self.benches:

@@ -25,7 +25,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
-from onnx_passes.runtime.inputs import Substitutes, generate
+from onnx_passes.runtime.inputs import Substitutes, make_samples, without_crashes
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bisection import first_above
 from onnx_passes.verify.reference_data import load_reference
@@ -144,9 +144,14 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
     resolve(config)  # imports the modules that may register engines
     settings = config.reference
     given = load_reference(settings.model_dump(), model, config.folder).samples
-    options = {} if settings.samples is None else {"samples": settings.samples}
-    samples = given or generate(
-        model, seed=settings.seed, ranges=settings.ranges, dims=settings.dims, **options
+    samples = given or without_crashes(
+        make_samples(
+            model,
+            seed=settings.seed,
+            samples=settings.samples,
+            ranges=settings.ranges,
+            dims=settings.dims,
+        )
     )
     engines = [s for s in resolve_engines(config) if compiler_of(s.engine) is None][:1]
     if not engines:

@@ -80,7 +80,7 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
     state.baseline.ready(*moments)
     asked = [b for b in state.baseline.benches if b.when in moments]
     for bench in asked[1:] if state.baseline.ahead else ():
-        bench.begin(model, state.baseline.samples)
+        bench.begin(model, state.baseline.samples, "the check of the result")
     checks: list[Check] = []
     for bench in asked:
         found = _end(bench, state, model)

@@ -31,6 +31,7 @@ from onnx_passes.runtime.inputs import (
     edge_samples,
     make_samples,
     name_of,
+    without_crashes,
 )
 from onnx_passes.runtime.weightless import keep_split
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
@@ -78,7 +79,7 @@ def make_gate(
     special = _special(model, config, reference.samples, made)
     if made:
         source = f"generated (seed {config.reference.seed})"
-        samples = [one.feeds for one in made]
+        samples = without_crashes(made)
         reference = ReferenceData(samples, reference.expected, source)
     if config.reference.steps is not None:
         reference = roll_out(model, config.reference, reference, engines, given=given)
@@ -124,7 +125,7 @@ def make_baseline(
         spec = config.reference.model_dump()
         reference = load_reference(spec, model, config.folder or Path())
     given = bool(reference.samples)
-    made = [] if given else [one.feeds for one in _generated(model, config)]
+    made = [] if given else without_crashes(_generated(model, config))
     return prepared(
         model,
         reference.samples or made,
@@ -211,19 +212,21 @@ def _special(
     model: ir.Model, config: PipelineConfig, given: Sequence[Feeds], made: Sequence[Made]
 ) -> list[AdversarialFeeds]:
     settings = config.reference
-    if config.verify.inputs != "adversarial":
-        if given or settings.samples is not None:
-            return []
-        return edge_samples(
+    if config.verify.inputs == "adversarial":
+        found = adversarial(
+            model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
+        )
+    elif given or settings.samples is not None:
+        return []
+    else:
+        found = edge_samples(
             model,
             seed=settings.seed,
             ranges=settings.ranges,
             dims=settings.dims,
             base=made[0] if made else None,
         )
-    return adversarial(
-        model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
-    )
+    return [feeds for feeds in found if feeds.may_run]
 
 
 def _named(special: Sequence[AdversarialFeeds]) -> str:

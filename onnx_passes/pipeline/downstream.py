@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes import made_up
 from onnx_passes.contracts.elements import kind_of, widen
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import captured_values
@@ -110,6 +111,9 @@ class Downstream:
             names: For values of the model after, the names of those that they must equal.
             differs: Whether a value of the model before differs from one of the model after.
         """
+        label = made_up.label(made_up.DRAWN, f"behind {one.old}")
+        if why := made_up.avoided(label):
+            return Agreement((), f"what follows {one.old} does not run: {why}")
         by_chance: dict[str, Agreement] = {}
         while True:
             cuts = self._cuts(one, names, lambda o, n: o in by_chance or differs(o, n))
@@ -117,7 +121,8 @@ class Downstream:
                 return next(iter(by_chance.values()), cuts)
             if not cuts:
                 return Agreement(())  # nothing reads it
-            found = self._seen(one, cuts, differs)
+            with made_up.running(label):
+                found = self._seen(one, cuts, differs)
             if not found.by_chance:
                 return found
             by_chance[found.by_chance] = found  # look for another one further down

@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes import made_up
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
+from onnx_passes.made_up import DRAWN, MANY
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import find_cause
@@ -110,6 +112,9 @@ class Drawing:
         Args:
             parts: The parts; those that do not run beside others are left to be run alone.
         """
+        label = made_up.label(DRAWN, MANY)
+        if made_up.avoided(label):
+            return
         asked = [part for part in parts if self._admits(part)]
         rows = [
             self._rows.draw(part, self._rows.sources(part), DRAWS_OF_OTHERS) for part in asked
@@ -119,7 +124,9 @@ class Drawing:
             for part, draws in zip(asked, rows, strict=True)
             for model, nodes in self._sides(part)
         ]
-        if asked and (found := run_joined(self.engine, pieces)) is not None:
+        with made_up.running(label):
+            found = run_joined(self.engine, pieces) if asked else None
+        if found is not None:
             for part, draws, *sides in zip(asked, rows, found[::2], found[1::2], strict=True):
                 self._ready[id(part)] = _Ready(part, draws, sides)
 
@@ -150,6 +157,16 @@ class Drawing:
         self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]]
     ) -> tuple[Drawn | None, bool]:
         """Return what is found, and whether it agrees on levels, which do not vary."""
+        label = made_up.label(DRAWN, part.text)
+        if made_up.avoided(label):
+            return None, False
+        with made_up.running(label):
+            return self._search(part, rounds)
+
+    def _search(
+        self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]]
+    ) -> tuple[Drawn | None, bool]:
+        """Compare a part, then with more and more of the nodes ahead of it."""
         ahead: list[ir.Node] = []
         found, contradicted = self._compare(part, ahead, rounds), False
         if found is not None and found.agrees and not found.elements:

@@ -14,11 +14,12 @@ from onnx_passes.errors import (
     InputsRefusedError,
     UnsupportedModelError,
 )
+from onnx_passes.made_up import ENGINES, label, running
 from onnx_passes.model.digest import Key
 from onnx_passes.pipeline.narrow import gentler_engine
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds
-from onnx_passes.runtime.parallel import concurrent, run_each
+from onnx_passes.runtime.parallel import concurrent, run_each, run_one
 from onnx_passes.verify.content_key import exact_key
 
 KEPT = 2
@@ -75,7 +76,9 @@ class Bench:
         self._known = [*self._known[1 - KEPT :], (samples, key, list(found))]
         return found
 
-    def begin(self, model: ir.Model, samples: Sequence[Feeds]) -> None:
+    def begin(
+        self, model: ir.Model, samples: Sequence[Feeds], name: str = "a run ahead"
+    ) -> None:
         """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
 
         Passes are Python, and leave the other cores idle. An engine that would compete for
@@ -84,10 +87,11 @@ class Bench:
         Args:
             model: The model.
             samples: Inputs by name, one mapping a sample.
+            name: What the run is called, should it end the process.
         """
         if self._ahead is None and samples and concurrent(self.engine):
             pool = ThreadPoolExecutor(1, "onnx-passes-ahead")
-            future = pool.submit(self._run_serially, model, list(samples))
+            future = pool.submit(self._run_serially, model, list(samples), name)
             pool.shutdown(wait=False)
             self._ahead = (samples, exact_key(model), future)
 
@@ -97,9 +101,11 @@ class Bench:
             wait([self._ahead[2]])
             self._ahead = None
 
-    def _run_serially(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
-        with self.engine.prepare(model) as session:
-            return [session.run(feeds) for feeds in samples]
+    def _run_serially(
+        self, model: ir.Model, samples: Sequence[Feeds], name: str
+    ) -> list[Outputs]:
+        with running(name), self.engine.prepare(model) as session:
+            return [run_one(session, feeds) for feeds in samples]
 
     def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
         """Return the outputs of ``model`` for every sample, by running it.
@@ -131,6 +137,11 @@ class Bench:
     def node_by_node(self) -> bool:
         """Whether each node runs as written, so that keeping a value changes no other."""
         return bool(getattr(self.engine, "node_by_node", False))
+
+    @property
+    def label(self) -> str:
+        """What a run of the original is called, should it end the process."""
+        return label(ENGINES, self.engine.name)
 
     @property
     def key(self) -> str:

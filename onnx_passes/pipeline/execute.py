@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError
+from onnx_passes.made_up import running
 from onnx_passes.model.file_stamps import changed_files, stamps_of
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.pipeline.time_limit import time_limit
@@ -27,7 +28,7 @@ def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.Pa
     name = pass_.name
     stamps = {} if is_shipped(type(pass_)) else stamps_of(model)
     try:
-        with time_limit(seconds, f"pass {name!r}"):
+        with running(f"pass {name!r}"), time_limit(seconds, f"pass {name!r}"):
             result = pass_(model)
     except OnnxPassesError:
         raise

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.made_up import INPUTS, running
 from onnx_passes.model.fields import node_operator, nodes_of
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.ops.randomness import RANDOM, RANDOM_CONTRIB, may_draw
@@ -36,6 +38,7 @@ from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.step import Step, with_sight
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Outputs
+from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.checked_nodes import CheckedNodes
@@ -266,7 +269,19 @@ class Gate:
             model: The model.
             moments: Which engines run: those of "each", "checkpoint" or "end".
         """
-        return check_end(self.state, model, moments)
+        with self.running("the check of the result"):
+            return check_end(self.state, model, moments)
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Note what a check is called until the block ends, should it end the process.
+
+        Args:
+            name: What it is called.
+        """
+        special = any(isinstance(s, AdversarialFeeds) for s in self.baseline.samples)
+        with running(name), running(INPUTS) if special else nullcontext():
+            yield
 
     def remember(self) -> PlainDict:
         """Return what was spent of error budgets, as JSON has it."""

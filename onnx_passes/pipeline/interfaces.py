@@ -13,7 +13,7 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.state import Known, State
-from onnx_passes.runtime.engine_base import Feeds, Outputs
+from onnx_passes.runtime.engine_base import Feeds, MadeUpFeeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds, generate
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.snapshot import Snapshot
@@ -168,7 +168,7 @@ def _feeds(feeds: Feeds, port: Port) -> Feeds:
         kept = AdversarialFeeds(found, feeds.kind, "")
         kept.name = feeds.name
         return kept
-    return found
+    return MadeUpFeeds(found, feeds.label) if isinstance(feeds, MadeUpFeeds) else found
 
 
 def _outputs(values: Mapping[str, Any], port: Port) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.randomness import may_draw
 from onnx_passes.runtime.engine_base import Array, Engine, Outputs
+from onnx_passes.runtime.parallel import run_one
 from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.region import Region, boundary_of
@@ -90,7 +91,7 @@ def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]]
                     for place, piece in enumerate(pieces)
                     for name in boundaries[place]
                 }
-                for name, value in session.run(feeds).items():
+                for name, value in run_one(session, feeds).items():
                     place, _, own = name.partition("/")
                     if turn < len(found[int(place)]):
                         found[int(place)][turn][own] = value

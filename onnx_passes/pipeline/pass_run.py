@@ -23,6 +23,7 @@ from onnx_passes.verify.result import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 if TYPE_CHECKING:
+    from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.unpaid import Paying
 
 
@@ -143,8 +144,11 @@ class PassRun:
         if wrong is not None:
             report.verdict = Verdict.FAILED
             self._fail(PassError(wrong), f"PassError: {wrong}")
+        elif report.changed and (gate := state.gate) is not None:
+            with gate.running(f"the check of pass {self.pass_.name!r}"):
+                self._verify(gate, change)
         elif report.changed:
-            self._verify(change)
+            report.verdict = Verdict.NOT_VERIFIED
         report.verify_seconds = time.perf_counter() - start
         report.budget_spent = budget_spent(report.checks)
         kept = report.changed and report.action != "rolled back"
@@ -229,11 +233,8 @@ class PassRun:
                 topological_order(graph)
         return Change.COMPUTATION
 
-    def _verify(self, change: Change) -> None:
+    def _verify(self, gate: Gate, change: Change) -> None:
         state, step, report = self.state, self.step, self.report
-        if (gate := state.gate) is None:
-            report.verdict = Verdict.NOT_VERIFIED
-            return
         checked = gate.check(
             self.pass_, self.before, state.model, change, step.tolerance, self.applied
         )

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.engine_base import Array, Engine, Outputs
-from onnx_passes.runtime.parallel import run_each
+from onnx_passes.runtime.parallel import run_each, run_one
 from onnx_passes.verify.recording import Recording, byte_size, record_for_all
 from onnx_passes.verify.region import Region, boundary_of, leading_to
 from onnx_passes.verify.region_models import region_model
@@ -69,7 +69,7 @@ def running(
 
         def run(row: Mapping[str, Array]) -> Outputs | None:
             try:
-                return session.run({name: row[name] for name in boundary})
+                return run_one(session, {name: row[name] for name in boundary})
             except EngineError:
                 return None
 
@@ -136,7 +136,7 @@ def recompute(
     if _MOST * len(nodes) > len(model.graph):
         return None
     region = Region(tuple(nodes), boundary, tuple(names))
-    feeds = [{name: recording[name] for name in boundary} for recording in recordings]
+    feeds = [recording.row(boundary) for recording in recordings]
     try:
         part = region_model(model, region, recordings)
         with engine.prepare(part) as session:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
+from onnx_passes.made_up import avoided, running
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute, record_weights
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session, label_of_feeds
 from onnx_passes.runtime.inputs import AdversarialFeeds
-from onnx_passes.runtime.parallel import run_each
+from onnx_passes.runtime.parallel import run_each, run_one
 from onnx_passes.verify.recording import (
     Recording,
     computed_weights,
@@ -143,6 +145,7 @@ class Recorder:
         bench = self.bench
         # An engine that rewrites graphs may compute outputs otherwise where others are kept.
         once = baseline.deterministic and not bench.ran and bench.node_by_node
+        once = once and avoided(bench.label) is None
         run: ir.Model | None = model
         if once and not untouched:
             run = _named_alike(baseline.model, model, needed)
@@ -150,13 +153,14 @@ class Recorder:
         if not once:
             baseline.ready(bench.when)
         try:
-            found, originals = self.run(
-                run if once and run is not None else model,
-                baseline.samples,
-                needed,
-                model,
-                drop=baseline if once else None,
-            )
+            with running(bench.label) if once else nullcontext():
+                found, originals = self.run(
+                    run if once and run is not None else model,
+                    baseline.samples,
+                    needed,
+                    model,
+                    drop=baseline if once else None,
+                )
         except EngineError:
             # Values that cannot be outputs (sequences of unknown type, for one), or samples
             # that the original does not run on.
@@ -200,7 +204,7 @@ class Recorder:
             shown = exposed(model, weights=False, hidden=hidden, needed=needed)
             with self.bench.engine.prepare(shown) as session:
                 if not found:
-                    found = [session.run(samples[0])]
+                    found = [run_one(session, samples[0])]
                     self._sizes |= {name: _size(value) for name, value in found[0].items()}
                     # Sizes that nobody noted are known now: the others need not pay for them.
                     more = self._hidden(model, shaped, samples, {*needed, *names})
@@ -217,7 +221,7 @@ class Recorder:
                     found += run_each(self.bench.engine, session, samples[1:], wanted)
         recordings = []
         for feeds, values in zip(samples, found, strict=True):
-            recording = Recording(share)
+            recording = Recording(share, label=label_of_feeds(feeds))
             recording.update({**feeds, **values})
             recordings.append(recording)
         outputs = [{name: values[name] for name in names} for values in found]
@@ -235,7 +239,7 @@ class Recorder:
         for feeds in samples:
             if isinstance(feeds, AdversarialFeeds):
                 try:
-                    session.run(feeds, names[:1])
+                    run_one(session, feeds, names[:1])
                 except EngineError as error:
                     refused.append((feeds, error))
         if refused:

@@ -102,9 +102,7 @@ class RegionRuns:
     ) -> list[Mapping[str, Data]] | None:
         try:
             part = region_model(model, region, self.recorded.samples, hidden)
-            feeds = [
-                {n: values[n] for n in region.boundary} for values in self.recorded.samples
-            ]
+            feeds = [values.row(region.boundary) for values in self.recorded.samples]
             with self.recorder.bench.engine.prepare(part) as session:
                 return list(run_each(self.recorder.bench.engine, session, feeds))
         except EngineError:

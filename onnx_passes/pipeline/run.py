@@ -16,6 +16,7 @@ from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ModelError, OnnxPassesError, VerificationError
+from onnx_passes.made_up import take_notes
 from onnx_passes.model.file_stamps import changed_files, stamps_of
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
@@ -115,6 +116,7 @@ def run_pipeline(
         run.usable = False  # the weights of the original are lost, and with them all evidence
         told = f"{', '.join(changed)} changed while the run read weights from it"
         run.error = run.error or ModelError(told, help="restore the file, and run again")
+    report.notes += take_notes()
     report.seconds = time.perf_counter() - start
     report.exit_code = _exit_code(run, strict=config.strict)
     if run.error is not None:

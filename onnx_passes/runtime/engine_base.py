@@ -9,12 +9,36 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array as Array
+from onnx_passes.made_up import avoided
 from onnx_passes.plain import PlainDict
 
 Data: TypeAlias = "Array | list[Data] | None"
 """What a value holds at run time: a tensor, a sequence of them, or an empty optional."""
 Feeds: TypeAlias = Mapping[str, Data]
 Outputs: TypeAlias = dict[str, Data]
+
+
+class MadeUpFeeds(dict[str, Data]):
+    """Inputs that nobody gave, arrays by name.
+
+    Attributes:
+        label: What a run on them is called.
+    """
+
+    def __init__(self, feeds: Feeds, label: str) -> None:
+        """Copy feeds, whose arrays are shared."""
+        super().__init__(feeds)
+        self.label = label
+
+    @property
+    def may_run(self) -> bool:
+        """Whether no engine has ended the process on inputs of this label."""
+        return avoided(self.label) is None
+
+
+def label_of_feeds(feeds: Feeds) -> str | None:
+    """Return what a run on inputs is called; None if they were given."""
+    return feeds.label if isinstance(feeds, MadeUpFeeds) else None
 
 
 class Session(Protocol):

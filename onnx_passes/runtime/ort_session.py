@@ -102,7 +102,7 @@ class OrtSession:
         A run of a small model takes some microseconds, as checking and converting does.
         """
         fed = self._fed
-        if fed is None or len(feeds) != len(fed) or type(feeds) is not dict:
+        if fed is None or len(feeds) != len(fed) or not isinstance(feeds, dict):
             return False
         for name, data in feeds.items():
             if type(data) is not np.ndarray or data.dtype is not fed.get(name):

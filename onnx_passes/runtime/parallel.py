@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
+from onnx_passes import made_up
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session, label_of_feeds
 
 
 def run_each(
@@ -31,10 +32,26 @@ def run_each(
         EngineError: A run failed; of several, the first sample's.
     """
     workers = min(len(samples), _cores())
-    if workers < 2 or not concurrent(engine) or getattr(session, "in_turn", False):
-        return [session.run(feeds, names) for feeds in samples]
+    in_turn = getattr(session, "in_turn", False) or made_up.one_at_a_time()
+    if workers < 2 or in_turn or not concurrent(engine):
+        return [run_one(session, feeds, names) for feeds in samples]
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda feeds: session.run(feeds, names), samples))
+        return list(pool.map(lambda feeds: run_one(session, feeds, names), samples))
+
+
+def run_one(session: Session, feeds: Feeds, names: Sequence[str] | None = None) -> Outputs:
+    """Run a session on a sample, and note what is special about that.
+
+    Args:
+        session: A model made ready.
+        feeds: The inputs.
+        names: The outputs wanted; None for all.
+
+    Raises:
+        EngineError: The run failed.
+    """
+    with made_up.engine_run(label_of_feeds(feeds)):
+        return session.run(feeds, names)
 
 
 def concurrent(engine: Engine) -> bool:

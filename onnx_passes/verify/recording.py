@@ -16,7 +16,7 @@ from onnx_ir.passes.common import InlinePass
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.shadowing import shadows_operator
 from onnx_passes.model.walk import all_nodes, captured_values
-from onnx_passes.runtime.engine_base import Array, Data
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, MadeUpFeeds
 from onnx_passes.verify.node_equality import constant_tensor
 
 
@@ -46,11 +46,14 @@ class Recording(Mapping[str, Array]):
     Args:
         limit: Bytes kept in memory.
         spill: Where the rest goes; None for a place of its own.
+        label: What a run on the arrays is called; None if they follow from given inputs.
     """
 
-    def __init__(self, limit: int, spill: Spill | None = None) -> None:
+    def __init__(
+        self, limit: int, spill: Spill | None = None, label: str | None = None
+    ) -> None:
         """Start empty."""
-        self._limit = limit
+        self._limit, self._label = limit, label
         self._held = 0
         self._arrays: dict[str, Array] = {}
         self._spill = spill or Spill()
@@ -64,6 +67,11 @@ class Recording(Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self._arrays)
 
+    def row(self, names: Iterable[str]) -> Feeds:
+        """Return some of the arrays, as inputs of a part."""
+        values = {name: self._arrays[name] for name in names}
+        return values if self._label is None else MadeUpFeeds(values, self._label)
+
     @property
     def spilled(self) -> int:
         """Number of arrays that went to disk."""
@@ -76,7 +84,7 @@ class Recording(Mapping[str, Array]):
             values: What it computes otherwise.
             names: The names of its values.
         """
-        found = Recording(self._limit, self._spill)
+        found = Recording(self._limit, self._spill, self._label)
         found._arrays = {k: v for k, v in self._arrays.items() if k in names}
         found.update(values)
         return found

@@ -198,3 +198,17 @@ def test_a_word_that_it_is_not(cli, write, model):
     assert done.code == 2
     assert "cfg.yaml:1:18" in done.err
     assert "adversarial" in done.err
+
+
+@pytest.mark.parametrize("inputs", ["default", "adversarial"])
+@pytest.mark.parametrize("size", [256, 257])
+def test_a_model_that_divides_by_a_large_constant_is_verified(cli, tmp_path, inputs, size):
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 20]>
+        main (float[{size}] x) => (float[{size}] y) {{ i = Identity(x) y = Div(i, d) }}""")
+    weights = np.full(size, 2, np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "d"))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    words = () if inputs == "default" else ("-s", "verify.inputs=adversarial")
+    done = cli("-c", "cleanup", "-o", "out.onnx", "m.onnx", *words)
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED")

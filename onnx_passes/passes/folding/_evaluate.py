@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes import made_up
 from onnx_passes.arrays import Array
 from onnx_passes.model.barriers import LOW, add_barriers
 from onnx_passes.model.ort_sessions import open_session
@@ -79,6 +80,8 @@ class Evaluation:
         for node in nodes:
             if node.op_type in CONTRACTIONS and any(map(self._is_empty, node.inputs)):
                 self.failures[node] = "engines disagree on products of empty tensors"
+            elif made_up.avoided(_label(node)):
+                self.failures[node] = ""  # a note on the run names it
         needed = self._needed(nodes, missing)
         if not needed:
             return
@@ -90,8 +93,10 @@ class Evaluation:
             self._run_alone(nodes[0])
             return
         made = [value for node in nodes for value in node.outputs]
-        if sum(estimated_bytes(value) or 0 for value in made) <= AT_ONCE:
-            with suppress(Exception):
+        size = sum(estimated_bytes(value) or 0 for value in made)
+        together = made_up.label(made_up.FOLDING, made_up.MANY)
+        if size <= AT_ONCE and not made_up.avoided(together):
+            with suppress(Exception), made_up.running(together):
                 self._compute(nodes, [value for value in made if value in wanted])
                 return
         half = len(nodes) // 2
@@ -119,7 +124,8 @@ class Evaluation:
     def _run_alone(self, node: ir.Node) -> None:
         outputs = [value for value in node.outputs if value.name]
         try:
-            self._compute([node], outputs)
+            with made_up.running(_label(node)):
+                self._compute([node], outputs)
         except _InputMissingError:
             self.failures[node] = ""
         except Exception as error:
@@ -212,6 +218,11 @@ class Evaluation:
                 for domain, version in imports.items()
             ],
         )
+
+
+def _label(node: ir.Node) -> str:
+    name = node.name or (node.outputs[0].name if node.outputs else "")
+    return made_up.label(made_up.FOLDING, f"{node.op_type} {name}")
 
 
 def _rounding(proto: onnx.ModelProto, values: Sequence[ir.Value]) -> onnx.ModelProto:

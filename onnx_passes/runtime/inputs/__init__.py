@@ -7,7 +7,12 @@ from onnx_passes.runtime.inputs.adversarial import (
 )
 from onnx_passes.runtime.inputs.describe import describe_feeds
 from onnx_passes.runtime.inputs.edges import DRAWN, LARGE_FLOATS, edge_samples
-from onnx_passes.runtime.inputs.seeded_feeds import Made, generate, make_samples
+from onnx_passes.runtime.inputs.seeded_feeds import (
+    Made,
+    generate,
+    make_samples,
+    without_crashes,
+)
 from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
 
 __all__ = [
@@ -23,4 +28,5 @@ __all__ = [
     "generate",
     "make_samples",
     "name_of",
+    "without_crashes",
 ]

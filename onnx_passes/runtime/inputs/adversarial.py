@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, ReferenceDataError
+from onnx_passes.made_up import INPUTS, label
 from onnx_passes.ops.input_hints import ValueHint
-from onnx_passes.runtime.engine_base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, MadeUpFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of
 from onnx_passes.runtime.inputs.seeded_feeds import Made, Ranges, make_samples
@@ -24,7 +25,7 @@ _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
 
 
-class AdversarialFeeds(dict[str, Data]):
+class AdversarialFeeds(MadeUpFeeds):
     """Feeds that know what is special about them.
 
     Attributes:
@@ -36,7 +37,7 @@ class AdversarialFeeds(dict[str, Data]):
 
     def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
         """Copy feeds, whose arrays are shared."""
-        super().__init__(feeds)
+        super().__init__(feeds, label(INPUTS, kind))
         self.kind, self.name = kind, f"adversarial: {kind} {where}"
         self.asked = asked
 

@@ -10,9 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.made_up import GENERATED, allow, label
 from onnx_passes.ops.input_hints import ValueHint
 from onnx_passes.ops.use import Shape, static_shape
-from onnx_passes.runtime.engine_base import Data, Feeds
+from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import (
     Dims,
@@ -99,6 +100,24 @@ class Made:
     def model(self) -> ir.Model:
         """The model in the shapes of the sample, until that of another one is asked for."""
         return self.concrete.model
+
+
+def without_crashes(made: Sequence[Made]) -> list[Feeds]:
+    """Return the feeds of samples, without those on which an engine has ended the process.
+
+    If none is left, all are returned: it is the engine that cannot run the model.
+
+    Args:
+        made: Samples that are generated; a command makes the same when it is repeated.
+    """
+    samples = [
+        MadeUpFeeds(one.feeds, label(GENERATED, f"sample {place}"))
+        for place, one in enumerate(made)
+    ]
+    found = [feeds for feeds in samples if feeds.may_run]
+    if not found:
+        allow(GENERATED)
+    return list(found or samples)
 
 
 def make_samples(

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from onnx_passes import made_up
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Feeds, Outputs, Session, label_of_feeds
 from onnx_passes.runtime.inputs.adversarial import adversarial
 from onnx_passes.runtime.inputs.alternatives import Alternative, alternatives
 from onnx_passes.runtime.inputs.dims import Dims
@@ -85,6 +86,10 @@ class Substitutes:
         for alternative in itertools.islice(found, MOST):
             if self.tried and time.monotonic() - begun > SECONDS:
                 break
+            label = made_up.label(made_up.GENERATED, alternative.text)
+            if why := made_up.avoided(label):
+                self.tried.append((alternative.text, why))
+                continue
             try:
                 samples = alternative.make(
                     self.model,
@@ -93,7 +98,8 @@ class Substitutes:
                     ranges=self.ranges,
                     dims=self.dims,
                 )
-                first = session.run(samples[0])
+                with made_up.engine_run(label):
+                    first = session.run(samples[0])
             except OnnxPassesError as error:
                 if isinstance(error, EngineError) and type(error) is not EngineError:
                     raise
@@ -111,12 +117,14 @@ class Substitutes:
         more: list[Feeds] = samples[1:]
         if self.adversarial:
             dims = {**alternative.dims, **self.dims}
-            more += adversarial(
+            special = adversarial(
                 self.model, samples[:1], seed=self.seed, ranges=self.ranges, dims=dims
             )
+            more += [feeds for feeds in special if feeds.may_run]
         for feeds in more:
             try:
-                outputs.append(session.run(feeds))
+                with made_up.engine_run(label_of_feeds(feeds)):
+                    outputs.append(session.run(feeds))
             except EngineError as error:
                 if type(error) is not EngineError:
                     raise

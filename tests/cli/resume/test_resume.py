@@ -30,7 +30,7 @@ def test_a_state_that_takes_long_to_save_is_saved_after_ctrl_c(folder):
 
 def test_a_killed_run_is_resumed_from_a_state_saved_as_it_went(folder):
     code, _ = run_apart(folder, STOP=str(int(signal.SIGKILL)), SAVE_EACH="1")
-    assert code == -signal.SIGKILL
+    assert code == 3  # as where memory does not suffice
     code, err = run_apart(folder, "--resume")
     assert code == 0, err
     assert "resumed after step 2 of 4" in err

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
-from onnx_passes.runtime.inputs import adversarial, generate, name_of
-from onnx_passes.runtime.inputs.adversarial import MOST
+from onnx_passes.runtime.inputs import adversarial, edge_samples, generate, name_of
+from onnx_passes.runtime.inputs.adversarial import MOST, base_sample
 from onnx_passes.runtime.inputs.special_values import variants
 from onnx_passes.runtime.inputs.steering import steering_inputs
 from onnx_passes.verify.feeds import check_feeds
@@ -200,3 +201,44 @@ def test_a_dividend_may_be_extreme_where_the_divisor_is_known_to_be_safe(divisor
     model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
         g (int32[4] x) => (int32[4] y) <int32 c = {divisor}> {{ y = Div(x, c) }}""")
     assert ("x" in steering_inputs(model)) is steers
+
+
+def with_weights(text, **arrays):
+    """Return a model of a text, with initializers by name."""
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {text}')
+    for name, array in arrays.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return ir.from_proto(proto)
+
+
+def divided(array):
+    """Return a model that divides by a constant."""
+    kind = "float" if array.dtype.kind == "f" else str(array.dtype)
+    text = f"g ({kind}[{array.size}] x) => ({kind}[{array.size}] y) {{ y = Div(x, d) }}"
+    return with_weights(text, d=array)
+
+
+@pytest.mark.parametrize("size", [256, 257, 20_000])
+@pytest.mark.parametrize("make", [adversarial, edge_samples])
+def test_a_divisor_too_large_for_a_protobuf_is_not_looked_for_in_files(make, size):
+    made = make(divided(np.full(size, 2, np.float32)))
+    assert {feeds["x"].shape for feeds in made} == {(size,)}
+
+
+@pytest.mark.parametrize(("size", "steers"), [(8192, False), (8193, True)])
+def test_a_dividend_stays_ordinary_if_the_divisor_is_not_at_hand(size, steers):
+    # Integers of more than 64 KiB are left out of the model that samples are made for.
+    model = divided(np.full(size, 3, np.int64))
+    base = base_sample(model, (), 0, {}, {})
+    assert ("x" in steering_inputs(base.model)) is steers
+    kinds = {feeds.kind for feeds in edge_samples(model)}
+    assert ("large integers" not in kinds) is steers
+
+
+@pytest.mark.parametrize("make", [adversarial, edge_samples])
+def test_a_large_default_is_read_from_the_model_itself(make):
+    default = np.arange(300, dtype=np.float32)
+    text = "g (float[300] x, float[300] k) => (float[300] y) { y = Mul(x, k) }"
+    model = with_weights(text, k=default)
+    (found,) = [f for f in make(model) if f.kind == "other defaults"]
+    np.testing.assert_array_equal(found["k"], default + 1)

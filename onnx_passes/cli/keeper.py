@@ -1,0 +1,226 @@
+"""The parent of the program: it repeats a command that made-up values have ended.
+
+The parent forks before anything large is imported, and waits. A child that dies while it runs
+values that nobody gave is replaced by one that does without; :mod:`onnx_passes.made_up` says
+which these are. Signals, job control and exit codes stay those of one process.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn, TypeAlias
+
+from onnx_passes import made_up
+from onnx_passes.cli.interrupts import ENDING
+from onnx_passes.made_up import ENGINES, GENERATED, GROUPS, INPUTS, group_of
+
+SECONDS = 60.0
+"""How long one run on made-up values may take."""
+
+SECONDS_AT_FIRST = 600.0
+"""How long one run on ordinary inputs may take if they are generated."""
+
+TIMES = 20
+"""How many times the longest run on ordinary inputs each may take besides."""
+
+_TICK = 1.0
+"""Seconds between two looks. Time that this process is stopped does not count."""
+
+_MOST = 4
+"""Number of crashes after which nothing of a group is run."""
+
+_ECHO = 0.2
+"""Seconds in which a signal to a whole process group has reached the child, too."""
+
+_HELP = (
+    "'isolate: true' of an engine runs it in a child process, and 'reference: {inputs: ...}' "
+    "gives it your inputs"
+)
+_MEMORY = (
+    "the system ends programs so that take too much memory: close others, or set "
+    "reference.samples=1 and a smaller verify.memory_limit"
+)
+_EXIT = "let your function, plugin or hook return or raise an error instead"
+
+Labels: TypeAlias = tuple[str, ...]
+
+
+def keep() -> None:
+    """Fork, and return in the child only: the parent ends with the exit code of the child."""
+    keeper = _Keeper()
+    while keeper.fork():
+        keeper.wait()
+
+
+class _Keeper:
+    """What the parent knows of its child, and of those before."""
+
+    def __init__(self) -> None:
+        self._avoided: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._handlers = {
+            number: handler
+            for number in (*ENDING, signal.SIGALRM)
+            if (handler := signal.getsignal(number)) is not signal.SIG_IGN
+        }
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or nobody can wait for a child
+        self._lifeline = os.pipe()
+        self._received, self._alone = 0, False
+        self._stuck: list[Labels] = []
+
+    def fork(self) -> bool:
+        """Start a child; return whether this process is its parent."""
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        self._page, self._ticks = made_up.Page(), Counter[tuple[int, float]]()
+        self._heard, told = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        try:
+            child = self._child = os.fork()
+            for number, handler in self._handlers.items():
+                ours = self._look if number == signal.SIGALRM else self._pass_on
+                signal.signal(number, ours if child else handler)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        if child:
+            os.close(told)
+            return True
+        os.close(self._heard)
+        os.close(self._lifeline[1])
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        threading.Thread(target=_end_with, args=(self._lifeline[0],), daemon=True).start()
+        made_up.attach(self._page, self._avoided, alone=self._alone)
+        return False
+
+    def wait(self) -> None:
+        """Wait for the child; end as it did, unless it is worth another try."""
+        signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+        _, status = os.waitpid(self._child, 0)
+        self._child = 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.close(self._heard)
+        code, announced = os.waitstatus_to_exitcode(status), self._page.code
+        if announced is not None:
+            os._exit(code if code >= 0 else announced)
+        if self._received or -code in ENDING:
+            os._exit(128 + (self._received or -code))
+        running = list(self._page.active().values())
+        if self._stuck:
+            running = self._stuck
+            cause = f"took longer than {self._limit(running[0][-1]):.0f} s"
+        elif code < 0:
+            cause = f"died of {_name_of(-code)}"
+        else:
+            cause = f"ended the process with exit code {code}"
+        if not self._can_repeat(running, cause):
+            every = (one for labels in running for one in labels)
+            stages = (one for one in every if group_of(one) not in GROUPS)
+            _fail(code, next(stages, "the command"))
+        if self._received:
+            _tell("interrupted: nothing was written")
+            os._exit(128 + self._received)
+
+    def _can_repeat(self, running: list[Labels], cause: str) -> bool:
+        """Do without what ran when the child died; return whether that is more than before."""
+        every = {one for labels in running for one in labels}
+        groups = set(GROUPS)
+        if not any(group_of(one) == ENGINES for one in every):
+            groups.remove(GENERATED)  # what a pass made may die of inputs that are right
+        wanted = {one for labels in running if (one := self._innermost(labels, groups))}
+        # What one run is on says more than what is around it.
+        wanted = {n for n in wanted if n != INPUTS and group_of(n) != ENGINES} or wanted
+        alone, self._alone, self._stuck = self._alone, True, []
+        if wanted and not alone and (len(wanted) > 1 or any(map(_is_pass, every))):
+            return True  # one of them did it
+        self._counts.update(set(map(group_of, wanted)))
+        wanted |= {group for group in GROUPS if self._counts[group] >= _MOST}
+        new = sorted(wanted - self._avoided.keys())
+        self._avoided |= dict.fromkeys(new, cause)
+        return bool(new)
+
+    def _innermost(self, labels: Labels, groups: set[str]) -> str | None:
+        """Return the innermost label of a thread that may be avoided, and is not yet."""
+        new = [one for one in labels if group_of(one) in groups and one not in self._avoided]
+        return new[-1] if new else None
+
+    def _limit(self, label: str) -> float:
+        """Return the seconds that a run may take: infinity if its inputs are given."""
+        group = group_of(label)
+        if label == INPUTS or group not in GROUPS or group == ENGINES:
+            return math.inf
+        first = SECONDS_AT_FIRST if group == GENERATED else SECONDS
+        return first + TIMES * self._page.longest
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        """Kill a child that does not get on with what was made up."""
+        active = self._page.active()
+        self._ticks = Counter({place: self._ticks[place] + 1 for place in active})
+        stuck = [n for k, n in active.items() if self._ticks[k] * _TICK > self._limit(n[-1])]
+        if stuck and not self._stuck and self._child:
+            self._stuck = stuck
+            os.kill(self._child, signal.SIGKILL)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Pass a signal on to the child, unless the sender meant both, as a terminal does."""
+        self._received, heard = number, b""
+        if not self._child:
+            return
+        end = time.monotonic() + _ECHO
+        while number not in heard and (left := end - time.monotonic()) > 0:
+            if not select.select([self._heard], [], [], left)[0]:
+                break
+            heard += os.read(self._heard, 4096) or bytes((number,))  # or the child has ended
+        if number not in heard:
+            with suppress(ProcessLookupError):
+                os.kill(self._child, number)
+
+
+def _end_with(lifeline: int) -> None:
+    """End this process as soon as its parent is gone, whatever has ended that."""
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _name_of(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def _is_pass(label: str) -> bool:
+    return label.startswith("pass ")
+
+
+def _fail(code: int, stage: str) -> NoReturn:
+    """Report a child that died of nothing that could be left out."""
+    if code >= 0:
+        what = f"error[usage]: code that the command called ended the program in {stage}"
+        _tell(f"{what} (os._exit({code}))\n  = help: {_EXIT}")
+        os._exit(2)
+    kind, number, help_ = "engine-crashed", 3, _HELP
+    if -code == signal.SIGKILL:
+        kind, help_ = "memory", _MEMORY
+    elif _is_pass(stage):
+        kind, number, help_ = "pass", 1, "make the pass raise an error instead"
+    _tell(
+        f"error[{kind}]: the program died of {_name_of(-code)} in {stage}\n  = help: {help_}"
+    )
+    os._exit(number)
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):
+        # What was at work may have left half a line there, and no cursor.
+        clear = "\r\x1b[2K\x1b[?25h" if sys.stderr.isatty() else ""
+        print(f"{clear}{text}", file=sys.stderr, flush=True)
