@@ -19,7 +19,8 @@ from pathlib import Path
 FRAMEWORK = tuple(
     f"onnx_passes.{name}"
     for name in (
-        *("arrays", "configs", "contracts", "errors", "plain", "report", "runtime", "verify"),
+        *("arrays", "configs", "contracts", "errors", "made_up", "plain", "report"),
+        *("runtime", "verify"),
         *("ops.families", "passes.annotated", "passes.base", "passes.compose"),
         *("passes.context", "passes.discovery", "passes.driver", "passes.hints"),
         *("passes.kinds", "passes.naming", "passes.node_index", "passes.options"),
