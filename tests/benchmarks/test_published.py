@@ -86,7 +86,8 @@ def test_a_tool_that_is_stopped_is_a_row(tmp_path, package):
         tmp_path, {name: models[name]}, "cleanup", peers=False, limit=0.001
     )
     assert line["verdict"] == "STOPPED"
-    assert line["said"] == ["it was stopped after 0.001 s of processor time"]
+    (said,) = line["said"]  # which limit is met first depends on the machine
+    assert said.startswith(("it was stopped after 0.001 s", "it was still running after 0.01 s"))
     row = published.table([line], "cleanup")[2]
     assert f"| {name} |  | 20, local 1 | 4 | - | - | - | STOPPED | - |" in row
 
