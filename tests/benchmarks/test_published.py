@@ -87,7 +87,9 @@ def test_a_tool_that_is_stopped_is_a_row(tmp_path, package):
     )
     assert line["verdict"] == "STOPPED"
     (said,) = line["said"]  # which limit is met first depends on the machine
-    assert said.startswith(("it was stopped after 0.001 s", "it was still running after 0.01 s"))
+    assert said.startswith(
+        ("it was stopped after 0.001 s", "it was still running after 0.01 s")
+    )
     row = published.table([line], "cleanup")[2]
     assert f"| {name} |  | 20, local 1 | 4 | - | - | - | STOPPED | - |" in row
 
