@@ -2,9 +2,9 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, qonnx, reduce, streamlining, thresholds,
-tune-quality, verification, bars, growth, peers, speed and verdicts. ``bars``, ``certify``,
-``corpus``, ``faults-on``, ``growth``, ``lost-support``, ``peers``, ``speed``, ``verdicts`` and
-``versions`` take what follows as their own arguments:
+tune-quality, verification, bars, growth, peers, published, speed and verdicts. ``bars``,
+``certify``, ``corpus``, ``faults-on``, ``growth``, ``lost-support``, ``peers``,
+``published``, ``speed``, ``verdicts`` and ``versions`` take what follows as their own:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -26,6 +26,7 @@ from benchmarks import (
     lost_support,
     memory,
     optimize,
+    published,
     qonnx_transformations,
     reduce,
     regions,
@@ -74,6 +75,9 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     "lost-support": lambda words: print("\n".join(lost_support.tables(words)), flush=True),
     "memory": lambda words: memory.main(words, prog_name="python -m benchmarks memory"),
     "peers": lambda words: peers(words, prog_name="python -m benchmarks peers"),
+    "published": lambda words: published.main(
+        words, prog_name="python -m benchmarks published"
+    ),
     "speed": lambda words: speed(words, prog_name="python -m benchmarks speed"),
     "versions": lambda words: print("\n".join(version_matrix.tables(words)), flush=True),
     "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),

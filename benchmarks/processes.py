@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,9 +55,6 @@ def run(model: Path, *words: str) -> Measured:
 def anonymous_peak(command: list[str], most: float) -> tuple[float, float, int, str]:
     """Run a command, and sample the memory that it cannot give back.
 
-    That is anonymous memory, and memory that is shared without a file, of the process and all
-    that it starts. Pages of files, which the system takes back at will, are not counted.
-
     Args:
         command: The command.
         most: 10^6 bytes at which it is stopped.
@@ -60,17 +62,66 @@ def anonymous_peak(command: list[str], most: float) -> tuple[float, float, int, 
     Returns:
         The peak in 10^6 bytes, the seconds, the exit code, and what it wrote to stderr.
     """
-    start, peak = time.perf_counter(), 0
+    start = time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        while process.poll() is None:
-            peak = max(peak, sum(map(_anonymous, _family(process.pid))))
-            if peak > most * 1e6:
-                process.kill()
-            time.sleep(INTERVAL)
+        with watch(process.pid, megabytes=most) as used:
+            process.wait()
         seconds = time.perf_counter() - start
         errors.seek(0)
-        return peak / 1e6, seconds, process.returncode, errors.read()
+        return used.megabytes, seconds, process.returncode, errors.read()
+
+
+@dataclass
+class Used:
+    """What a process and all that it has started used.
+
+    Attributes:
+        megabytes: The most anonymous memory at a time, in 10^6 bytes, and memory that is
+            shared without a file. Pages of files, which the system takes back at will, are
+            not counted.
+        stopped: The limit beyond which all of them were killed; empty if none was.
+    """
+
+    megabytes: float = 0
+    stopped: str = ""
+
+
+@contextmanager
+def watch(
+    process: int, *, megabytes: float = math.inf, processor: float = math.inf
+) -> Iterator[Used]:
+    """Sample a process and all that it starts, and kill them beyond a limit.
+
+    Args:
+        process: A process that is waited for within the block.
+        megabytes: Limit of anonymous memory, in 10^6 bytes.
+        processor: Limit of processor seconds.
+    """
+    used, ended = Used(), threading.Event()
+
+    def sample() -> None:
+        while not used.stopped:
+            family = _family(process)
+            taken = sum(map(_anonymous, family)) / 1e6
+            used.megabytes = max(used.megabytes, taken)
+            if taken > megabytes:
+                used.stopped = f"{megabytes:g} MB of memory"
+            elif processor < math.inf and sum(map(_processor, family)) > processor:
+                used.stopped = f"{processor:g} s of processor time"
+            elif ended.wait(INTERVAL):
+                return
+        for each in family:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        yield used
+    finally:
+        ended.set()
+        sampler.join()
 
 
 def _family(process: int) -> list[int]:
@@ -91,6 +142,16 @@ def _anonymous(process: int) -> int:
         return 0  # it has ended
     kinds = ("RssAnon:", "RssShmem:")
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(kinds))
+
+
+def _processor(process: int) -> float:
+    """Return the processor seconds of a process, and of its children that have ended."""
+    try:
+        # The name of the command, in parentheses, may hold spaces.
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0  # it has ended
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

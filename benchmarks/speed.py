@@ -87,7 +87,7 @@ def results(source: Path, folder: Path, presets: list[str], cache: Path | None) 
             else:
                 words = ["-m", "benchmarks.speed_child", "write", name]
                 command = [sys.executable, *words, str(source), str(target)]
-            _, error = run(command, SECONDS)
+            *_, error = run(command, SECONDS)
             if error:
                 click.echo(f"{source.stem}: {name}: {error[:200]}", err=True)
         if target.exists():

@@ -13,19 +13,35 @@ import onnx_ir as ir
 import onnxruntime
 
 from benchmarks.peers.patterns import histogram
-from onnx_passes.runtime.inputs.seeded_feeds import generate
+from onnx_passes.errors import EngineError
+from onnx_passes.runtime.inputs import Substitutes, generate
+from onnx_passes.runtime.large_models import engine_for
 
 TOLERANCE = 1e-3
 """Largest difference, of the largest absolute value of an output."""
 
 
 def feeds_of(path: Path) -> dict[str, Any]:
-    """Return the inputs beside a model, or generated ones."""
+    """Return the inputs beside a model, or generated ones on which it runs.
+
+    Raises:
+        EngineError: It runs on none that were tried.
+    """
     beside = path.with_suffix(".npz")
     if beside.exists():
         with np.load(beside) as arrays:
             return dict(arrays)
-    return dict(generate(ir.load(path), samples=1)[0])
+    model = ir.load(path)
+    feeds = generate(model, samples=1)[0]
+    with engine_for(model).prepare(model) as started:
+        try:
+            started.run(feeds)
+        except EngineError:
+            other = Substitutes(model, samples=1).search(started)
+            if other is None:
+                raise
+            feeds = other.samples[0]
+    return dict(feeds)
 
 
 def session(path: Path, *, optimised: bool, threads: int = 0) -> onnxruntime.InferenceSession:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import shutil
@@ -18,9 +19,12 @@ from typing import Any
 
 from benchmarks.environments import clean_environment
 from benchmarks.peers.tools import Tool
+from benchmarks.processes import watch
 
 SECONDS = 900.0
-"""Limit of one run of a tool."""
+"""Limit of one run of a tool, unless its processor time is limited."""
+WALL_FACTOR = 10
+"""A run is also stopped after so many times its limit of processor time, in wall time."""
 JUDGE_SECONDS = 900.0
 
 
@@ -33,12 +37,14 @@ class Cell:
         processor: Processor seconds of each, which other work on the machine disturbs less.
         error: Why there is no result, empty if there is one.
         judged: What ``benchmarks.peers.judge`` said of the result.
+        megabytes: Peak of anonymous memory of each, over all its processes.
     """
 
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     error: str = ""
     judged: dict[str, object] = field(default_factory=dict)
+    megabytes: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
@@ -54,6 +60,7 @@ def measure(
     keep: Path | None = None,
     *,
     timed: bool = True,
+    processor: float = math.inf,
 ) -> dict[str, Cell]:
     """Run tools on a model in turns.
 
@@ -64,7 +71,9 @@ def measure(
         runs: How often each.
         keep: Folder that keeps the results; by default they go when they are judged.
         timed: Whether inference with the results is timed; they are compared in any case.
+        processor: Processor seconds beyond which a run is stopped.
     """
+    limit = SECONDS if processor == math.inf else WALL_FACTOR * processor
     folder = keep or cache / "results"
     folder.mkdir(parents=True, exist_ok=True)
     places = {tool.name: folder / tool.name.replace(", ", "-") for tool in tools}
@@ -79,8 +88,9 @@ def measure(
             shutil.rmtree(target.parent, ignore_errors=True)
             target.parent.mkdir()
             command, before = tool.command(cache, model, target), _processor()
-            seconds, error = run(command, SECONDS)
+            seconds, megabytes, error = run(command, limit, processor)
             cell.seconds.append(seconds)
+            cell.megabytes.append(megabytes)
             cell.processor.append(_processor() - before)
             cell.error = error or ("" if target.exists() else "it wrote nothing")
     results = {name: targets[name] for name, c in cells.items() if not c.error}
@@ -113,20 +123,31 @@ def time_inference(model: Path, results: dict[str, Path], cells: dict[str, Cell]
 
 def _ask(module: str, *paths: Path) -> tuple[Any, str]:
     """Return what a module of this package prints, or why it ended without; else empty."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.peers.{module}", *map(str, paths)],
-        capture_output=True,
-        text=True,
-        timeout=JUDGE_SECONDS,
-    )
+    command = [sys.executable, "-m", f"benchmarks.peers.{module}", *map(str, paths)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=JUDGE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None, f"was still running after {JUDGE_SECONDS:g} s"
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
         return None, f"ended with {done.returncode}: {done.stderr[-300:]}"
     return json.loads(lines[-1]), ""
 
 
-def run(command: Sequence[str], limit: float) -> tuple[float, str]:
-    """Run a command; return its wall time and why it failed, empty if it did not."""
+def run(
+    command: Sequence[str], limit: float, processor: float = math.inf
+) -> tuple[float, float, str]:
+    """Run a command, and stop it beyond a limit.
+
+    Args:
+        command: The command.
+        limit: Seconds of wall time.
+        processor: Seconds of processor time, of all its processes.
+
+    Returns:
+        Its wall time, its peak of anonymous memory in 10^6 bytes, and why it failed, empty if
+        it did not.
+    """
     start = time.perf_counter()
     # In a session of its own, so that what it started ends with it.
     child = subprocess.Popen(
@@ -138,17 +159,21 @@ def run(command: Sequence[str], limit: float) -> tuple[float, str]:
         env=clean_environment(),
         start_new_session=True,
     )
-    try:
-        said, _ = child.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        return time.perf_counter() - start, f"it was still running after {limit:g} s"
-    seconds = time.perf_counter() - start
-    if child.returncode:
+    error = ""
+    with watch(child.pid, processor=processor) as used:
+        try:
+            said, _ = child.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            error = f"it was still running after {limit:g} s"
+        seconds = time.perf_counter() - start
+    if used.stopped:
+        error = f"it was stopped after {used.stopped}"
+    elif child.returncode and not error:
         last = " ".join(said.strip().splitlines()[-3:])
-        return seconds, f"it ended with {child.returncode}: {last[-300:]}"
-    return seconds, ""
+        error = f"it ended with {child.returncode}: {last[-300:]}"
+    return seconds, used.megabytes, error
 
 
 def to_json(cells: dict[str, Cell]) -> dict[str, object]:
