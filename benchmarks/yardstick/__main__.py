@@ -209,7 +209,7 @@ def code_hash() -> str:
     digest = hashlib.sha256(repr(versions()).encode())
     for name in READ:
         for path in sorted([ROOT / name, *(ROOT / name).rglob("*")]):
-            if path.name.endswith(SUFFIXES):
+            if path.name.endswith(SUFFIXES) and path.exists():
                 digest.update(path.relative_to(ROOT).as_posix().encode())
                 digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

@@ -184,7 +184,10 @@ def _section(
 
 
 def freeze(
-    records: Sequence[Records], sizes: dict[Key, str], reason: str | None, folder: Path = FROZEN
+    records: Sequence[Records],
+    sizes: dict[Key, str],
+    reason: str | None,
+    folder: Path = FROZEN,
 ) -> list[str]:
     """Write records of the same code as the frozen lines; return what was done.
 
@@ -232,7 +235,7 @@ def freeze(
 def _is_kept(key: Key, entry: Record, record: Records, sizes: dict[Key, str]) -> bool:
     """Whether a frozen line stays: it was not asked for, or was not run."""
     if key in record:
-        return record[key]["outcome"] == "not run"
+        return str(record[key]["outcome"]) == "not run"
     suites = {suite for suite, model, _ in record if model != ABSENT}
     largest = max((SIZES.index(sizes[k]) for k in record if k in sizes), default=-1)
     return key[0] not in suites or SIZES.index(entry["size"]) > largest

@@ -395,11 +395,15 @@ def _console() -> ModuleType:
 
 
 def _judge_page(model: str, preset: str, networks: Path | None) -> Record:
-    """Return what each command of a page prints."""
-    page = _console().run(ROOT / "docs" / f"{model}.md", PAGES[model])
-    consoles = re.findall(r"^```console\n(.*?)^```$", page, re.S | re.M)
-    printed = (pair for console in consoles for pair in _console().commands(console))
-    return {"outcome": "run"} | {f"$ {line}": normalise(text) for line, text in printed}
+    return {"outcome": "run"} | consoles(ROOT / "docs" / f"{model}.md", PAGES[model])
+
+
+def consoles(page: Path, start: Path) -> dict[str, list[str]]:
+    """Run the consoles of a page in a copy of a folder; return what each command prints."""
+    made = _console().run(page, start)
+    blocks = re.findall(r"^```console\n(.*?)^```$", made, re.S | re.M)
+    printed = (pair for block in blocks for pair in _console().commands(block))
+    return {f"$ {line}": normalise(text) for line, text in printed}
 
 
 def normalise(text: str) -> list[str]:
@@ -444,7 +448,7 @@ SUITES = {
         _presets,
         _judge_exported,
         quick=0,
-        room=10,
+        room=20,
         full=40,
     ),
     "built": Suite(lambda: list(BUILT), _presets, _judge_built, quick=3, room=6, full=6),
@@ -456,7 +460,7 @@ SUITES = {
         _presets,
         _judge_random,
         quick=60,
-        room=100,
+        room=150,
         full=300,
     ),
 }
