@@ -6,7 +6,9 @@ that are frozen in this folder. ``freeze`` replaces the frozen lines.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import queue
 import signal
 import sys
@@ -190,11 +192,13 @@ class Recorder:
         self.lines.flush()
 
     def stop(self) -> None:
-        """End the workers; no line is written after this."""
+        """End what is being run; no line is written after this."""
         with self._lock:
             self.stopped = True
         for server in self._servers:
-            server.stop()
+            if (child := server.child) is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)  # its thread cleans up
 
 
 def ending(kind: str, answer: str) -> Record:

@@ -413,18 +413,20 @@ def normalise(text: str) -> list[str]:
 
 
 def read_rules(path: Path) -> dict[str, Record]:
-    """Return verdict and claim by the name of a rule.
+    """Return verdict and claim of each rule by its name. Only what is proved has a claim.
 
-    A rule that stands in several lines, once for each value of an option, has a list of them.
+    A rule that stands in several lines, once for each value of an option, has one of each.
     """
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Record]] = {}
     for line in path.read_text("utf-8").splitlines():
         rule = json.loads(line)
-        name = f"{rule['pass']}: {rule['rule']}"
-        found.setdefault(name, []).append(f"{rule['verdict']}: {rule['claim']}")
+        found.setdefault(f"{rule['pass']}: {rule['rule']}", []).append(rule)
     return {
-        name: {"outcome": said[0].partition(":")[0], "claims": said}
-        for name, said in found.items()
+        name: {
+            "outcome": ", ".join(rule["verdict"] for rule in rules),
+            "claims": [rule.get("claim", "") for rule in rules],
+        }
+        for name, rules in found.items()
     }
 
 

@@ -224,16 +224,13 @@ def test_the_certificate_of_a_rule_is_recorded(tmp_path):
     path = tmp_path / "rules.jsonl"
     rules = [
         {"pass": "fuse", "rule": "a", "verdict": "proved", "claim": "for all sizes", "key": 1},
-        {"pass": "fuse", "rule": "b", "verdict": "tested", "claim": "on 100 models"},
+        {"pass": "fuse", "rule": "b", "verdict": "tested", "models": 100},
         {"pass": "fuse", "rule": "b", "verdict": "proved", "claim": "for all sizes"},
     ]
     path.write_text("".join(json.dumps(rule) + "\n" for rule in rules))
     assert suites.read_rules(path) == {
-        "fuse: a": {"outcome": "proved", "claims": ["proved: for all sizes"]},
-        "fuse: b": {
-            "outcome": "tested",
-            "claims": ["tested: on 100 models", "proved: for all sizes"],
-        },
+        "fuse: a": {"outcome": "proved", "claims": ["for all sizes"]},
+        "fuse: b": {"outcome": "tested, proved", "claims": ["", "for all sizes"]},
     }
 
 
