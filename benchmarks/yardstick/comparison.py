@@ -191,12 +191,12 @@ def freeze(
 ) -> list[str]:
     """Write records of the same code as the frozen lines; return what was done.
 
-    Lines of the suites and sizes that the records have are replaced. Fields that differ
-    between the records are marked as unstable. A line that was not run is kept as it was.
+    Lines that the first record has are replaced, and the others stay. Lines of items that no
+    longer exist are removed. Fields that differ between the records are marked as unstable.
 
     Args:
         records: One record or several of the same lines.
-        sizes: The smallest size of each item.
+        sizes: The smallest size of each item that exists.
         reason: Why fields differ between the records.
         folder: Folder of the frozen lines.
 
@@ -221,7 +221,12 @@ def freeze(
     for key, mark in marks.items():
         if mark:
             entries[key]["unstable"] = mark
-    kept = {key: entry for key, entry in old.items() if _is_kept(key, entry, first, sizes)}
+    absent = {suite for suite, model, _ in sizes if model == ABSENT}
+    kept = {
+        key: entry | {"size": sizes.get(key, entry["size"])}
+        for key, entry in old.items()
+        if key not in entries and (key in sizes or key[0] in absent)
+    }
     lines = kept | entries
     unstable = sum("unstable" in entry for entry in lines.values())
     if unstable > MOST_UNSTABLE * len(lines):
@@ -230,15 +235,6 @@ def freeze(
         chosen = sorted(key for key in lines if half_of_model(*key[:2]) == half)
         path.write_text("".join(line_of(key, lines[key]) for key in chosen), "utf-8")
     return [f"{len(entries)} lines frozen, {len(kept)} kept, {unstable} unstable"]
-
-
-def _is_kept(key: Key, entry: Record, record: Records, sizes: dict[Key, str]) -> bool:
-    """Whether a frozen line stays: it was not asked for, or was not run."""
-    if key in record:
-        return str(record[key]["outcome"]) == "not run"
-    suites = {suite for suite, model, _ in record if model != ABSENT}
-    largest = max((SIZES.index(sizes[k]) for k in record if k in sizes), default=-1)
-    return key[0] not in suites or SIZES.index(entry["size"]) > largest
 
 
 def count(records: Iterable[tuple[Key, Record]], seconds: dict[str, float]) -> list[str]:

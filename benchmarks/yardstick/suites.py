@@ -423,7 +423,7 @@ def read_rules(path: Path) -> dict[str, Record]:
         found.setdefault(f"{rule['pass']}: {rule['rule']}", []).append(rule)
     return {
         name: {
-            "outcome": ", ".join(rule["verdict"] for rule in rules),
+            "outcome": ", ".join(dict.fromkeys(rule["verdict"] for rule in rules)),
             "claims": [rule.get("claim", "") for rule in rules],
         }
         for name, rules in found.items()
