@@ -11,7 +11,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -122,16 +122,17 @@ def _compare_line(found: Comparison, key: Key, old: Record, new: Record) -> None
 def _first(old: Any, new: Any) -> str:
     """Return the first part in which two values differ, as text."""
     if isinstance(old, list) and isinstance(new, list):
-        pairs = zip_longest(old, new)
-        return next(_first(a, b) for a, b in pairs if a != b)
+        parts = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        _, a, b, c, d = next(part for part in parts if part[0] != "equal")
+        old, new = "; ".join(old[a:b]), "; ".join(new[c:d])
     if isinstance(old, dict) and isinstance(new, dict):
         name = next(n for n in {**old, **new} if old.get(n) != new.get(n))
         return f"{name} {_first(old.get(name), new.get(name))}"
-    return " -> ".join(_short(value) for value in (old, new))
+    return f"{_short(old)}, now {_short(new)}"
 
 
 def _short(value: Any) -> str:
-    text = "nothing" if value is None else str(value)
+    text = "nothing" if value in (None, "") else str(value)
     return text if len(text) <= 160 else f"{text[:157]}..."
 
 

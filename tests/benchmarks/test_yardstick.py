@@ -245,9 +245,23 @@ def test_a_changed_line_fails_and_the_field_is_named(tmp_path):
     assert done.exit_code == 1
     assert "2 lines compared" in done.output
     assert "outcome: 1 differ (1 in random cleanup)" in done.output
-    assert f"random | {LOOKED_AT} | cleanup: fold: 1 proved -> fold: 1 executed" in done.output
+    assert (
+        f"random | {LOOKED_AT} | cleanup: fold: 1 proved, now fold: 1 executed" in done.output
+    )
     assert "same" not in done.output
     assert invoke("compare", old, old).exit_code == 0
+
+
+def test_of_a_list_what_is_gone_is_named_and_of_counts_the_one_that_differs():
+    lists = {"outcome": "run", "passes": ["a", "b", "c"]}, {"outcome": "run", "passes": ["c"]}
+    found = compared(*({key("x"): entry} for entry in lists))
+    assert found.changed == {"passes": {key("x"): "a; b, now nothing"}}
+    counts = (
+        {"outcome": "run", "checks": {"a": 1, "b": 8}},
+        {"outcome": "run", "checks": {"a": 1}},
+    )
+    found = compared(*({key("x"): entry} for entry in counts))
+    assert found.changed == {"checks": {key("x"): "b 8, now nothing"}}
 
 
 def test_of_the_half_that_is_held_back_only_numbers_are_printed(tmp_path):
