@@ -95,7 +95,7 @@ pages: $(STAMP) site  ## check report, view, tune, data and site by axe in headl
 
 # Exported networks need PyTorch: benchmarks/README.md says how to make the folder NETWORKS.
 NETWORKS ?= $(wildcard out/networks)
-YARDSTICK := $(BIN)/python -m benchmarks yardstick run --jobs $(JOBS) $(if $(NETWORKS),--networks $(NETWORKS))
+YARDSTICK := $(BIN)/python -m benchmarks yardstick run --jobs $(JOBS)$(if $(NETWORKS), --networks $(NETWORKS))
 
 yardstick-quick: $(STAMP)  ## does the program say what it said? compared with frozen lines (5 minutes)
 	$(YARDSTICK) quick
