@@ -7,10 +7,10 @@ JOBS ?= 2
 # Neighbours stay in one process, which keeps what they share, until the other has run out.
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: pages demo test lint types rooms certificates release-check certify checks unit slow nightly tensorrt versions bench docs site wheel clean help
+.PHONY: pages demo test lint types rooms certificates release-check certify checks unit slow nightly tensorrt versions bench yardstick-quick yardstick yardstick-full docs site wheel clean help
 
 help:  ## show the targets
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
@@ -93,6 +93,19 @@ pages: $(STAMP) site  ## check report, view, tune, data and site by axe in headl
 	mkdir -p $(PAGES) && cd $(PAGES) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz package/axe.min.js
 	AXE=$(PAGES)/package/axe.min.js $(PYTEST) -m browser tests/docs/test_in_browser.py
 	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js out/site/*.html out/site/passes/$(SITE_PAGES) out/site/decisions/*.html
+
+# Exported networks need PyTorch: benchmarks/README.md says how to make the folder NETWORKS.
+NETWORKS ?= $(wildcard out/networks)
+YARDSTICK := $(BIN)/python -m benchmarks yardstick run --jobs $(JOBS)$(if $(NETWORKS), --networks $(NETWORKS))
+
+yardstick-quick: $(STAMP)  ## does the program say what it said? compared with frozen lines (5 minutes)
+	$(YARDSTICK) quick
+
+yardstick: $(STAMP)  ## the same of more models (40 minutes)
+	$(YARDSTICK) room
+
+yardstick-full: $(STAMP)  ## the same of all models; an interrupted run continues
+	$(YARDSTICK) full
 
 bench: $(STAMP)  ## measure; prints the tables of docs/benchmarks.md
 	$(BIN)/python -m benchmarks

@@ -2,9 +2,9 @@
 
 The sections are optimize, driver, regions, faults, failures, startup and, only where
 named, certify, compare, corpus, data, qonnx, reduce, streamlining, thresholds,
-tune-quality, verification, bars, growth, peers, published, speed and verdicts. ``bars``,
+tune-quality, verification, bars, growth, peers, published, speed and yardstick. ``bars``,
 ``certify``, ``corpus``, ``faults-on``, ``growth``, ``lost-support``, ``peers``,
-``published``, ``speed``, ``verdicts`` and ``versions`` take what follows as their own:
+``published``, ``speed``, ``versions`` and ``yardstick`` take what follows as their own:
 ``python -m benchmarks peers --help``.
 
 Each figure is a median of several runs. A run of the command line is a process of its own, and
@@ -44,7 +44,7 @@ from benchmarks.faults import on_engine, table
 from benchmarks.peers.__main__ import main as peers
 from benchmarks.speed import main as speed
 from benchmarks.tune import quality
-from benchmarks.verdicts import main as verdicts
+from benchmarks.yardstick.__main__ import main as yardstick
 from onnx_passes.runtime.environment import machine, versions
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
@@ -80,7 +80,7 @@ ARGUMENTS: dict[str, Callable[[list[str]], object]] = {
     ),
     "speed": lambda words: speed(words, prog_name="python -m benchmarks speed"),
     "versions": lambda words: print("\n".join(version_matrix.tables(words)), flush=True),
-    "verdicts": lambda words: verdicts(words, prog_name="python -m benchmarks verdicts"),
+    "yardstick": lambda words: yardstick(words, prog_name="python -m benchmarks yardstick"),
 }
 """Sections that take what follows as their own arguments."""
 LONG = (

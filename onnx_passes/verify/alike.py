@@ -147,9 +147,9 @@ class _Changed:
         return None if node is None else node.op_type
 
     def grow(self, names: set[str]) -> bool:
-        """Add the nodes that compute values which only this side reads."""
+        """Add the nodes that compute what only this side reads, in the order of reading."""
         added = False
-        for name in names:
+        for name in [name for name in self.reads if name in names]:
             value = self.reads.get(name)
             node = None if value is None else value.producer()
             if node is None or len(self._nodes) > len(self._order) + _MOST_GROWN:

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.alike import compute_alike, find_proved
+from onnx_passes.verify.alike import _Changed, compute_alike, find_proved
 from onnx_passes.verify.obligations import find_obligations
 from onnx_passes.verify.region import changed_region
 
@@ -218,6 +218,20 @@ def test_a_region_is_proved_through_the_unchanged_nodes_around_it():
     assert proved(DOUBLE, merged) == {"z"}
     assert proved(DOUBLE, merged.replace("Sin(b)", "Sin(a)")) == set()
     assert proved(DOUBLE, merged.replace("Sin(b)", "Cos(b)")) == set()
+
+
+def test_nodes_around_a_region_are_added_in_the_order_in_which_they_are_read():
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) {'
+        + " ".join(f"v{n} = Neg(x)" for n in range(100))
+        + f" y = Sum({', '.join(f'v{n}' for n in range(100))}) }}"
+    )
+    *around, last = model.graph
+    side = _Changed(model, [last], ["y"])
+    assert side.grow({value.name for value in last.inputs})  # more than are looked at
+    count = len(side._nodes) - 1
+    assert 0 < count < len(around)
+    assert side._nodes - {last} == set(around[:count])
 
 
 def test_a_duplicate_is_proved_where_both_are_read():
