@@ -33,7 +33,7 @@ def _name(operator: str, index: int) -> str:
 
 
 def _all_of(element: float) -> Specs:
-    """Return constants of one number alone; zeros of either sign, as a guard tells them."""
+    """Return constants of one number alone; zeros of either sign."""
     numbers = (0.0, -0.0) if element == 0 else (float(element),)
     return tuple(Spec(dims, fill=numbers) for dims in ("", "", "1", "b"))
 

@@ -1,4 +1,4 @@
-"""The frozen set: 30 rules that are right, and 30 of which each has one fault.
+"""The frozen set: 30 rules that are right, and 30 with one fault each.
 
 They are chosen for reach: each arithmetic of proofs, element types, opsets, attributes and
 constants, operands that commute, several outputs, bodies, contracts, and each way to give a
@@ -78,7 +78,7 @@ def _nowhere(op: Any, x: ir.Value, **_: Any) -> Any:
 
 
 class ReadInnerValue(RewriteRulePass, Transformation):
-    """Read the first of two nodes of which the second changes nothing."""
+    """Read the first of two nodes; the second changes nothing."""
 
     def pattern(self, op, x):
         return op.Relu(op.Relu(x, _outputs=["made"]))
