@@ -162,7 +162,7 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
     )
 
 
-_PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
+_PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 """What is not part of a name, most likely."""
 
 
