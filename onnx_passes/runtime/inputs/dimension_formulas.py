@@ -15,8 +15,8 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import add, floordiv, mod, mul, neg, sub, truediv
 
-LONGEST = 4096
-"""Characters of a name that is read as a formula."""
+from onnx_passes.model.dynamic_dims import LONGEST
+
 _LARGEST = 1 << 63  # of numerators and denominators
 _STEEPEST = 64  # of exponents
 _NEGATION = 3  # stronger than a product and weaker than a power, as in Python
