@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.dynamic_dims import read_dynamic_dims
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.engine_base import Data, Feeds
 
@@ -37,13 +38,15 @@ def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        return ir.from_proto(copy), model.graph.name or "model", []
-    if isinstance(model, ir.Model):
-        return copy_model(model), model.graph.name or "model", []
-    raise UsageError(
-        f"{type(model).__name__} is not a model",
-        help="give a path, an onnx.ModelProto or an onnx_ir.Model",
-    )
+        own = ir.from_proto(copy)
+    elif isinstance(model, ir.Model):
+        own = copy_model(model)
+    else:
+        raise UsageError(
+            f"{type(model).__name__} is not a model",
+            help="give a path, an onnx.ModelProto or an onnx_ir.Model",
+        )
+    return own, model.graph.name or "model", read_dynamic_dims(own)
 
 
 def take_samples(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> list[Feeds]:

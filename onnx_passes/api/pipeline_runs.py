@@ -15,7 +15,7 @@ from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_sa
 from onnx_passes.configs.pipeline_files import config_from_data, default_config, load_config
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
-from onnx_passes.model.save import save_model
+from onnx_passes.model.save import save_model, to_proto
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
@@ -77,7 +77,7 @@ class RunResult:
 
     def proto(self) -> onnx.ModelProto:
         """Return the result as ONNX's own model."""
-        return ir.to_proto(self.model)
+        return to_proto(self.model)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as ``-o`` does, and return where it is.

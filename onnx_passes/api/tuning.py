@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
-from onnx_passes.model.save import save_model
+from onnx_passes.model.save import save_model, to_proto
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 from onnx_passes.report.tune_page import tune_page
@@ -57,7 +57,7 @@ class TuneResult:
 
     def proto(self) -> onnx.ModelProto:
         """Return the model as ONNX's own."""
-        return ir.to_proto(self.model)
+        return to_proto(self.model)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model as ``-o`` does, and return where it is.

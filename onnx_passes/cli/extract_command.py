@@ -111,6 +111,8 @@ def command(
     count = len(part.graph)
     taken = [str(v.name) for v in part.graph.inputs]
     given = [str(v.name) for v in part.graph.outputs]
+    for note in loaded.notes:
+        echo_line(f"note: {note}", err=True)
     for name in find_unranked(part):
         click.echo(
             f"note: the shape of {name!r} is not known; to say it write {name}:[batch,4]:auto",
@@ -162,7 +164,7 @@ def _cut(text: str, names: set[str], option: str) -> Cut:
     )
 
 
-_PART = re.compile(r"(:(auto|\[.*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
+_PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 """What is not part of a name, most likely."""
 
 

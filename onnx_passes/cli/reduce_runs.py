@@ -207,7 +207,7 @@ def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
     for text in texts:
         name, _, dims = text.rpartition(":")
         sizes = re.findall(r"\d+", dims)
-        if not name or not re.fullmatch(r"\[?(\d+([x,]\d+)*)?\]?", dims):
+        if not name or not re.fullmatch(r"\[?(\d{1,18}([x,]\d{1,18})*)?\]?", dims):
             raise UsageError(
                 f"--model-input-shapes {text!r} is not a name and a shape",
                 help="write name:1x3x224x224, or name:[1,3,224,224]",

@@ -183,7 +183,7 @@ def command(
     settings = load_config(config, extra, passes) if config else default_config(extra, passes)
     if settings.logging.verbose:
         verbose = max(verbose, 1)
-    loaded = load_model(model, allow_invalid=allow_invalid)
+    loaded = load_model(model)
     read = {"the model": [loaded.path], "its data file": loaded.external}
     if config is not None:
         read["the pipeline file"] = [Path(config)]

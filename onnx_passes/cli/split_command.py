@@ -61,6 +61,8 @@ def command(
                 "outputs": [str(v.name) for v in part.graph.outputs],
             }
         )
+    for note in loaded.notes:
+        echo_line(f"note: {note}", err=True)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

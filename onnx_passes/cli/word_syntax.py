@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 Shape = tuple[int | str, ...]
+_SIZE = r"\d{1,18}"
 
 
 def read_shape(text: str, whole: str, option: str) -> Shape:
@@ -28,19 +29,19 @@ def read_shape(text: str, whole: str, option: str) -> Shape:
     Raises:
         UsageError: The text is not a shape.
     """
-    if re.fullmatch(r"\d+(x\d+)*", text):
+    if re.fullmatch(rf"{_SIZE}(x{_SIZE})*", text):
         return tuple(int(size) for size in text.split("x"))
     listed = re.fullmatch(r"\[([^\[\]]*)\]", text)
     inner = listed[1].strip() if listed else ""
     dims = [dim.strip() for dim in inner.split(",")] if inner else []
-    if listed is None or not all(re.fullmatch(r"\d+|[^\W\d][^,]*", dim) for dim in dims):
+    if listed is None or not all(re.fullmatch(rf"{_SIZE}|[^\W\d][^,]*", dim) for dim in dims):
         meant = [part for part in re.split(r"[x,\[\] ]+", text) if re.fullmatch(r"\w+", part)]
         example = f"[{','.join(meant)}]" if len(meant) > 1 else "[batch,3,224,224]"
         raise UsageError(
             f"{option} {whole!r}: {text!r} is not a shape",
             help=f"write sizes as 1x3x224x224; with names for dynamic ones as {example}",
         )
-    return tuple(int(dim) if dim.isdigit() else dim for dim in dims)
+    return tuple(int(dim) if dim.isdecimal() else dim for dim in dims)
 
 
 def looks_like_shape(text: str) -> bool:

@@ -17,7 +17,7 @@ def read_share(given: object, what: str) -> float:
     Raises:
         UsageError: It is not a share.
     """
-    match = re.fullmatch(r"\s*([0-9.]+(?:[eE]-?\d+)?)\s*(%?)\s*", str(given))
+    match = re.fullmatch(r"([0-9.]+(?:[eE]-?\d+)?)\s*(%?)", str(given).strip())
     try:
         assert match is not None
         value = float(match[1]) / (100 if match[2] else 1)

@@ -20,6 +20,8 @@ LIMIT = 2**31 - 1
 
 # onnx's text parser recurses on the C++ stack and crashes the process when text nests deeply.
 _DEPTH = 200
+# A string without an end continues to the end of the text: no character is read twice.
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|#[^\n]*|[({[<]|[)}\]>]', re.DOTALL)
 
 _EXTENSIONS: dict[str, Form] = {
     ".onnx": "binary",
@@ -176,7 +178,7 @@ def _text(data: bytes, path: Path) -> onnx.ModelProto:
 def _too_deep(text: str) -> int | None:
     """Find the line where brackets nest too deeply; None if they do nowhere."""
     depth = 0
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|#[^\n]*|[({[<]|[)}\]>]', text):
+    for token in _BRACKETS.finditer(text):
         if token[0] in "({[<":
             depth += 1
             if depth > _DEPTH:

@@ -15,11 +15,11 @@ from onnx_passes.model.apart import SMALL, Pieces, parse_apart, parse_in_place, 
 from onnx_passes.model.contents import all_graphs, all_tensors
 from onnx_passes.model.convert import convert
 from onnx_passes.model.data_rules import check_data
+from onnx_passes.model.dynamic_dims import read_dynamic_dims
 from onnx_passes.model.error_causes import root_cause
 from onnx_passes.model.fidelity import lost, split
 from onnx_passes.model.formats import LIMIT, Form, form_of, parse
 from onnx_passes.model.model_rules import check_header, check_rules
-from onnx_passes.model.negative_sizes import clear_negative_sizes
 from onnx_passes.model.order import label, topological_order
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.slots import make_immutable, replaced
@@ -43,9 +43,7 @@ class LoadedModel:
     external: tuple[Path, ...]
 
 
-def load_model(
-    path: str | Path, *, weights: Path | None = None, allow_invalid: bool = False
-) -> LoadedModel:
+def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     """Read a model: ONNX binary, ONNX text, or protobuf's text or JSON form.
 
     Args:
@@ -53,7 +51,6 @@ def load_model(
         weights: A file to which large initializers of a binary model are copied, not through
             memory, and from which they are mapped. It has to stay while the model is used;
             nothing is there where they are not in the model's file.
-        allow_invalid: Whether inputs with dimensions of a negative size are read as dynamic.
 
     Returns:
         The model, with notes on what was changed to represent it.
@@ -71,7 +68,7 @@ def load_model(
     if lean is None and (pieces := _pieces(path)) is not None:
         lean, apart = pieces.proto, pieces.location
     proto = parse(path) if lean is None else lean
-    model, notes, external = _represent(proto, path, apart, allow_invalid=allow_invalid)
+    model, notes, external = _represent(proto, path, apart)
     if pieces is not None:
         _put_back(pieces, model)
     if weights is not None:
@@ -79,6 +76,7 @@ def load_model(
             if isinstance(tensor, ir.ExternalTensor) and tensor.location == apart:
                 tensor.base_dir = weights.absolute().parent
     notes += _check_kept(proto, model, path)
+    notes += read_dynamic_dims(model)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
     with _own_errors(path):
         make_immutable(model, layout="any")
@@ -104,19 +102,19 @@ def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = moved.get(entry.value, entry.value)
-    model, _, _ = _represent(proto, path, path.name, allow_invalid=True)
+    model, _, _ = _represent(proto, path, path.name)
     _check_kept(proto, model, path)
+    read_dynamic_dims(model)
     _sort(model, path)
     return model
 
 
 def _represent(
-    proto: onnx.ModelProto, path: Path, apart: str | None, *, allow_invalid: bool
+    proto: onnx.ModelProto, path: Path, apart: str | None
 ) -> tuple[ir.Model, list[str], tuple[Path, ...]]:
     """Return the model that a protobuf holds, what was converted, and its data files."""
     check_header(proto, path)
-    notes = clear_negative_sizes(proto, path, allow_invalid=allow_invalid)
-    notes += convert(proto, path)
+    notes = convert(proto, path)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
     with _own_errors(path):

@@ -14,6 +14,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.atomic import pending
 from onnx_passes.model.contents import all_tensors
 from onnx_passes.model.datafile import DataFile, superseded, write_data
+from onnx_passes.model.dynamic_dims import write_negative_sizes
 from onnx_passes.model.error_causes import root_cause
 from onnx_passes.model.formats import LIMIT, Form, form_of
 from onnx_passes.model.load import LoadedModel, load_written
@@ -92,6 +93,13 @@ def save_model(
     return [*kept, path]
 
 
+def to_proto(model: ir.Model) -> onnx.ModelProto:
+    """Return a model as ONNX's own, as files hold it."""
+    proto = ir.to_proto(model)
+    write_negative_sizes(model, proto)
+    return proto
+
+
 def to_text(model: ir.Model) -> str:
     """Print a model in ONNX text, complete with its weights.
 
@@ -142,7 +150,7 @@ def serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
     """
     try:
         with replaced(model, choose):
-            proto = ir.to_proto(model)
+            proto = to_proto(model)
     except (ir.serde.SerdeError, ValueError, TypeError) as error:
         cause = root_cause(error)
         if isinstance(cause, ModelError | OSError):

@@ -27,14 +27,14 @@ MIB = 1 << 20
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def parse_size(value: object) -> object:
     """Turn ``"1 MiB"`` into bytes; leave anything but text to pydantic."""
     if not isinstance(value, str):
         return value
-    match = _SIZE.fullmatch(value)
+    match = _SIZE.fullmatch(value.strip())
     if match is None or match[2].upper() not in _UNITS:
         raise ValueError("a size is a number with an optional unit, such as 64 KiB or 1.5 GB")
     return int(float(match[1]) * _UNITS[match[2].upper()])

@@ -19,7 +19,7 @@ from onnx_passes.verify.region import Region
 from onnx_passes.verify.region_models import region_model
 from onnx_passes.verify.witness import ApplicationPieces, Side
 
-_MORE = r"[\w./:+{}\[\]-]*"
+_MORE = r"[\w./:+{}\[\]-]"
 """What may stand before and behind the name of a node in that of a layer."""
 
 
@@ -228,7 +228,9 @@ def told(finding: Finding, part: Part) -> str:
     """
     reason, layers = finding.reason, list[str]()
     for name, shown in part.nodes.items():
-        for layer in dict.fromkeys(re.findall(rf"{_MORE}{re.escape(name)}{_MORE}", reason)):
+        for layer in dict.fromkeys(
+            re.findall(rf"(?<!{_MORE}){_MORE}*{re.escape(name)}{_MORE}*", reason)
+        ):
             own = layer.replace(name, shown.partition(" ")[0])
             if own != shown.partition(" ")[0]:
                 layers.append(f"its layer {own!r} is of node {shown}")

@@ -8,7 +8,7 @@ from onnx_passes.errors import EngineError, UnsupportedModelError
 
 _NOISE = re.compile(
     r"Exception from src/\S+:\d+:"
-    r"|Check '.*?' failed at src/\S+:\d+:"
+    r"|Check '.{0,999}?' failed at src/\S+:\d+:"
     r"|FrontEnd API failed with \w+:"
     r"|Model wasn't fully converted\."
     r"|Failed operations detailed log:"

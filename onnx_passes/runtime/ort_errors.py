@@ -6,17 +6,19 @@ import re
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
 
+# Messages hold names of nodes, so that lengths have limits: none is searched to its end twice.
 _NOISE = re.compile(
     r"\[ONNXRuntimeError\] : -?\d+ : [A-Z_]+ : "
     r"|Non-zero status code returned while running \S+ node\. Name:'[^']*' Status Message: "
     r"|Exception during (initialization|loading): "
-    r"|/\S+\.(cc|h|hpp|cu):\d+ [^\n]*?\)(::<lambda\(.*?\)>)?( const)?( \[with [^\]]*\])? "
+    r"|/\S{1,300}\.(cc|h|hpp|cu):\d+ [^\n]{0,1999}?\)"
+    r"(::<lambda\(.{0,999}?\)>)?( const)?( \[with [^\]]{0,999}\])? "
     r"|\b\w+\.(cc|h):\d+ \w+ "
     r"|Fatal error: "
-    r"|\[with [^\]]*\] "
+    r"|\[with [^\]]{0,999}\] "
 )
 _NODE = re.compile(
-    r"""Name:'(?P<run>[^']+)'|Node:(?P<init>\S+) """
+    r"""Name:'(?P<run>[^']+)'|Node:(?P<init>\S{1,999}) """
     r"""|Node,? \("(?P<load>[^"]+)"|[Nn]ode with name '(?P<kernel>[^']+)'"""
     r"""|[( ]node:'(?P<ep>[^']+)'|in node \((?P<type>[^)]+)\)"""
 )
@@ -27,7 +29,7 @@ _UNSUPPORTED = re.compile(
 )
 _TOO_NEW = re.compile(
     r"Unsupported model IR version: (?P<ir>\d+), max supported IR version: (?P<max_ir>\d+)"
-    r"|Opset (?P<opset>\d+) is under development.*?domain (?P<domain>\S+) is till opset "
+    r"|Opset (?P<opset>\d+) is under development.{0,300}?domain (?P<domain>\S+) is till opset "
     r"(?P<max_opset>\d+)",
     re.DOTALL,
 )

@@ -118,7 +118,7 @@ def _validation(text: str) -> str:
     nodes = [
         _label(name, op)
         for context in contexts
-        for name, op in re.findall(r"Name: (.*?) ?OpType: (\w+)", context)
+        for name, op in re.findall(r"Name: (.{0,999}?) ?OpType: (\w+)", context)
     ]
     return f"{nodes[0]}: {fault}" if nodes else fault
 

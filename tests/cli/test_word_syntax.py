@@ -101,3 +101,15 @@ def test_words_after_two_dashes_are_arguments():
 def test_an_option_without_a_word_is_told():
     with pytest.raises(click.UsageError, match="requires an argument"):
         parsed("--names")
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 5000, "1x" + "1" * 5000, f"[{'1' * 5000}]", "1x" * 50_000]
+)
+def test_sizes_beyond_any_are_not_a_shape(text):
+    with pytest.raises(UsageError, match="is not a shape"):
+        read_shape(text, f"x:{text}", "--inputs")
+
+
+def test_a_digit_that_is_not_a_number_is_a_name():
+    assert read_shape("[²,3]", "x:[²,3]", "--inputs") == ("²", 3)

@@ -161,3 +161,9 @@ def test_form_of_looks_at_the_end_of_the_name():
     assert formats.form_of(Path("a.json.onnx")) == "binary"
     assert formats.form_of(Path("A.ONNX.TXT")) == "text"
     assert formats.form_of(Path("a.onnx.bak")) is None
+
+
+@pytest.mark.parametrize("unit", ['"\\', '"a\\"', '"', "#", "(", '")', "\\"])
+def test_long_text_is_read_once(refused, unit):
+    """Text with quotes that do not end was read again from each of them."""
+    refused(f"<ir_version: 10> {unit * (200_000 // len(unit))}", "m.onnxtxt")

@@ -41,6 +41,8 @@ def test_sizes(text, size):
         ({"version": "three"}, "option 'version'"),
         ({"version": 1, "mode": "medium"}, "option 'mode'"),
         ({"version": 1, "limit": "7 bananas"}, "a size is a number with an optional unit"),
+        ({"version": 1, "limit": "1" * 5000}, "a size is a number with an optional unit"),
+        ({"version": 1, "limit": "1" + " " * 100_000 + "!"}, "a size is a number"),
         ({}, "option 'version': field required"),
     ],
 )

@@ -37,3 +37,12 @@ def test_what_is_missing_is_unsupported(text):
 def test_a_contradiction_is_not_unsupported():
     error = translate(RuntimeError("Type Error: Type 'seq(tensor(float))' is invalid."))
     assert type(error) is not UnsupportedModelError
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["/", "/a.cc:1 ", "[with ", "Node:", "Name:'", "Opset 1 is under development domain "],
+)
+def test_a_long_text_of_a_model_is_translated(unit):
+    """Messages hold names of nodes; one of a hundred thousand characters took minutes."""
+    assert translate(RuntimeError(unit * (100_000 // len(unit)))).message

@@ -14,14 +14,14 @@ from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.options import Size
 
 _PREFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)\s*([kKMGT]?)\s*")
+_COUNT = re.compile(r"(\d{1,18}(?:\.\d+)?(?:[eE]\+?\d{1,2})?)\s*([kKMGT]?)")
 
 
 def parse_count(value: object) -> object:
     """Turn ``"8.2 G"`` and ``"4e9"`` into a number; leave anything but text to pydantic."""
     if not isinstance(value, str):
         return value
-    match = _COUNT.fullmatch(value)
+    match = _COUNT.fullmatch(value.strip())
     if match is None:
         raise ValueError("a count is a number, with k, M, G or T if you like, such as 8.2 G")
     return round(float(match[1]) * _PREFIXES[match[2].upper()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from onnx_passes.report.pass_report import Blame
 from onnx_passes.report.text import plural
 from onnx_passes.verify.result import OutputCheck
 
-_NODE = re.compile(r"(?P<outputs>.*?) = (?P<op>[^(]+)\((?P<inputs>.*?)\)(?: \{.*\})?", re.S)
 _MOST_NODES = 12
 UNNAMED = "\N{ZERO WIDTH SPACE}"
 """Begins the name of a value that is not shown."""
@@ -92,11 +90,12 @@ def read_nodes(texts: Iterable[str]) -> list[NodeText] | None:
     """Return nodes from lines such as ``y = Add(a, b)``; None if one is of another form."""
     found = []
     for text in texts:
-        match = _NODE.fullmatch(text)
-        if match is None:
+        outputs, _, call = text.partition(" = ")
+        op, _, rest = call.partition("(")
+        end = rest.find(") {") if rest.endswith("}") else len(rest) - rest.endswith(")")
+        if not op or end in (-1, len(rest)):
             return None
-        inputs, outputs = (_names(match[key]) for key in ("inputs", "outputs"))
-        found.append(NodeText(match["op"].strip(), inputs, outputs))
+        found.append(NodeText(op.strip(), _names(rest[:end]), _names(outputs)))
     return found
 
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.engine_base import Array
-from onnx_passes.runtime.inputs.dims import size_of
+from onnx_passes.runtime.inputs.dimension_formulas import size_of
 from onnx_passes.runtime.weightless import split_weights
 
 _WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool", "ConvTranspose"})

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from operator import add, floordiv, mod, mul, sub
 
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.ops.use import Shape
+from onnx_passes.runtime.inputs.dimension_formulas import names_in, size_of
 from onnx_passes.runtime.interface import did_you_mean
 
 Dims = Mapping[str, Sequence[int] | int]
@@ -27,19 +23,11 @@ _CHANNELS = (1, 3, 4)
 _SCALES = (7, 8, 16, 256, 4096)
 _BATCH = (2, 3, 4, 6)
 _OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
-# The elements of a sequence may differ in rank, so that it seldom declares one.
+# Of a formula that gives no size, and of the elements of a sequence: these may differ in rank,
+# so that it seldom declares one.
 _ELEMENTS = 5
 _MOST_PAIRS = 28
 _EQUAL = (4, 6, 8)
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: add,
-    ast.Sub: sub,
-    ast.Mult: mul,
-    ast.FloorDiv: floordiv,
-    ast.Mod: mod,
-}
-_FUNCTIONS: Mapping[str, Callable[..., int]] = {"max": max, "min": min}  # or Max and Min
-_PLAIN = re.compile(r"(?:[ (),+*%-]|//|[A-Za-z_]\w*|\d+(?!\w))+", re.ASCII)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
 
 
@@ -67,58 +55,8 @@ class Symbols:
             name: Name of the input.
             sizes: Sizes of dynamic dimensions by name.
         """
-        return tuple(size_of(dim, sizes) or 0 for dim in self.shapes[name])
-
-
-def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
-    """Return the size of a dimension; None if it is not determined by ``sizes``.
-
-    Args:
-        dim: A size, or the name or formula of a dynamic dimension.
-        sizes: Sizes of dynamic dimensions by name.
-    """
-    if isinstance(dim, int):
-        return dim
-    if dim in sizes:
-        return sizes[dim]
-    if dim.isidentifier():
-        return None  # a symbol by itself: importing sympy takes longer than a small run
-    if (plain := _evaluate(_parse(dim), sizes)) is not None:
-        return plain  # "4*batch" or "Min(512, sequence)", for the same reason
-    try:
-        found = ir.SymbolicDim(dim).evaluate(sizes)
-    except ValueError:  # no expression
-        return None
-    return found if isinstance(found, int) else None
-
-
-@cache
-def _parse(formula: str) -> ast.expr | None:
-    """Return a formula of names, whole numbers and calls, parsed; None for others."""
-    if _PLAIN.fullmatch(formula) is None:
-        return None
-    try:
-        return ast.parse(formula.strip(), mode="eval").body
-    except SyntaxError:
-        return None
-
-
-def _evaluate(formula: ast.expr | None, sizes: Mapping[str, int]) -> int | None:
-    """Return what a formula of names and whole numbers gives; None if that is not plain."""
-    match formula:
-        case ast.Constant(value=value) if type(value) is int:
-            return value
-        case ast.Name(id=name):
-            return sizes.get(name)
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _ARITHMETIC:
-            one, other = _evaluate(left, sizes), _evaluate(right, sizes)
-            if one is not None and other is not None:
-                with suppress(ZeroDivisionError):
-                    return _ARITHMETIC[type(operator)](one, other)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            compute, found = _FUNCTIONS.get(name.lower()), [_evaluate(a, sizes) for a in args]
-            return None if compute is None or not found or None in found else compute(found)
-    return None
+        found = (size_of(dim, sizes) for dim in self.shapes[name])
+        return tuple(_ELEMENTS if size is None else size for size in found)
 
 
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
@@ -145,19 +83,10 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
                 symbols.unnamed.add(name)
             dims.append(name)
             kind = _kind(name, axis, value.shape, has_pictures=has_pictures)
-            for atom in _atoms(name):
+            for atom in names_in(name):
                 symbols.kinds.setdefault(atom, kind)
         symbols.shapes[value.name] = tuple(dims)
     return symbols
-
-
-def _atoms(name: str) -> Sequence[str]:
-    if name.isidentifier():
-        return [name]
-    try:
-        return sorted(ir.SymbolicDim(name).free_symbols()) or [name]
-    except ValueError:
-        return [name]
 
 
 def _kind(name: str, axis: int, shape: ir.Shape, *, has_pictures: bool) -> str:

@@ -17,7 +17,7 @@ _ERRORS = _SEVERITIES[:2]
 _KEPT: dict[Verbosity, int] = {"error": 2, "warning": 3, "info": 4, "verbose": 5}
 _MOST_LINES = 200
 _TOLD_LINES: dict[Verbosity, int] = {"error": 0, "warning": 10, "info": 40, "verbose": 200}
-_SOURCE = re.compile(r"\s*In \w+ at \S+:\d+\)?$")
+_SOURCE = re.compile(r"In \w+ at \S+:\d+\)?$")
 _STDERR = 2
 
 

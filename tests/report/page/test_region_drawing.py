@@ -57,3 +57,9 @@ def test_names_stay_text_and_many_nodes_are_not_drawn():
     charts = environment().get_template("charts.html").module
     assert "<script>" not in charts.graph(evil["graph"])
     assert drawing(blame([f"v{i} = Relu(x{i})" for i in range(13)], [])) is None
+
+
+def test_long_names_are_read_once():
+    hostile = " = a(" * 5_000 + ") {" * 5_000
+    assert read_nodes([f"y = Relu({hostile}"]) is None
+    assert read_nodes([f"y = Relu({hostile}{{}}"]) is not None

@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.inputs import generate, make_samples
-from onnx_passes.runtime.inputs.dims import size_of
+from onnx_passes.runtime.inputs.dimension_formulas import size_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 RELU = "g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }"
