@@ -20,6 +20,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.fields import named_type
 from onnx_passes.model.walk import all_graphs, all_nodes, all_tensors
 
 Types = dict[str, set[ir.DataType]]
@@ -152,10 +153,7 @@ def _is_cast(node: ir.Node) -> bool:
 
 
 def _target(cast: ir.Node) -> ir.DataType | None:
-    attribute = cast.attributes.get("to")
-    if attribute is None or attribute.is_ref():
-        return None
-    return ir.DataType(attribute.as_int())
+    return named_type(cast.attributes.get("to"))
 
 
 def _has_low_values(model: ir.Model) -> bool:

@@ -40,6 +40,21 @@ def copy_model(model: ir.Model) -> ir.Model:
     return copy
 
 
+def copy_header(model: ir.Model, part: ir.Model) -> None:
+    """Give a part of a model what the whole says of itself: who made it, texts, metadata.
+
+    Args:
+        model: The whole.
+        part: The part, changed in place.
+    """
+    part.producer_name, part.producer_version = model.producer_name, model.producer_version
+    part.domain, part.model_version = model.domain, model.model_version
+    part.doc_string, part.graph.doc_string = model.doc_string, model.graph.doc_string
+    part.metadata_props.update(model.metadata_props)
+    part.graph.metadata_props.update(model.graph.metadata_props)
+    _copy_meta(model, part)
+
+
 def copy_nodes(
     nodes: Sequence[ir.Node],
 ) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:

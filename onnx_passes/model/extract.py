@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.copy import copy_header, copy_nodes
 from onnx_passes.model.walk import all_graphs, captured_values, subgraphs_of
 
 
@@ -80,7 +80,7 @@ def extract(
     for value in (*kept_inputs, *(known[cut.name] for cut in ends)):
         copy = mapped.setdefault(value, _copied(value))
         _declare(copy, value, typed.get(str(value.name)), needed=value in kept_inputs)
-    return assemble(
+    part = assemble(
         model,
         copies,
         [mapped[v] for v in kept_inputs],
@@ -88,6 +88,8 @@ def extract(
         initializers,
         dict((graph.opset_imports or model.graph.opset_imports).items()),
     )
+    copy_header(model, part)
+    return part
 
 
 def assemble(

@@ -80,3 +80,18 @@ def nodes_of(graph: ir.Graph) -> list[ir.Node]:
         found.append(box.value)
         box = box.next
     return found
+
+
+def named_type(attribute: ir.Attr | None) -> ir.DataType | None:
+    """Return the element type that an attribute names, such as that of Cast.
+
+    Args:
+        attribute: The attribute; before opset 6 it holds a word, since then a number.
+
+    Returns:
+        None if it is left out, refers to one of a function, or names no type.
+    """
+    if attribute is None or attribute.is_ref():
+        return None
+    known = {str(key): dtype for dtype in ir.DataType for key in (dtype.name, dtype.value)}
+    return known.get(str(attribute.value))

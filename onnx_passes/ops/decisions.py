@@ -2,6 +2,8 @@
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import named_type
+
 _OF_QONNX = ("BipolarQuant", "FloatQuant", "IntQuant", "MultiThreshold", "Quant", "Trunc")
 ROUNDING_TO_STEPS = frozenset(("DynamicQuantizeLinear", "QuantizeLinear", "Round", *_OF_QONNX))
 """Operators whose results jump where an operand moves by one unit in the last place.
@@ -43,9 +45,6 @@ INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 def makes_steps(node: ir.Node) -> bool:
     """Whether results jump where an operand moves by rounding."""
     if node.op_type in ("Cast", "CastLike"):
-        named = node.attributes.get("to")
-        if named is not None and not named.is_ref():
-            return not ir.DataType(named.as_int()).is_floating_point()
-        to = node.outputs[0].dtype
+        to = named_type(node.attributes.get("to")) or node.outputs[0].dtype
         return to is None or not to.is_floating_point()
     return node.op_type in ROUNDING_TO_STEPS | DECIDING

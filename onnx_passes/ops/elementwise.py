@@ -8,6 +8,7 @@ from functools import reduce
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import named_type
 from onnx_passes.ops import early_changes, later_changes
 from onnx_passes.ops.call import Call, Tensor
 from onnx_passes.ops.domains.block_values import Node
@@ -185,19 +186,21 @@ class Cast(Elementwise):
     changes = early_changes.CAST
 
     def scalar(self, call: Call) -> ScalarRule:
-        target = ir.DataType(call.integer("to", 0))
+        target = named_type(call.node.attributes.get("to"))
+        if target is None:
+            raise Unsupported("Cast to a type that a function's caller names")
         return _converted(call, target), target
 
     def admits(self, use: Use) -> ValueHint | None:
         value = use.input(0)
-        if use.integer("to") == ir.DataType.BOOL.value:
+        if named_type(use.node.attributes.get("to")) == ir.DataType.BOOL:
             return between(0, 1)
         if value is not None and value.dtype == ir.DataType.STRING:
             return ValueHint(words=("0", "1", "2", "10", "7"))
         return None
 
     def block_type(self, node: Node) -> ir.DataType:
-        return ir.DataType(node.attribute("to", 0))
+        return named_type(node.node.attributes.get("to")) or ir.DataType.UNDEFINED
 
 
 class CastLike(Operator):

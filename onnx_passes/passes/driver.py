@@ -10,7 +10,7 @@ theirs, and nodes that became dead are removed.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import onnx_ir as ir
@@ -22,7 +22,7 @@ from onnx_passes.passes.annotated import annotate_constants, is_annotated
 from onnx_passes.passes.context import Application, Rewrites
 from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hidden
 from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants
-from onnx_passes.passes.patterns import PatternInfo, describe, rule_name
+from onnx_passes.passes.patterns import PatternInfo, describe, has_other_version, rule_name
 from onnx_passes.passes.reasons import (
     NEARBY,
     MatchingTracer,
@@ -93,6 +93,7 @@ class _Driver:
         self.present: set[Operator] = set()
         self.possible: dict[Operator, list[PatternInfo]] = {}
         self.asked = is_asking()
+        self.opset = model.graph.opset_imports.get("")
         self.scratch = Scratch(model)
 
     @cached_property
@@ -162,6 +163,8 @@ class _Driver:
                 continue
             if self.model.functions and _reads_function_attributes(node, info.depth):
                 continue
+            if has_other_version(_near(node, info.depth), self.opset):
+                continue
             if self.try_apply(info.rule, container, node):
                 return
 
@@ -202,6 +205,8 @@ class _Driver:
         old, new = list(delta.match.outputs), list(delta.new_outputs)
         key = f"{name}@{','.join(str(value.name) for value in old)}"
         if all(a is b for a, b in zip(old, new, strict=True)) or not self.rewrites.admits(key):
+            return False
+        if has_other_version(delta.new_nodes, self.opset):
             return False
         matched = list(delta.match.nodes)
         # A pattern with two outputs may match one node twice; that is not a pair to fuse.
@@ -284,10 +289,12 @@ def _container_of(container: Container, graph: ir.Graph) -> Container:
 
 
 def _reads_function_attributes(root: ir.Node, depth: int) -> bool:
+    return any(a.is_ref() for node in _near(root, depth) for a in node.attributes.values())
+
+
+def _near(root: ir.Node, depth: int) -> Iterator[ir.Node]:
+    """Yield a node and those that compute what it reads, as far as a pattern reaches."""
     fringe: list[ir.Node] = [root]
     for _ in range(max(depth, 1)):
-        if any(attr.is_ref() for node in fringe for attr in node.attributes.values()):
-            return True
-        producers = (v.producer() for node in fringe for v in node.inputs if v is not None)
-        fringe = [p for p in producers if p is not None]
-    return False
+        yield from fringe
+        fringe = [p for n in fringe for v in n.inputs if v is not None and (p := v.producer())]

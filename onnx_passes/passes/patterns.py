@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
+import onnx
 import onnx_ir as ir
 from onnxscript.rewriter import _pattern_ir
 from onnxscript.rewriter.pattern import RewriteRule
@@ -244,3 +245,29 @@ def _attribute(attribute: ir.Attr) -> str:
         return f"{attribute.name}=<{tensor.dtype.name.lower()}{list(tensor.shape)}>"
     text = str(attribute.value)
     return f"{attribute.name}={shorten(text, 40)}"
+
+
+OLDEST = 7
+"""The first opset whose operators rules know: attributes said how to broadcast before."""
+
+
+def has_other_version(nodes: Iterable[ir.Node], opset: int | None) -> bool:
+    """Whether an early opset has an operator in another version than rules know.
+
+    Args:
+        nodes: The nodes.
+        opset: The opset; None if the model imports none.
+    """
+    if opset is None or opset >= OLDEST:
+        return False
+    names = {node.op_type for node in nodes if not node.domain}
+    return any(_version_of(name, opset) != _version_of(name, OLDEST) for name in names)
+
+
+@cache
+def _version_of(op_type: str, opset: int) -> int:
+    """Return the version that an opset has of an operator; 0 for none."""
+    try:
+        return int(onnx.defs.get_schema(op_type, opset).since_version)
+    except onnx.defs.SchemaError:
+        return 0

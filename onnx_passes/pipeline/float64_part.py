@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.barriers import LOW
+from onnx_passes.model.fields import named_type
 from onnx_passes.ops.decisions import makes_steps
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
@@ -87,10 +88,10 @@ class PartInFloat64:
         """The types below float32 that it computes or stores something in."""
         nodes = list(self.model.graph.all_nodes())
         casts = (node.attributes.get("to") for node in nodes if node.op_type == "Cast")
-        targets = {a.as_int() for a in casts if a is not None and not a.is_ref()}
+        targets = set(map(named_type, casts))
         values = [v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None]
         types = {v.const_value.dtype if v.const_value is not None else v.dtype for v in values}
-        return frozenset(t for t in LOW if t in types or t.value in targets)
+        return frozenset(t for t in LOW if t in types or t in targets)
 
     @property
     def makes_steps(self) -> bool:

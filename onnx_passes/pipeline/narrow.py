@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from onnx_passes.model.fields import named_type
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 _NARROW = frozenset((ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2))
-_INT = ir.AttributeType.INT
 
 
 def gentler_engine(engine: Engine, model: ir.Model) -> Engine | None:
@@ -39,9 +39,7 @@ def _is_narrow(node: ir.Node) -> bool:
     if node.domain:
         return False
     given = (node.attributes.get(name) for name in ("to", "output_dtype"))
-    types: set[ir.DataType | None] = {
-        ir.DataType(a.as_int()) for a in given if a is not None and a.type == _INT
-    }
+    types = set(map(named_type, given))
     for value in (*node.inputs, *node.outputs):
         if value is not None:
             tensor = ir.convenience.get_const_tensor(value)

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import float_limits
 from onnx_passes.contracts import Tolerance
 from onnx_passes.model.barriers import LOW, Types, types_of
+from onnx_passes.model.fields import named_type
 from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
 from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.tensor_difference import default_tolerance
@@ -135,8 +136,8 @@ class _Coarsest:
         if function is None:
             return []
         targets = (inner.attributes.get("to") for inner in function.all_nodes())
-        numbers = {a.as_int() for a in targets if a is not None and not a.is_ref()}
-        return [dtype for dtype in LOW if dtype.value in numbers]
+        named = set(map(named_type, targets))
+        return [dtype for dtype in LOW if dtype in named]
 
 
 def _is_constant(value: ir.Value) -> bool:

@@ -81,3 +81,23 @@ def test_a_type_that_is_not_known_is_asked_for():
     with pytest.raises(UsageError, match="the type of 'a' is not known"):
         extract(model, [Cut("a")], [Cut("y")])
     extract(model, [Cut("a", FLOAT, (1, 2))], [Cut("y")])
+
+
+def test_a_part_keeps_what_the_model_says_of_itself():
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 17], producer_name: "pytorch",
+            producer_version: "2.11", domain: "org.example", model_version: 7,
+            doc_string: "of the model">
+        g (float[n, 3] x) => (float[n, 3] y) { r = Relu(x) y = Exp(r) }"""
+    )
+    model.metadata_props["names"] = "{0: 'person'}"
+    model.graph.metadata_props["stride"], model.graph.doc_string = "32", "of the graph"
+    part = extract(model, outputs=[Cut("r")])
+    for field in ("producer_name", "producer_version", "domain", "model_version"):
+        assert getattr(part, field) == getattr(model, field)
+    assert part.doc_string == model.doc_string == "of the model"
+    assert part.metadata_props == {"names": "{0: 'person'}"}
+    assert part.graph.metadata_props == {"stride": "32"}
+    assert part.graph.doc_string == "of the graph"
+    part.metadata_props["names"] = "other"
+    assert model.metadata_props["names"] == "{0: 'person'}"

@@ -173,7 +173,9 @@ def _fits(node: ir.Node) -> bool:
     before = static_shape(node.inputs[0])
     after = [static_shape(value) for value in node.outputs]
     if node.op_type == "Reshape":
-        return not before or _reshapes(before, after[0], constant_of(node.inputs[1]))
+        # Before opset 5 the target is an attribute, which inference has read.
+        target = node.inputs[1] if len(node.inputs) > 1 else None
+        return not before or _reshapes(before, after[0], constant_of(target))
     return not all(before or ()) or all(size > 0 for shape in after for size in shape or ())
 
 
