@@ -58,7 +58,7 @@ ROOMS = {
     "tuning": Size(3768, 38, 10),
     "verify": Size(19978, 184, 40),
     "benchmarks": Size(17942, 153, 0),
-    "tests": Size(56900, 648, 0),
+    "tests": Size(56800, 647, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
