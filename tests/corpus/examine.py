@@ -47,7 +47,12 @@ def contract_of(name: str) -> Equality | Tolerance:
 
 
 def examine(
-    case: BackendModel, config: PipelineConfig, contract: Equality | Tolerance, folder: Path
+    case: BackendModel,
+    config: PipelineConfig,
+    contract: Equality | Tolerance,
+    folder: Path,
+    *,
+    given: bool = True,
 ) -> tuple[str, str | None]:
     """Run one model through a pipeline; return what became of it, and what was wrong.
 
@@ -56,13 +61,14 @@ def examine(
         config: The pipeline.
         contract: What results are held to, apart from what the gate says.
         folder: For the files.
+        given: Whether the gate gets the case's own inputs; it makes some up if not.
     """
     source, target = folder / "model.onnx", folder / "result.onnx"
     source.write_bytes(case.model.SerializeToString())
     try:
         loaded = load_model(source)
         original = loaded.model.clone()
-        run, reason = verified_run(loaded.model, case, config)
+        run, reason = verified_run(loaded.model, case, config, given=given)
         if run.error is not None:
             return "failed", str(run.report.error)
         save_model(run.model, target, source=loaded)
@@ -155,11 +161,11 @@ def why(stand_in: str) -> str:
 
 
 def verified_run(
-    model: ir.Model, case: BackendModel, config: PipelineConfig
+    model: ir.Model, case: BackendModel, config: PipelineConfig, *, given: bool
 ) -> tuple[PipelineRun, str | None]:
     """Run verified on the case's own inputs; unverified where no engine runs the original."""
     untouched = model.clone()
-    samples = [feeds for feeds, _ in case.samples]
+    samples = [feeds for feeds, _ in case.samples if given]
     reference = ReferenceData(samples, None, "onnx") if samples else None
     try:
         return run_pipeline(model, config, name=case.id, reference=reference), None
