@@ -128,8 +128,8 @@ def _family(process: int) -> list[int]:
     """List a process and all that it has started."""
     found = [process]
     for each in found:
-        for tasks in Path(f"/proc/{each}/task").glob("*/children"):
-            with suppress(OSError):
+        with suppress(OSError):  # it has ended
+            for tasks in Path(f"/proc/{each}/task").glob("*/children"):
                 found += map(int, tasks.read_text().split())
     return found
 
