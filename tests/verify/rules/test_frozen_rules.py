@@ -98,12 +98,6 @@ FAULTS = {
         '("inner values are outputs", _bare)',
         "transpose-transpose: in place",
     ),
-    "numbers of the guard are not tried": Fault(
-        "verify/rules/property_models.py",
-        "return [*(numbers * 3), *dict",
-        "return [*dict",
-        "shift-as-product",
-    ),
     "forms of one length are equal": Fault(
         "verify/rules/blocks.py",
         "if form != new.forms[place]:",
