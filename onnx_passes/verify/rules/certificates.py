@@ -335,7 +335,7 @@ def summary(lines: Sequence[PlainMapping]) -> str:
     if any("changed" in line for line in lines):
         changed = sum(line.get("changed", 0) for line in lines)
         kind = _count(models, "random model")
-        return f"**{level(lines)}** on {kind}, of which it changed {changed:,}"
+        return f"**{level(lines)}** on {kind}; it changed {changed:,}"
     parts = [f"**{level(lines)}** ({_count(len(lines), 'rule')})"]
     if any(line["verdict"] == "proved" for line in lines):
         claims = [line.get("claim", "") for line in lines if line["verdict"] == "proved"]
