@@ -76,7 +76,9 @@ class Drawing:
     fuses: bool = False
     _ready: dict[int, _Ready] = field(init=False, default_factory=dict)
 
-    def compare(self, part: ObligationPart, *, ties: bool = False) -> Drawn | None:
+    def compare(
+        self, part: ObligationPart, *, ties: bool = False, steps: int = _STEPS
+    ) -> Drawn | None:
         """Compare a part on drawn values.
 
         What differs on values drawn at its boundary may follow from values that never occur
@@ -86,12 +88,14 @@ class Drawing:
         Args:
             part: The part.
             ties: Whether floats are drawn at breakpoints, and nothing else.
+            steps: How many nodes ahead it is asked again with at most.
 
         Returns:
             What was found; None where both sides do not run, or their values do not vary.
         """
         # Specials are drawn where others show nothing, either.
-        found, _ = self._ask(part, (DRAWS_OF_OTHERS,) if ties else (DRAWS, DRAWS_OF_SPECIALS))
+        rounds = (DRAWS_OF_OTHERS,) if ties else (DRAWS, DRAWS_OF_SPECIALS)
+        found, _ = self._ask(part, rounds, steps)
         return found
 
     def probe(self, part: ObligationPart) -> Drawn | None:
@@ -154,24 +158,27 @@ class Drawing:
         return [(self.before, part.old), (self.after, part.new)]
 
     def _ask(
-        self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]]
+        self,
+        part: ObligationPart,
+        rounds: Sequence[Sequence[ValueSource]],
+        steps: int = _STEPS,
     ) -> tuple[Drawn | None, bool]:
         """Return what is found, and whether it agrees on levels, which do not vary."""
         label = made_up.label(DRAWN, part.text)
         if made_up.avoided(label):
             return None, False
         with made_up.running(label):
-            return self._search(part, rounds)
+            return self._search(part, rounds, steps)
 
     def _search(
-        self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]]
+        self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]], steps: int
     ) -> tuple[Drawn | None, bool]:
         """Compare a part, then with more and more of the nodes ahead of it."""
         ahead: list[ir.Node] = []
         found, contradicted = self._compare(part, ahead, rounds), False
         if found is not None and found.agrees and not found.elements:
             return None, False
-        for _ in range(_STEPS):
+        for _ in range(steps):
             if found is None or found.agrees or not self._grow(part, ahead):
                 break
             further = self._compare(part, ahead, rounds, found.values)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
+
+import onnx_ir as ir
 
 from onnx_passes.contracts import Equality
 from onnx_passes.passes.context import Application
@@ -16,13 +18,17 @@ from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.region_values import RegionValues
 from onnx_passes.pipeline.rounding_checks import ROUNDING
 from onnx_passes.pipeline.weighing import Weighing, describe_places
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
-from onnx_passes.verify.evidence import Evidence
+from onnx_passes.verify.body_models import Bodies, entered, holds_bodies
+from onnx_passes.verify.evidence import Evidence, weakest
 from onnx_passes.verify.judge import Promise, describe_mismatch
+from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import value_names
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
+
+_GRAPH = ir.AttributeType.GRAPH
 
 _ON_PURPOSE = (
     'a pass that means to change values inside declares @passes.verify.equality(at="outputs")'
@@ -63,6 +69,45 @@ class Regional:
 
 
 @dataclass
+class InBodies:
+    """What was found of bodies that changed.
+
+    Attributes:
+        found: By the node before that holds them.
+        idle: Of nodes with bodies, the names of those bodies for which nothing vouches: they
+            were not run by themselves, and no sample enters them.
+    """
+
+    found: dict[ir.Node, list[Regional]] = field(default_factory=dict)
+    idle: dict[ir.Node, list[str]] = field(default_factory=dict)
+    _vouched: set[tuple[ir.Node, str]] = field(default_factory=set)
+
+    def add(self, body: Bodies, checked: Regional) -> None:
+        """Add what was found of a body."""
+        self.found.setdefault(body.holder, []).append(checked)
+        if weakest(one.kind for one in checked.evidence).verifies:
+            self._vouched.add((body.holder, body.name))
+
+    def find_idle(
+        self, nodes: Iterable[ir.Node], samples: Sequence[Mapping[str, Array]]
+    ) -> None:
+        """Find the bodies for which nothing vouches.
+
+        Args:
+            nodes: Nodes of one side that the other does not have.
+            samples: Values of the model before, by name.
+        """
+        for node in filter(holds_bodies, nodes):
+            first = node.inputs[0]
+            if node.op_type == "If" and first and constant_tensor(first) is not None:
+                continue  # what it never takes is no part of it
+            names = {name for name, a in node.attributes.items() if a.type is _GRAPH}
+            names -= {name for holder, name in self._vouched if holder is node}
+            if left := sorted(names - entered(node, samples)):
+                self.idle[node] = left
+
+
+@dataclass
 class Conclusion:
     """What is known when the values of a region have been compared.
 
@@ -72,7 +117,7 @@ class Conclusion:
         applied: The rewrites that the pass recorded.
         required: What the region computes for others.
         proved: What of it is proved.
-        bodies: What was found of bodies, by the first output of the node that holds them.
+        bodies: What was found of bodies.
         samples: For a body, the sample of the model that each of its own is from, by identity.
         allowance: The time for drawn values; None for as long as they take.
     """
@@ -82,7 +127,7 @@ class Conclusion:
     applied: Sequence[Application]
     required: Sequence[Obligation]
     proved: set[Obligation]
-    bodies: Mapping[str, list[Regional]]
+    bodies: InBodies
     samples: Mapping[int, int] | None
     allowance: Allowance | None
 
@@ -115,7 +160,7 @@ class Conclusion:
             self._checked(index, produced, compared, failing, excused=only_outputs)
             for index in range(len(values.promises))
         ]
-        bodies = [one for found in self.bodies.values() for one in found]
+        bodies = [one for found in self.bodies.found.values() for one in found]
         for inner in bodies:
             for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
                 if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
@@ -124,8 +169,8 @@ class Conclusion:
         if failing and only_outputs:
             differs = checks[0].reason
         bodies_evidence = {
-            name: [one for check in found for one in check.evidence]
-            for name, found in self.bodies.items()
+            node: [one for check in found for one in check.evidence]
+            for node, found in self.bodies.found.items()
         }
         weighing = Weighing(
             values.before,
@@ -136,6 +181,7 @@ class Conclusion:
             values.promises,
             self.applied,
             bodies_evidence,
+            self.bodies.idle,
             self.required,
             values.settled,
             self.proved,

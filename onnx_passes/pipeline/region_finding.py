@@ -16,6 +16,7 @@ from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.alike import find_proved
+from onnx_passes.verify.body_models import holds_bodies
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.node_equality import Folded, constant_tensor
 from onnx_passes.verify.obligations import (
@@ -84,7 +85,7 @@ def find_region(
         ):
             return None
         needed = region.needed | {o.old for o in required}
-        needed |= _captured_by(region.removed)  # their bodies are run
+        needed |= _read_by_bodies(region.removed)  # they are run
         needed |= {o.new for o in required if o.tensor is None} & set(value_names(before)) - {
             str(v.name) for node in region.nodes for v in node.outputs
         }
@@ -106,10 +107,11 @@ def _holds(known: Recorded, name: str, tensor: ir.TensorProtocol) -> bool:
     )
 
 
-def _captured_by(nodes: Sequence[ir.Node]) -> set[str]:
-    """Return the names of what bodies of nodes read from around them, constants aside."""
-    values = (value for node in nodes for value in captured_values(node))
-    return {str(value.name) for value in values if constant_tensor(value) is None}
+def _read_by_bodies(nodes: Sequence[ir.Node]) -> set[str]:
+    """Return the names of what nodes with bodies read, constants aside."""
+    holders = filter(holds_bodies, nodes)
+    values = (v for node in holders for v in (*node.inputs, *captured_values(node)))
+    return {str(v.name) for v in values if v is not None and constant_tensor(v) is None}
 
 
 def calls_of(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:

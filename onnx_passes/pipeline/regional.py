@@ -17,13 +17,13 @@ from onnx_passes.pipeline.downstream import nodes_behind
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
-from onnx_passes.pipeline.region_conclusion import Conclusion, Regional, outer_sample
+from onnx_passes.pipeline.region_conclusion import Conclusion, InBodies, Regional, outer_sample
 from onnx_passes.pipeline.region_finding import calls_of, find_region, look_alike
 from onnx_passes.pipeline.region_runs import RegionRuns
 from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.engine_base import Data
-from onnx_passes.verify.body_models import changed_bodies
+from onnx_passes.verify.body_models import changed_bodies, pair_holders
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.obligations import (
@@ -218,23 +218,16 @@ class RegionCheck:
             if self.recorded.holds((one.old,)) and look_alike(old[one.old], new.get(one.new))
         ]
 
-    def _check_bodies(self) -> dict[str, list[Regional]]:
-        """Check the bodies that changed, each as a model of its own.
-
-        Returns:
-            What was found, by the first output of the node that holds the body.
-        """
-        found: dict[str, list[Regional]] = {}
+    def _check_bodies(self) -> InBodies:
+        """Check the bodies that changed, each as a model of its own."""
+        known = self.recorded.samples
+        replaced = {o.new: o.old for o in self.required}
+        region, found = self.region, InBodies()
+        holders = pair_holders(region.removed, region.nodes, known, replaced)
         inside = [application for application in self.applied if not application.outermost]
-        bodies = changed_bodies(
-            self.before,
-            self.region.removed,
-            self.after,
-            self.region.nodes,
-            self.recorded.samples,
-            self.bench.engine,
-        )
-        for body in bodies:
+        for body in changed_bodies(
+            self.before, self.after, holders, known, replaced, self.bench.engine
+        ):
             bench = Bench(self.bench.engine, self.bench.when)
             check = RegionCheck(
                 Recorder(bench, self.recorder.memory_limit),
@@ -254,10 +247,14 @@ class RegionCheck:
                 checked = check.run(None)
             except EngineError:
                 continue
-            if checked is not None:
+            if checked is not None and (body.certain or not checked.failed):
                 numbers = {n for one in checked.evidence for n in one.numbers}
                 inside = [a for a in inside if a.number not in numbers]
-                found.setdefault(body.holder, []).append(checked)
+                found.add(body, checked)
+        paired = {pair.new for pair in holders}
+        found.find_idle(
+            (*region.removed, *(n for n in region.nodes if n not in paired)), known
+        )
         return found
 
     def _learn(

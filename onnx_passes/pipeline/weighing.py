@@ -49,7 +49,8 @@ class Weighing:
         bench: The engine.
         promises: What the pass promises.
         applied: The rewrites that the pass recorded.
-        bodies: Evidence inside bodies, by the first output of the node that holds them.
+        bodies: Evidence inside bodies, by the node before that holds them.
+        idle: Names of bodies for which nothing vouches, by the node that holds them.
         required: All that has to be equal.
         settled: Where the models agree again behind values that differ.
         proved: The values that are computed alike on both sides.
@@ -66,7 +67,8 @@ class Weighing:
     bench: Bench
     promises: Sequence[Promise]
     applied: Sequence[Application]
-    bodies: Mapping[str, Sequence[Evidence]]
+    bodies: Mapping[ir.Node, Sequence[Evidence]]
+    idle: Mapping[ir.Node, Sequence[str]]
     required: Sequence[Obligation]
     settled: Mapping[Obligation, Agreement]
     proved: Collection[Obligation]
@@ -147,7 +149,11 @@ class Weighing:
         size = sum(
             int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
         )
-        within = [one for name in names for one in self.bodies.get(name, ())]
+        within = [one for node in part.old for one in self.bodies.get(node, ())]
+        if idle := self._idle(part):
+            named = [f"{one} of {node.outputs[0].name}" for node in idle for one in idle[node]]
+            reason = f"no sample runs {', '.join(named[:3])}"
+            return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
         if any(self._tells(o) for o in held):
             places = describe_places(held, self.settled)
             unseen = next(
@@ -159,6 +165,10 @@ class Weighing:
             return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
         reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _idle(self, part: ObligationPart) -> dict[ir.Node, Sequence[str]]:
+        """Return the bodies of a part for which nothing vouches."""
+        return {n: self.idle[n] for n in (*part.old, *part.new) if n in self.idle}
 
     def _follow(
         self,
@@ -182,8 +192,13 @@ class Weighing:
         A value that is constant or empty on all samples shows no fault. Agreement on others
         is evidence; what differs there may never occur, and fails nothing.
         """
-        drawn = self._drawing.compare(part)
-        if ties := drawn is None:
+        if idle := self._idle(part):
+            # Behind nodes ahead a condition may be what it is on the samples.
+            made = {v for node in (*part.old, *part.new) for v in node.outputs}
+            if not all(self._is_drawn(n, made) for n in idle):
+                return found
+        drawn = self._drawing.compare(part, steps=0) if idle else self._drawing.compare(part)
+        if ties := drawn is None and not idle:
             drawn = self._drawing.compare(part, ties=True)
         if drawn is None:
             return found
@@ -193,8 +208,15 @@ class Weighing:
             named = ", ".join(found.values[:3])
             unseen = f"{named} {differs}, which no sample has" if ties else None
             return replace(found, reason=f"{found.reason}; it {differs}", unobserved=unseen)
-        told = "compared on drawn values: the recorded ones are constant or empty"
+        why = found.reason if idle else "the recorded ones are constant or empty"
+        told = f"compared on drawn values: {why}"
         return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
+
+    def _is_drawn(self, holder: ir.Node, made: Collection[ir.Value | None]) -> bool:
+        """Whether each branch of a node is taken where what a part reads is drawn."""
+        chosen = holder.inputs[0]
+        varies = chosen is not None and chosen.name in self._varying
+        return holder.op_type == "If" and varies and chosen not in made
 
     def _run_together(self, parts: Sequence[ObligationPart]) -> None:
         """Run parts that will be probed in one session, if there is time for them."""

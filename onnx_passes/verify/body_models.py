@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,146 +24,264 @@ class Bodies:
     """A body before and after a pass, and what it is run on.
 
     Attributes:
-        holder: Name of the first output of the node that holds it.
+        holder: The node before that holds it.
+        name: Name of its attribute.
         before: The body before.
-        after: The body after.
+        after: The body after, called as the one before.
         feeds: Values of its inputs and of what it reads from around it.
         samples: The sample that each of these is from.
+        certain: Whether the two stand for each other. If not, only what agrees says something.
     """
 
-    holder: str
+    holder: ir.Node
+    name: str
     before: ir.Model
     after: ir.Model
     feeds: list[dict[str, Data]]
     samples: list[int]
+    certain: bool
+
+
+@dataclass(frozen=True)
+class Holders:
+    """A node with bodies before and after a pass.
+
+    Attributes:
+        old: The node before.
+        new: The node after.
+        certain: Whether each of its results replaces that of the same position, and the same
+            branch is taken on each sample.
+    """
+
+    old: ir.Node
+    new: ir.Node
+    certain: bool
+
+
+def pair_holders(
+    removed: Sequence[ir.Node],
+    new: Sequence[ir.Node],
+    samples: Sequence[Mapping[str, Array]],
+    replaced: Mapping[str, str],
+) -> list[Holders]:
+    """Pair the nodes with bodies that were removed with those that are new.
+
+    The value that a result replaces decides. Those that replace nothing known are paired in
+    order, if there are as many of an operator on both sides.
+
+    Args:
+        removed: Nodes of the model before without a counterpart.
+        new: New nodes of the model after.
+        samples: Values of the main graph before by name, of any shape and type.
+        replaced: For values of the model after, the names of those that they replace.
+    """
+    olds = {node: _kind(node) for node in removed if holds_bodies(node)}
+    news = {node: _kind(node) for node in new if holds_bodies(node)}
+    makers = {str(v.name): node for node in olds for v in node.outputs if v.name}
+    found: list[Holders] = []
+    for node, kind in list(news.items()):
+        names = [replaced.get(str(v.name), v.name) for v in node.outputs]
+        old = next((makers[name] for name in names if name in makers), None)
+        if old is not None and olds.get(old) == kind:
+            pairs = zip(names, (v.name for v in old.outputs), strict=True)
+            alike = all(a == b for a, b in pairs if a in makers)
+            found.append(Holders(old, node, alike and _taken_alike(old, node, samples)))
+            del olds[old], news[node]
+    for kind in dict.fromkeys(news.values()):
+        rest = [[node for node in side if side[node] == kind] for side in (olds, news)]
+        if len(rest[0]) == len(rest[1]):
+            found += [
+                Holders(old, node, certain=False) for old, node in zip(*rest, strict=True)
+            ]
+    return found
+
+
+def _kind(node: ir.Node) -> tuple[str, int]:
+    return node.op_type, len(node.outputs)
+
+
+def _taken_alike(old: ir.Node, new: ir.Node, samples: Sequence[Mapping[str, Array]]) -> bool:
+    """Whether both nodes take the same branch on each sample; loops have but one."""
+    if old.op_type != "If":
+        return True
+    one, other = old.inputs[0], new.inputs[0]
+    if one is None or other is None:
+        return False
+    try:
+        return one.name == other.name or all(
+            bool(_value(one, values)) == bool(_value(other, values)) for values in samples
+        )
+    except KeyError:
+        return False
+
+
+def entered(node: ir.Node, samples: Sequence[Mapping[str, Array]]) -> set[str]:
+    """Return which bodies of a node run on the samples, by name of the attribute.
+
+    Args:
+        node: The node.
+        samples: Values of the main graph by name, of any shape and type.
+    """
+    found: set[str] = set()
+    for values in samples:
+        try:
+            given = [None if v is None else _value(v, values) for v in node.inputs]
+        except KeyError:
+            continue  # it is not recorded
+        match node.op_type:
+            case "If":
+                found.add("then_branch" if np.all(given[0]) else "else_branch")
+            case "Loop" if all(np.all(array) for array in given[:2] if array is not None):
+                found.add("body")
+            case "Scan":
+                count = node.attributes["num_scan_inputs"].as_int()
+                if all(np.asarray(array).size for array in given[len(given) - count :]):
+                    found.add("body")
+    return found
 
 
 def changed_bodies(
     before: ir.Model,
-    removed: Sequence[ir.Node],
     after: ir.Model,
-    new: Sequence[ir.Node],
+    holders: Sequence[Holders],
     samples: Sequence[Mapping[str, Array]],
+    replaced: Mapping[str, str],
     engine: Engine,
 ) -> Iterator[Bodies]:
-    """Yield the bodies of nodes that are the same on both sides but for these.
+    """Yield the bodies of nodes that stand for each other.
 
     A branch that no sample takes is run all the same, on the values around it.
 
     Args:
         before: The model before.
-        removed: Its nodes without a counterpart.
         after: The model after.
-        new: Its new nodes.
-        samples: Values of the main graph by name, of any shape and type.
+        holders: The nodes, in pairs.
+        samples: Values of the main graph before by name, of any shape and type.
+        replaced: For values of the model after, the names of those that they replace.
         engine: What runs the bodies of loops, for the values of later iterations.
     """
-    holders = {_outputs(node): node for node in removed if _holds(node)}
-    for node in new:
-        old = holders.get(_outputs(node)) if _holds(node) else None
-        if old is None or old.op_type != node.op_type:
-            continue
-        for name, attribute in node.attributes.items():
-            theirs = old.attributes.get(name)
+    for pair in holders:
+        for name, attribute in pair.new.attributes.items():
+            theirs = pair.old.attributes.get(name)
             if attribute.type is not ir.AttributeType.GRAPH or theirs is None:
                 continue
             one, other = theirs.as_graph(), attribute.as_graph()
-            if one is other or not _called_alike(one, other):
+            if len(one.inputs) != len(other.inputs) or len(one.outputs) != len(other.outputs):
                 continue
             try:
-                yield from _body(before, old, one, after, other, samples, engine)
+                models = (
+                    body_model(before, one, samples[0], one, {}),
+                    body_model(after, other, samples[0], one, replaced),
+                )
+                feeds, places = _feeds(pair.old, one, models, samples, engine)
             except (EngineError, KeyError, IndexError):
                 continue  # what it reads is not a tensor, or it does not run by itself
+            yield Bodies(pair.old, name, *models, feeds, places, pair.certain)
 
 
-def _holds(node: ir.Node) -> bool:
+def holds_bodies(node: ir.Node) -> bool:
+    """Whether a node is one whose bodies can be run by themselves."""
     return node.domain == "" and node.op_type in _HOLDERS
 
 
-def _outputs(node: ir.Node) -> tuple[str | None, ...]:
-    return tuple(value.name for value in node.outputs)
-
-
-def _called_alike(one: ir.Graph, other: ir.Graph) -> bool:
-    return [v.name for v in one.inputs] == [v.name for v in other.inputs] and (
-        len(one.outputs) == len(other.outputs)
-    )
-
-
-def _body(
-    before: ir.Model,
+def _feeds(
     holder: ir.Node,
-    old: ir.Graph,
-    after: ir.Model,
-    new: ir.Graph,
+    body: ir.Graph,
+    models: tuple[ir.Model, ir.Model],
     samples: Sequence[Mapping[str, Array]],
     engine: Engine,
-) -> Iterator[Bodies]:
-    models = [body_model(before, old, samples[0]), body_model(after, new, samples[0])]
-    names = [{str(v.name) for v in model.graph.inputs} for model in models]
-    first = models[0]
+) -> tuple[list[dict[str, Data]], list[int]]:
+    """Return what both models are run on, with the sample of each; both get all inputs."""
+    names = {str(v.name) for model in models for v in model.graph.inputs}
     feeds: list[dict[str, Data]] = []
     places: list[int] = []
     for place, values in enumerate(samples):
-        around: dict[str, Data] = {n: values[n] for n in names[0] | names[1] if n in values}
+        around: dict[str, Data] = {n: values[n] for n in names if n in values}
         feeds += [
-            around | given for given in _entries(holder, old, values, around, first, engine)
+            around | given
+            for given in _entries(holder, body, values, around, models[0], engine)
         ]
         places += [place] * (len(feeds) - len(places))
     for model in models:  # what one side reads and the other does not is there for both
-        _add_inputs(model, names[0] | names[1], feeds[0])
-    yield Bodies(str(holder.outputs[0].name), models[0], models[1], feeds, places)
+        _add_inputs(model, names, feeds[0])
+    return feeds, places
 
 
-def body_model(model: ir.Model, body: ir.Graph, values: Mapping[str, Array]) -> ir.Model:
+def body_model(
+    model: ir.Model,
+    body: ir.Graph,
+    values: Mapping[str, Array],
+    like: ir.Graph,
+    replaced: Mapping[str, str],
+) -> ir.Model:
     """Return a body as a model; what it reads from around it are inputs.
 
     Args:
         model: The model that it is in.
         body: The body.
         values: Values of the graph around it by name, of any shape, for types and ranks.
+        like: The body whose inputs and results give theirs their names, by position.
+        replaced: For values around it, the names of those that they replace.
     """
     nodes, copies = copy_nodes(list(body))
     made = {out for node in body for out in node.outputs}
-    inputs = [copies.get(v) or ir.Value(name=v.name) for v in body.inputs]
-    for value, entry in zip(body.inputs, inputs, strict=True):
-        entry.type, entry.shape, entry.const_value = value.type, None, None
-        copies[value] = entry
-    initializers: dict[str, ir.Value] = {}
+    inside = [*body.inputs, *made]
+    for value in (*body.inputs, *body.outputs):
+        copies.setdefault(value, ir.Value(name=value.name))
     read = [v for n in body for v in (*n.inputs, *captured_values(n)) if v is not None]
-    for value in dict.fromkeys((*read, *body.outputs)):
-        if value in made or value in body.inputs:
-            continue
-        copy = copies.setdefault(value, ir.Value(name=value.name))
-        tensor = constant_tensor(value)
+    around = [v for v in dict.fromkeys((*read, *body.outputs)) if v not in inside]
+    wanted = {
+        copies[v]: str(
+            v.name if constant_tensor(v) is not None else replaced.get(str(v.name), v.name)
+        )
+        for v in around
+    }
+    wanted |= {
+        copies[v]: str(known.name) for v, known in zip(body.inputs, like.inputs, strict=True)
+    }
+    results: list[ir.Value] = []
+    for index, (value, known) in enumerate(zip(body.outputs, like.outputs, strict=True)):
+        copy = copies[value]
+        if value not in made or copy in results:
+            nodes.append(ir.node("Identity", [copy]))
+            copy = nodes[-1].outputs[0]
+        own = known.producer() is not None and known not in like.outputs[:index]
+        wanted[copy] = str(known.name) if own else f"{known.name}/given{index}"
+        results.append(copy)
+    _name({*copies.values(), *results}, wanted)
+    inputs = [copies[value] for value in body.inputs]
+    for value, entry in zip(body.inputs, inputs, strict=True):
+        entry.type, entry.shape = value.type, None
+    initializers: list[ir.Value] = []
+    for value in around:
+        copy, tensor = copies[value], constant_tensor(value)
         if tensor is not None:
             copy.const_value = tensor
-            initializers[str(value.name)] = copy
+            initializers.append(copy)
             continue
-        array = values[str(value.name)]
-        copy.const_value = None
+        array = values[str(copy.name)]
         copy.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
         copy.shape = ir.Shape([None] * array.ndim)
         inputs.append(copy)
-    outputs = []
-    for index, value in enumerate(body.outputs):
-        copy = copies[value]
-        if value not in made or copy in outputs:
-            given = ir.node("Identity", [copy])
-            given.outputs[0].name = f"{value.name}/given{index}"
-            nodes.append(given)
-            copy = given.outputs[0]
-        outputs.append(copy)
     graph = ir.Graph(
         inputs,
-        outputs,
+        results,
         nodes=nodes,
-        initializers=list(initializers.values()),
+        initializers=initializers,
         opset_imports=dict(model.graph.opset_imports),
         name="body",
     )
     functions = [function.clone() for function in model.functions.values()]
     return ir.Model(graph, ir_version=model.ir_version, functions=functions)
+
+
+def _name(values: Iterable[ir.Value], wanted: Mapping[ir.Value, str]) -> None:
+    """Name values; others that have one of these names get another."""
+    taken = set(wanted.values())
+    for value in values:
+        if value in wanted or value.name in taken:
+            value.const_value = None  # it would be renamed as well, and is shared
+            value.name = wanted.get(value, f"{value.name}/own")
 
 
 def _add_inputs(model: ir.Model, names: set[str], feeds: Mapping[str, Data]) -> None:

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.body_models import changed_bodies
+from onnx_passes.verify.body_models import changed_bodies, pair_holders
 from onnx_passes.verify.region import changed_region
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
@@ -35,7 +35,8 @@ def bodies(text, old, new, samples):
     before, after = (ir.from_onnx_text(HEAD + t) for t in (text, text.replace(old, new)))
     region = changed_region(before, after)
     engine = OnnxRuntimeEngine()
-    return list(changed_bodies(before, region.removed, after, region.nodes, samples, engine))
+    holders = pair_holders(region.removed, region.nodes, samples, {})
+    return list(changed_bodies(before, after, holders, samples, {}, engine))
 
 
 def outputs(model, feeds):
@@ -47,7 +48,8 @@ def outputs(model, feeds):
 def test_a_branch_is_run_on_what_it_reads_around_it_whether_taken_or_not(taken):
     sample = {"x": X, "c": np.array(taken), "k": np.exp(X)}
     found, other = bodies(IF, "m = Abs(k)", "m = Relu(k)", [sample])
-    assert (found.holder, other.holder) == ("y", "y")
+    assert (found.name, other.name) == ("then_branch", "else_branch")
+    assert found.certain
     (feeds,) = found.feeds
     assert set(feeds) == {"k"}
     for model in (found.before, found.after):
@@ -101,10 +103,37 @@ def test_a_scan_that_runs_backwards_is_entered_so():
     np.testing.assert_array_equal([feeds["v"] for feeds in found.feeds], x[::-1])
 
 
-def test_a_body_that_is_called_otherwise_is_left_to_the_node_that_holds_it():
+def test_inputs_and_results_are_paired_by_position():
     sample = {"x": X, "n": np.array(2), "c": np.array(True)}
-    other = LOOP.replace("float[N] s)", "float[N] r)").replace("Mul(s, s)", "Mul(r, r)")
-    assert bodies(LOOP, LOOP, other, [sample]) == []
+    other = LOOP.replace("float[N] s)", "float[N] e)").replace(
+        "u = Add(e, x)", "s = Add(u, x)"
+    )
+    other = other.replace("e = Mul(s, s)", "u = Mul(e, e)").replace(
+        "float[N] u)", "float[N] s)"
+    )
+    (found,) = bodies(LOOP, LOOP, other, [sample])
+    for side in ("inputs", "outputs"):
+        one, two = (getattr(m.graph, side) for m in (found.before, found.after))
+        assert [v.name for v in one] == [v.name for v in two]
+    for feeds in found.feeds:
+        for one, two in zip(
+            *(outputs(m, feeds) for m in (found.before, found.after)), strict=True
+        ):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_a_result_that_is_an_input_is_one_on_both_sides():
+    sample = {"x": X, "n": np.array(2), "c": np.array(True)}
+    text = LOOP.replace("on = Identity(go) ", "").replace("bool on", "bool go")
+    (found,) = bodies(text, "Mul(s, s)", "Abs(s)", [sample])
+    one, two = ([v.name for v in m.graph.outputs] for m in (found.before, found.after))
+    assert one == two == ["go/given0", "u"]
+
+
+def test_branches_behind_another_condition_do_not_stand_for_each_other():
+    sample = {"x": X, "c": np.array(True), "k": np.exp(X)}
+    found = bodies(IF, "y = If(c)", "n = Not(c) y = If(n)", [sample])
+    assert not any(body.certain for body in found)
 
 
 def test_a_body_that_reads_what_was_not_recorded_is_left_out():
