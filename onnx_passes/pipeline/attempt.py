@@ -17,9 +17,12 @@ from onnx_passes.pipeline.state import Checked
 from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
+LEAST_RUNS = 32
+"""Runs that a search for culprits may take in any case, else as many as passes ran before."""
 
-class SearchTimeout(Exception):  # noqa: N818 - control flow, not an error
-    """The time for looking is over."""
+
+class SearchEnded(Exception):  # noqa: N818 - control flow, not an error
+    """The runs or the time for looking are spent."""
 
 
 @dataclass
@@ -80,6 +83,7 @@ class Attempts:
         first: Position in the record of rewrites at which the pass began.
         check: Checks a model as the pass was checked.
         pass_seconds: Time limit of one run.
+        runs: How many more runs there may be; infinity for any number.
         deadline: When to stop, on the clock of ``time.monotonic``.
         ask: Puts to a model only the question that failed, where all others take far longer;
             None for those of ``check``.
@@ -91,6 +95,7 @@ class Attempts:
     first: int
     check: Callable[[ir.Model, Change, Sequence[Application]], Checked]
     pass_seconds: float | None = None
+    runs: float = float("inf")
     deadline: float = float("inf")
     ask: Callable[[ir.Model], list[Check]] | None = None
 
@@ -114,10 +119,13 @@ class Attempts:
 
         Raises:
             OnnxPassesError: The pass raised, or did not make the rewrites expected.
-            OutOfTime: The deadline is over.
+            SearchEnded: No run is left, or the deadline is over.
         """
         if time.monotonic() > self.deadline:
-            raise SearchTimeout
+            raise SearchEnded("the time for localising was over")
+        if self.runs <= 0:
+            raise SearchEnded("localising took as many runs as the pipeline before")
+        self.runs -= 1
         given = self.context.rewrites
         limit = given.limit if count is None else self.first + count
         pass_ = self.make()

@@ -108,6 +108,6 @@ def _end(bench: Bench, state: State, model: ir.Model) -> list[Check]:
         failed = does_not_run("equality", bench, error)
         return [replace(failed, seconds=time.perf_counter() - start)]
     seconds = time.perf_counter() - start
-    checks = state.comparing.end(bench, origin, produced, model)
+    checks = state.comparing.end(bench, origin, produced, model, vouched=state.vouched)
     checks[0] = replace(checks[0], seconds=checks[0].seconds + seconds)
     return checks

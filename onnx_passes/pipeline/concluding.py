@@ -8,7 +8,7 @@ from onnx_passes.contracts import Metric
 from onnx_passes.pipeline.state import Checked, State
 from onnx_passes.pipeline.step import Step
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
-from onnx_passes.verify.evidence import Evidence, Kind
+from onnx_passes.verify.evidence import Evidence, Kind, vouches
 from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change
@@ -72,6 +72,7 @@ def conclude(
         state,
         known=known,
         moved=state.moved or moves,
+        vouched=state.vouched and (not moves or vouches(evidence)),
         at_origin=measured and not step.promises,
     )
     return Checked(checks, evidence, state)

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.attempt import Attempt, Attempts, SearchTimeout
+from onnx_passes.pipeline.attempt import Attempt, Attempts, SearchEnded
 from onnx_passes.report.margins import margin
 from onnx_passes.verify.bisection import first_true
 from onnx_passes.verify.case import Case
@@ -26,7 +26,9 @@ from onnx_passes.verify.score import GAP
 from onnx_passes.verify.snapshot import Change
 
 MOST_CULPRITS = 32
-"""Number of wrong rewrites of one pass after which no more are looked for."""
+"""Number of wrong rewrites beyond which the pass is wrong, and not some of them."""
+MOST_HUNTED = 5
+"""Number of searches for a rewrite that is not wrong by itself."""
 
 Scores = Callable[[Sequence[Application], frozenset[str], Attempt], list[LocalScore | None]]
 
@@ -87,8 +89,8 @@ def find_culprits(
     if failed.applied:
         try:
             _Hunt(attempts, scores, search, bisect).run(failed)
-        except SearchTimeout:
-            search.notes.append("the time for localising was over: more may be wrong")
+        except SearchEnded as ended:
+            search.notes.append(f"{ended}: more may be wrong")
         except OnnxPassesError as error:
             # Localising explains a failure that is already certain: it must not replace it.
             search.notes.append(f"localising ended early: {error.message}")
@@ -146,11 +148,18 @@ class _Hunt:
     bisect: bool
 
     def run(self, failed: Attempt) -> None:
-        current = failed
+        current, hunted = failed, 0
         while current.fails and current.applied:
-            if len(self.search.culprits) >= MOST_CULPRITS:
-                self.search.notes.append(f"more than {MOST_CULPRITS} rewrites are wrong")
-                return
+            if hunted >= MOST_HUNTED or len(self.search.culprits) >= MOST_CULPRITS:
+                others = current.applied
+                current = self.attempts.apply(only=frozenset())
+                if not current.fails:
+                    self.search.notes.append(
+                        f"{len(self.search.culprits)} rewrites are wrong, and more: "
+                        f"{len(others)} others were not looked at"
+                    )
+                    return
+                break
             by_score = self._by_score(current)
             if by_score is not None:
                 found, current = by_score
@@ -160,6 +169,7 @@ class _Hunt:
             if not named:
                 return
             self.search.culprits += named
+            hunted += 1
             current = self._without(())
         if current.fails:
             self.search.culprits = [c for c in self.search.culprits if c.score is not None]

@@ -18,14 +18,14 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.context import Application, PassContext, Rewrites
-from onnx_passes.pipeline.attempt import Attempts
+from onnx_passes.pipeline.attempt import LEAST_RUNS, Attempts
 from onnx_passes.pipeline.culprit import (
     Culprit,
     find_culprits,
     measured_by,
     pairs_around,
 )
-from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.gate import AMPLIFIED, Gate
 from onnx_passes.pipeline.judgement import Judgement, error_of
 from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
@@ -113,6 +113,8 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
         tracer = _Tracer(drifted, judgement, traced)
         if level:
             tracer.find_lost_support()
+        elif drifted.gate.only_amplifies(judgement.check):
+            traced.notes.append(AMPLIFIED)
         elif not of_engine:
             pairs += tracer.run()
     except Exception as failure:
@@ -238,6 +240,7 @@ class _Tracer:
             kept.first,
             check,
             self.drifted.config.limits.pass_seconds,
+            max(LEAST_RUNS, len(self.drifted.report.passes)),
         )
 
     def _within(

@@ -22,7 +22,7 @@ from onnx_passes.pipeline.step import EngineFinding, Step, does_not_run, with_si
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.alike import compute_alike
-from onnx_passes.verify.evidence import Evidence, Kind
+from onnx_passes.verify.evidence import Evidence, Kind, vouches
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.result import Check, Verdict
 
@@ -130,8 +130,11 @@ class EngineCheck:
         checks, evidence = list(region.checks), region.evidence
         for contract in step.pass_.contracts():
             if isinstance(contract, Tolerance) and not state.comparing.truth.wanted:
+                vouched = state.vouched and vouches(evidence)
                 checks.append(
-                    state.comparing.spend(bench, accepted, produced, budget, step.model)
+                    state.comparing.spend(
+                        bench, accepted, produced, budget, step.model, vouched=vouched
+                    )
                 )
             else:
                 checks += state.comparing.contract(

@@ -13,9 +13,9 @@ from onnx_passes.configs.resolved import PassStep
 from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.attempt import Attempt, Attempts
+from onnx_passes.pipeline.attempt import LEAST_RUNS, Attempt, Attempts
 from onnx_passes.pipeline.culprit import CulpritSearch, find_culprits, pairs_around
-from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.gate import AMPLIFIED, Gate
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.pipeline.report_entries import rewrite_summary
 from onnx_passes.pipeline.reproduce import leave_reproducer
@@ -85,6 +85,10 @@ class FailedCheck:
             self._leave_whole()
             return CulpritSearch()
         overall = self.judgement.check.kind in ("drift", "metric")
+        if self.gate.only_amplifies(self.judgement.check, self.checked.evidence):
+            self.report.notes.append(AMPLIFIED)
+            self._leave_whole()
+            return CulpritSearch()
         failed = self._attempts.known(self.after, self.applied, change, self.checked)
         search = find_culprits(self._attempts, failed, self._scores, bisect=not overall)
         if overall and search.rest is None:
@@ -202,6 +206,7 @@ class FailedCheck:
             self.first or 0,
             self._check,
             self.state.config.limits.pass_seconds,
+            max(LEAST_RUNS, len(self.state.report.passes)),
             time.monotonic() + SEARCH_SECONDS,
             self._ask_compilers if self._lost_support else None,
         )

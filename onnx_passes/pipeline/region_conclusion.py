@@ -100,7 +100,7 @@ class InBodies:
         for node in filter(holds_bodies, nodes):
             first = node.inputs[0]
             if node.op_type == "If" and first and constant_tensor(first) is not None:
-                continue  # what it never takes is no part of it
+                continue  # it never takes the other branch
             names = {name for name, a in node.attributes.items() if a.type is _GRAPH}
             names -= {name for holder, name in self._vouched if holder is node}
             if left := sorted(names - entered(node, samples)):

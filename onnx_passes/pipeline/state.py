@@ -54,6 +54,7 @@ class State:
             original.
         at_origin: Whether the accepted model is itself one that a metric kept.
         changes: What each pass so far changed, for engines that compile and ask later.
+        vouched: Whether all changes so far were proved, or executed by themselves.
     """
 
     comparing: Comparing
@@ -62,6 +63,7 @@ class State:
     origin: Snapshot | None = None
     at_origin: bool = False
     changes: tuple[Batch, ...] = ()
+    vouched: bool = True
 
     @property
     def baseline(self) -> Baseline:
@@ -127,7 +129,7 @@ class State:
             )
             for b, k in self.pairs()
         )
-        return replace(self, known=known, moved=True)
+        return replace(self, known=known, moved=True, vouched=False)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Child processes: each leads a group of its own, and ends with all that it has started.
 
-Ctrl-C reaches them through this process only, which ends them.
+Ctrl-C reaches them through this process only, which ends them. If it is killed, a guard does.
 """
 
 from __future__ import annotations
@@ -13,10 +13,21 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, TypeAlias
 
 from onnx_passes.errors import UsageError
+
+_GUARD = """while read -r sign leader; do
+    if [ "$sign" = + ]; then
+        set -- "$@" "$leader"
+    else
+        for each; do shift; [ "$each" = "$leader" ] || set -- "$@" "$each"; done
+    fi
+done
+for each; do kill -9 "-$each"; done"""
+"""A script that reads which groups begin and end, and kills the others when its input ends."""
 
 Stream: TypeAlias = int | IO[bytes] | None
 """Where a stream goes: as of :mod:`subprocess`, None for that of this process."""
@@ -65,7 +76,7 @@ def start(
     Raises:
         OSError: It cannot be started.
     """
-    return subprocess.Popen(
+    process = subprocess.Popen(
         words,
         stdin=stdin,
         stdout=stdout,
@@ -74,6 +85,30 @@ def start(
         env=env,
         start_new_session=True,
     )
+    _tell_guard("+", process.pid)
+    return process
+
+
+@cache
+def _guard(parent: int) -> int | None:
+    """Start what kills the groups of a process that has ended; return where it reads."""
+    shell = shutil.which("sh") if hasattr(os, "killpg") else None
+    if shell is None:
+        return None
+    heard, told = os.pipe()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    places = [(os.POSIX_SPAWN_DUP2, one, k) for k, one in enumerate((heard, nowhere, nowhere))]
+    os.posix_spawn(shell, ["sh", "-c", _GUARD], os.environ, file_actions=places, setsid=True)
+    os.close(heard)
+    os.close(nowhere)
+    return told
+
+
+def _tell_guard(sign: str, leader: int) -> None:
+    place = _guard(os.getpid())  # a fork has one of its own
+    if place is not None:
+        with suppress(OSError):
+            os.write(place, f"{sign} {leader}\n".encode())
 
 
 def run(
@@ -114,6 +149,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     elif process.poll() is None:
         process.kill()
     process.wait()
+    _tell_guard("-", process.pid)
 
 
 def kill_group(leader: int) -> None:

@@ -30,7 +30,7 @@ class Bodies:
         after: The body after, called as the one before.
         feeds: Values of its inputs and of what it reads from around it.
         samples: The sample that each of these is from.
-        certain: Whether the two stand for each other. If not, only what agrees says something.
+        certain: Whether the one replaces the other. If not, only what agrees says something.
     """
 
     holder: ir.Node
@@ -148,7 +148,7 @@ def changed_bodies(
     replaced: Mapping[str, str],
     engine: Engine,
 ) -> Iterator[Bodies]:
-    """Yield the bodies of nodes that stand for each other.
+    """Yield the bodies of paired nodes.
 
     A branch that no sample takes is run all the same, on the values around it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -53,6 +53,11 @@ class Evidence:
     def count(self) -> int:
         """Number of applications: those recorded, or the part itself."""
         return len(self.numbers) or 1
+
+
+def vouches(evidence: Collection[Evidence]) -> bool:
+    """Whether there is evidence, and every application was proved or executed by itself."""
+    return bool(evidence) and weakest(e.kind for e in evidence) in (Kind.PROVED, Kind.EXECUTED)
 
 
 def weakest(kinds: Iterable[Kind]) -> Kind:

@@ -1,22 +1,34 @@
-"""How much rounding alone moves the outputs of a model that rounds to steps.
+"""How much rounding alone moves the outputs of a model.
 
-A quantiser turns a difference in the last place into a whole step where a value lies near a
-tie, and what follows may make that larger. Tolerances for sums say nothing of this.
+Trained networks amplify, and a quantiser turns a difference in the last place into a whole
+step. Tolerances for sums say nothing of this: runs of the model itself with other last places
+of its weights do (Monte Carlo arithmetic: Parker 1997; Denis et al. 2016).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.walk import all_nodes
+from onnx_passes.model.walk import all_graphs, all_nodes
 from onnx_passes.ops.decisions import RESIZING, makes_steps
+from onnx_passes.runtime.engine_base import Array
+from onnx_passes.verify.node_equality import constant_tensor
 
 _MOVED = frozenset(
     (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 )
 """Types of weights that are moved: scales of 16 bits round no less than those of 32."""
+_ENDS = frozenset(
+    (
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsInf", "IsNaN"),
+        *("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Range", "Shape", "Size"),
+    )
+)
+"""Operators that make sizes, indices and decisions of floats."""
 
 
 def makes_any_steps(model: ir.Model) -> bool:
@@ -25,24 +37,64 @@ def makes_any_steps(model: ir.Model) -> bool:
 
 
 def move_weights(model: ir.Model, seed: int) -> ir.Model:
-    """Return a model whose float weights are each moved by one unit in the last place.
+    """Return a model whose float weights each stay, or move to a neighbouring float.
 
-    What Resize reads beside its operand stays: it decides sizes.
+    Weights are initializers and constants, those of bodies and functions included. Those that
+    reach no more than sizes, indices, comparisons and casts to other types stay: one unit in
+    the last place of these is another function.
 
     Args:
         model: The model; left as it is.
-        seed: Decides which are moved up, and which down.
+        seed: Decides which are moved, and where to.
     """
     moved = copy_model(model)
     rng = np.random.default_rng(seed)
-    resized = [n for n in all_nodes(moved) if n.op_type in RESIZING]
-    sizes = {value for node in resized for value in node.inputs[1:]}
-    for value in moved.graph.initializers.values():
-        tensor = value.const_value
-        if value in sizes or tensor is None or tensor.dtype not in _MOVED:
+    reaching = _reaching(moved)
+    for value, tensor in _weights(moved):
+        if tensor.dtype not in _MOVED or value not in reaching:
             continue
-        array = tensor.numpy()
-        far = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
-        new = np.where(np.isfinite(array) & (array != 0), np.nextafter(array, far), array)
-        value.const_value = ir.tensor(np.asarray(new, array.dtype), name=value.name)
+        new = ir.tensor(_neighbours(tensor.numpy(), rng), dtype=tensor.dtype, name=value.name)
+        if (node := value.producer()) is None:
+            value.const_value = new
+        else:
+            node.attributes.clear()
+            node.attributes["value"] = ir.AttrTensor("value", new)
     return moved
+
+
+def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
+    for graph in all_graphs(model):
+        values = [node.outputs[0] for node in graph if node.op_type == "Constant"]
+        if isinstance(graph, ir.Graph):
+            values += graph.initializers.values()
+        for value in values:
+            tensor = constant_tensor(value)
+            if tensor is not None:
+                yield value, tensor
+
+
+def _neighbours(array: Array, rng: np.random.Generator) -> Array:
+    """Return floats of any shape, each moved by one unit in the last place, or not."""
+    turn = rng.integers(0, 3, array.shape)
+    far = np.where(turn == 0, np.inf, -np.inf).astype(array.dtype)
+    moves = np.isfinite(array) & (array != 0) & (turn < 2)
+    return np.asarray(np.where(moves, np.nextafter(array, far), array), array.dtype)
+
+
+def _reaching(model: ir.Model) -> set[ir.Value]:
+    """Return the values that decide elements of what a graph gives, by way of floats."""
+    pending = [value for graph in all_graphs(model) for value in graph.outputs]
+    found: set[ir.Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in found:
+            continue
+        found.add(value)
+        node = value.producer()
+        if node is None or node.op_type in _ENDS:
+            continue
+        if node.op_type in ("Cast", "CastLike") and makes_steps(node):
+            continue
+        read = node.inputs[:1] if node.op_type in RESIZING else node.inputs
+        pending += [value for value in read if value is not None]
+    return found

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -118,3 +119,28 @@ def test_a_script_that_may_not_be_executed_is_refused(tmp_path):
 
 def test_words_are_split_as_by_a_shell():
     assert check_words("cat 'a b' {model}") == ["cat", "a b", "{model}"]
+
+
+def test_what_a_killed_process_has_started_is_killed_too(tmp_path):
+    file = tmp_path / "pid"
+    sleeper = (
+        "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"open({str(file)!r} + sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    code = (
+        "import sys, time; from onnx_passes.runtime.processes import kill, start; "
+        f"words = [sys.executable, '-c', {sleeper!r}]; "
+        "kill(start([*words, '0'])); start([*words, '1']); start([*words, '2']); "
+        "time.sleep(600)"
+    )
+    parent = start(python(code))
+    files = [tmp_path / "pid1", tmp_path / "pid2"]
+    for _ in range(500):
+        if all(one.exists() and one.read_text() for one in files):
+            break
+        time.sleep(0.02)
+    os.kill(parent.pid, signal.SIGKILL)
+    try:
+        assert all(is_gone(int(one.read_text())) for one in files)
+    finally:
+        kill(parent)
