@@ -63,7 +63,7 @@ def settle_drift(
 ) -> Check | None:
     """Return a failed check as passed where outputs drift as rounding moves the original.
 
-    Outputs of which an element drifts by more than :data:`SIGHT` are not judged.
+    What drifts by more than :data:`SIGHT` is not judged.
 
     Args:
         check: The check.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -11,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.errors import OnnxPassesError
 from onnx_passes.made_up import INPUTS, running
 from onnx_passes.model.fields import node_operator, nodes_of
 from onnx_passes.model.walk import all_graphs
@@ -44,10 +47,12 @@ from onnx_passes.verify.alike import compute_alike
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.evidence import Evidence, Kind, vouches
 from onnx_passes.verify.interface_check import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.opened import Opening
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.well_formed import check_structure
 
+_NAMES = re.compile(r"'[^']*'|\b(the|node|that computes)\b|[()\s]")
 AMPLIFIED = (
     "no rewrite is blamed, since each change agrees by itself: the model amplifies their "
     "rounding by more than the last places of its weights. Give inputs of your own, or a "
@@ -63,8 +68,10 @@ class Gate:
     Attributes:
         settings: The section ``verify`` of the pipeline.
         state: What is known of the model that was accepted last.
-        faults: What was wrong with the structure of the model before the first pass.
+        faults: What was wrong with the structure of the model before the first pass, each
+            without names, and how often.
         levels: The engines that compile.
+        opening: Leaves out what no engine runs.
         allowance: The time for drawn values.
         engines: What checks a pass on an engine that executes.
         checked: Nodes and tensors that onnx's checker has accepted.
@@ -72,8 +79,9 @@ class Gate:
 
     settings: Verify
     state: State
-    faults: frozenset[str] = frozenset()
+    faults: Counter[str] = field(default_factory=Counter)
     levels: CompiledLevels = field(default_factory=CompiledLevels)
+    opening: Opening = field(default_factory=Opening)
     allowance: Allowance = field(init=False)
     engines: EngineCheck = field(init=False)
     checked: CheckedNodes = field(default_factory=CheckedNodes)
@@ -90,8 +98,9 @@ class Gate:
         baseline: Baseline,
         original: Snapshot,
         labels: Sequence[Outputs] | None = None,
-        faults: frozenset[str] = frozenset(),
+        faults: Sequence[str] = (),
         levels: CompiledLevels | None = None,
+        opening: Opening | None = None,
     ) -> Gate:
         """Return the gate of a run whose original has not been touched yet.
 
@@ -102,13 +111,15 @@ class Gate:
             labels: Labels by name, one mapping a sample; None for none.
             faults: What was wrong with the structure of the model before the first pass.
             levels: Engines that compile and do not execute; None for none.
+            opening: Leaves out what no engine runs; the original is given without it.
         """
         comparing = Comparing(settings, baseline, original, labels)
         baseline.ahead &= original.weight_bytes <= settings.memory_limit
         levels = levels or CompiledLevels()
         levels.comparing = comparing
         state = State(comparing, tuple(Known() for _ in baseline.benches))
-        return cls(settings, state, faults, levels)
+        known = Counter(map(_without_names, faults))
+        return cls(settings, state, known, levels, opening or Opening())
 
     @property
     def baseline(self) -> Baseline:
@@ -163,6 +174,12 @@ class Gate:
         checks = [self.structure(model), self.interface(pass_, old, new)]
         if any(check.verdict is Verdict.FAILED for check in checks):
             return Checked(checks, [], state.distrusted(checks))
+        compiled = before.model, model
+        try:
+            before, model = self._opened(before), self.opening.open(model)
+        except OnnxPassesError as error:
+            checks.append(Check("equality", Verdict.NOT_VERIFIED, reason=error.message))
+            return Checked(checks, [], state.distrusted(checks))
         # A pass may also give inputs another meaning under the same names, types and shapes.
         mapped = pass_.interface_map(before.model) if pass_.interface_changes else None
         called = mapped is not None or (bool(pass_.interface_changes) and new != old)
@@ -195,7 +212,7 @@ class Gate:
                 state = state.knowing(index, found.known)
         if not called:
             checks = arbitrated(self.engines, state, step, checks, certain)
-        checks += self.levels.check(before.model, model, "each")
+        checks += self.levels.check(*compiled, "each")
         if not called and all(check.verdict is not Verdict.FAILED for check in checks):
             state, regions, known = self._by_region(state, step)
             checks += regions
@@ -237,7 +254,9 @@ class Gate:
         """Ask whether the model is valid, apart from what was wrong with it before."""
         start = time.perf_counter()
         faults = check_structure(model, known=self.checked)
-        faults = [fault for fault in faults if fault not in self.faults]
+        found = Counter(map(_without_names, faults))
+        # Passes that rename nodes and values change the text of what was wrong before.
+        faults = [f for f in faults if found[one := _without_names(f)] > self.faults[one]]
         return Check(
             "structure",
             Verdict.FAILED if faults else Verdict.PASSED,
@@ -287,8 +306,17 @@ class Gate:
             model: The model.
             moments: Which engines run: those of "each", "checkpoint" or "end".
         """
+        try:
+            model = self.opening.open(model)
+        except OnnxPassesError as error:
+            return [Check("drift", Verdict.NOT_VERIFIED, reason=error.message)]
         with self.running("the check of the result"):
             return check_end(self.state, model, moments)
+
+    def _opened(self, snapshot: Snapshot) -> Snapshot:
+        return (
+            Snapshot(self.opening.open(snapshot.model)) if self.opening.operators else snapshot
+        )
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -317,6 +345,11 @@ class Gate:
         self.state = replace(
             self.state, known=known, moved=True, changes=changes, vouched=False
         )
+
+
+def _without_names(fault: str) -> str:
+    """Return what is wrong with a model without the names of nodes and values."""
+    return _NAMES.sub("", fault)
 
 
 def _draws(model: ir.Model) -> frozenset[tuple[str, str]]:
