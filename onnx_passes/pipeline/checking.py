@@ -105,8 +105,8 @@ def make_gate(
         special=special,
         substitutes=_substitutes(model, config),
     )
-    broken = invalid or opening.operators
-    faults = check_structure(whole) if broken else []
+    faults = check_structure(whole) if invalid or opening.operators else []
+    report.notes += [f"the original is not valid ONNX: {f}" for f in faults if not invalid]
     others = [name for name, _ in config.onnxruntime.providers[1:]]
     if others:
         first = config.onnxruntime.providers[0][0]

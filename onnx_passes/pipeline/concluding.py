@@ -72,7 +72,7 @@ def conclude(
         state,
         known=known,
         moved=state.moved or moves,
-        vouched=state.vouched and (not moves or vouches(evidence)),
+        vouched=state.vouched and (not moves or (step.by_type and vouches(evidence))),
         at_origin=measured and not step.promises,
     )
     return Checked(checks, evidence, state)

@@ -130,7 +130,7 @@ class EngineCheck:
         checks, evidence = list(region.checks), region.evidence
         for contract in step.pass_.contracts():
             if isinstance(contract, Tolerance) and not state.comparing.truth.wanted:
-                vouched = state.vouched and vouches(evidence)
+                vouched = state.vouched and step.by_type and vouches(evidence)
                 checks.append(
                     state.comparing.spend(
                         bench, accepted, produced, budget, step.model, vouched=vouched

@@ -22,6 +22,7 @@ from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.run_state import RunState
 from onnx_passes.pipeline.state import Checked, Kept
+from onnx_passes.pipeline.step import held_by_type
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore
@@ -85,7 +86,8 @@ class FailedCheck:
             self._leave_whole()
             return CulpritSearch()
         overall = self.judgement.check.kind in ("drift", "metric")
-        if self.gate.only_amplifies(self.judgement.check, self.checked.evidence):
+        by_type = held_by_type(self.pass_.contracts(), self.step.tolerance)
+        if by_type and self.gate.only_amplifies(self.judgement.check, self.checked.evidence):
             self.report.notes.append(AMPLIFIED)
             self._leave_whole()
             return CulpritSearch()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance
-from onnx_passes.contracts import Contract, Metric
+from onnx_passes.contracts import Contract, Metric, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
@@ -41,6 +41,11 @@ class Step:
         return [c for c in self.pass_.contracts() if not isinstance(c, Metric)]
 
     @property
+    def by_type(self) -> bool:
+        """Whether its promises hold values to no more than their types allow."""
+        return held_by_type(self.promises, self.override)
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The numbers of the rewrites that it recorded."""
         return tuple(application.number for application in self.applied)
@@ -49,6 +54,17 @@ class Step:
     def label(self) -> str:
         """The rules that fired, or the pass."""
         return ", ".join(dict.fromkeys(a.rule for a in self.applied)) or self.pass_.name
+
+
+def held_by_type(contracts: Sequence[Contract], override: OutputTolerance | None) -> bool:
+    """Whether contracts leave limits to the types of values.
+
+    Args:
+        contracts: What a pass promises.
+        override: Tolerances of this use of it.
+    """
+    limits = [contract for contract in contracts if isinstance(contract, Tolerance)]
+    return all(t.rtol is None and t.atol is None for t in limits) and override is None
 
 
 @dataclass(frozen=True)

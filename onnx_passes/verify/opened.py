@@ -166,24 +166,24 @@ def operators_without_engine(model: ir.Model, engines: Sequence[Engine]) -> Oper
         and not has_body(node.domain, node.op_type)
     )
     asked = [e for e in engines if not isinstance(getattr(e, "engine", e), ReferenceEngine)]
-
-    def loads(left_out: Operators) -> bool:
-        opened = Opening.of(model, left_out).open(model)
-        return any(_loads(engine, opened) for engine in asked)
-
-    if not unknown or not asked or loads(frozenset()) or not loads(unknown):
+    if not unknown or not asked or any(_refusal(e, model) is None for e in asked):
         return frozenset()
-    if len(unknown) == 1:
-        return unknown
-    return frozenset(one for one in unknown if not loads(unknown - {one}))
+    found: Operators = frozenset()
+    while why := _refusal(asked[0], Opening.of(model, found).open(model)):
+        named = {one for one in unknown - found if one[1] in why}
+        if not named:
+            return frozenset()
+        found |= named
+    return found
 
 
-def _loads(engine: Engine, model: ir.Model) -> bool:
+def _refusal(engine: Engine, model: ir.Model) -> str | None:
+    """Return why an engine does not load a model; None if it does."""
     try:
         with engine.prepare(model):
-            return True
-    except EngineError:
-        return False
+            return None
+    except EngineError as error:
+        return str(error)
 
 
 @dataclass

@@ -107,7 +107,7 @@ def test_a_broken_model_is_accepted_on_request_with_a_note(cli, saved, change):
 
 @pytest.mark.parametrize(
     "node",
-    ["y = Reluu(x)", "y = Relu<alpha = 1.0>(x)", "y = Add(x, n)", "y = Relu(x, x)"],
+    ["y = Relu<alpha = 1.0>(x)", "y = Add(x, n)", "y = Relu(x, x)"],
 )
 def test_a_node_that_onnx_does_not_know_is_refused(cli, saved, node):
     text = f"""<ir_version: 10, opset_import: ["" : 20]>
@@ -116,6 +116,16 @@ def test_a_node_that_onnx_does_not_know_is_refused(cli, saved, node):
     assert done.code == 3
     assert "the model is not valid ONNX" in done.err
     assert "'y'" in done.err
+
+
+def test_an_operator_that_nobody_knows_is_a_note_and_no_evidence(cli, saved):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[4] x) => (float[4] y) { a = Identity(x) y = Reluu(a) }"""
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(text))
+    assert done.code == 0
+    assert "the original is not valid ONNX: the Reluu node" in done.err
+    assert "PARTLY VERIFIED" in done.err
+    assert "not verified: no engine runs Reluu" in done.err
 
 
 @pytest.mark.parametrize("domain", ["qonnx.custom_op.general", "onnx.brevitas", "finn.x", "u"])

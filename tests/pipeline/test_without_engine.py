@@ -48,7 +48,7 @@ class _Rule(RewriteRulePass, Transformation):
 @passes.verify.equality
 @passes.register()
 class WithoutEngineRight(_Rule):
-    """Two negations are none."""
+    """Two negations cancel."""
 
 
 @passes.verify.equality
