@@ -77,9 +77,7 @@ def _check_place(option: str, path: Path) -> None:
         # Renaming a file over a device would take the device away.
         raise UsageError(
             f"{option} {path} is a pipe or device",
-            help="name a file; without -o the model is printed"
-            if option == "-o"
-            else "name a file",
+            help="name a file; -o - prints the model" if option == "-o" else "name a file",
         )
     folder = path.absolute().parent
     while not os.path.lexists(folder):  # folders are made

@@ -20,6 +20,7 @@ from onnx_passes.cli.common import adopt, nearest
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.interrupts import interruptible, received
+from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.pipeline.collector import patient_collector
 
@@ -72,14 +73,14 @@ class Program(click.Group):
         return adopt(module.command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {"-h", "--help", "--version"}
-        if args and args[0] not in COMMANDS and args[0] not in own:
-            near = nearest(args[0], COMMANDS)
-            if near is not None and not os.path.lexists(args[0]):
-                raise UsageError(
-                    f"there is no command or model {args[0]!r}", help=f"did you mean {near!r}?"
-                )
-            args = ["run", *args]
+        if args and args[0] not in {*COMMANDS, "-h", "--help", "--version"}:
+            known = args[0].startswith("-") or os.path.lexists(args[0])
+            if not known and args[0] in ("help", "version"):
+                args = [*args[1:2], f"--{args[0]}"]
+            else:
+                if not known:
+                    _refuse_word(args[0])
+                args = ["run", *args]
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -90,11 +91,30 @@ class Program(click.Group):
         return ["[COMMAND]", "[OPTIONS]", "MODEL", "[PASS]..."]
 
 
+def _refuse_word(word: str) -> None:
+    """Answer a first word that is neither a command nor a file, if it is known otherwise."""
+    from onnx_passes.configs.pipeline_files import shipped_configs
+
+    presets = shipped_configs()
+    if near := nearest(word, [*COMMANDS, *presets]):
+        meant = f"-c {near} MODEL -o OUT" if near in presets else near
+        raise UsageError(
+            f"there is no command or model {word!r}", help=f"did you mean '{meant}'?"
+        )
+    from onnx_passes.passes import registry
+
+    if not names_a_model(word) and registry.is_known(word.partition("{")[0]):
+        raise UsageError(
+            f"{word!r} is a pass, and the first word is the model",
+            help=f"write: onnx-passes MODEL {word!r} -o OUT",
+        )
+
+
 @click.command(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     no_args_is_help=True,
-    epilog="Start with:  onnx-passes -c optimize -o out.onnx model.onnx",
+    epilog="Start with:  onnx-passes model.onnx -o out.onnx",
 )
 @click.version_option(__version__, prog_name="onnx-passes")
 def program() -> None:
@@ -154,6 +174,9 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
 
             keep()
         return _call(words)
+    except click.exceptions.NoArgsIsHelpError as error:
+        _tell(error.format_message())
+        return 2
     except click.UsageError as error:
         usage = f"\n  = help: {error.ctx.command_path} --help" if error.ctx else ""
         _tell(f"error[usage]: {error.format_message()}{usage}")

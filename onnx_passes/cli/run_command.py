@@ -17,15 +17,18 @@ from onnx_passes.cli.destinations import check_destinations
 from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.run_outputs import (
+    STDOUT,
     check_output,
     engines_text,
+    freezing,
     print_model,
     read_dump_after,
     save_result,
+    split_words,
     states_of,
     write_reports,
 )
-from onnx_passes.errors import OnnxPassesError
+from onnx_passes.errors import OnnxPassesError, UsageError
 
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 HELP = """\
 Run a pipeline over MODEL, then the PASSes, and check each before the next one runs.
 
-Without -o the result is printed as ONNX text.
+Without a pipeline and PASSes this is 'optimize'. Without an output only a summary is printed.
 
 \b
 Exit codes:
@@ -50,7 +53,8 @@ Exit codes:
 
 \b
 Examples:
-  onnx-passes -c optimize -o out.onnx model.onnx
+  onnx-passes model.onnx -o out.onnx
+  onnx-passes model.onnx out.onnx --dims batch=1,height=640
   onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
   onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
   onnx-passes -c passes.yaml -o out.onnx model.onnx --resume    # once the pass is repaired
@@ -59,10 +63,20 @@ Examples:
 
 @click.command("run", help=HELP, no_args_is_help=True)
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("passes", nargs=-1, metavar="[PASS]...")
+@click.argument("passes", nargs=-1, metavar="[PASS]... [OUT]")
 @click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Where to write the result."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Where to write the result; - prints it as ONNX text.",
+)
+@click.option("--no-passes", is_flag=True, help="Run no pass: copy the model.")
+@click.option(
+    "--dims",
+    multiple=True,
+    metavar="NAME=SIZE,...",
+    help="Fix dynamic dimensions before the passes run.",
 )
 @click.option(
     "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
@@ -135,6 +149,8 @@ def command(
     passes: Sequence[str],
     config: str | None,
     output: Path | None,
+    no_passes: bool,
+    dims: Sequence[str],
     overrides: Sequence[str],
     engines: Sequence[str],
     objective: str | None,
@@ -160,8 +176,14 @@ def command(
 
     began = time.time()
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
+    passes, output = split_words(passes, output)
     check_output(output)
-    extra = list(overrides)
+    first, sizes = freezing(dims)
+    if no_passes and (config or passes):
+        raise UsageError("--no-passes contradicts a pipeline and passes", help="give one")
+    if not (config or passes or no_passes):
+        config = "optimize"
+    extra = [*overrides, *sizes]
     if engines:
         extra.append(f"engines={engines_text(engines)}")
     if objective is not None:
@@ -180,21 +202,26 @@ def command(
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:
         extra.append(f"dump_after={read_dump_after(dump_after)}")
-    settings = load_config(config, extra, passes) if config else default_config(extra, passes)
+    settings = (
+        load_config(config, extra, passes, first)
+        if config
+        else default_config(extra, [*first, *passes])
+    )
     if settings.logging.verbose:
         verbose = max(verbose, 1)
     loaded = load_model(model)
     read = {"the model": [loaded.path], "its data file": loaded.external}
     if config is not None:
         read["the pipeline file"] = [Path(config)]
-    check_destinations(output, reports, read)
-    received.watch = Watch([output, *reports.values()])
+    goal = None if output == STDOUT else output
+    check_destinations(goal, reports, read)
+    received.watch = Watch([goal, *reports.values()])
     states = states_of(settings, loaded, wanted=resume, began=began)
     question = WhyNot.of(why_not) if why_not else None
     try:
         with asking(question):
             run = execute(
-                loaded, settings, str(model), output, reports, -1 if quiet else verbose, states
+                loaded, settings, str(model), goal, reports, -1 if quiet else verbose, states
             )
     except BaseException:
         if states is not None:
@@ -206,7 +233,7 @@ def command(
         states.remove()
     for line in () if question is None else question.lines():
         echo_line(f"why not: {line}", err=True)
-    if run.usable and output is None:
+    if run.usable and output == STDOUT:
         print_model(run.model)
     raise click.exceptions.Exit(run.report.exit_code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.destinations import abandon_stdout
+from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import UsageError, VerificationError
 
 if TYPE_CHECKING:
@@ -54,16 +56,66 @@ def states_of(
     return None
 
 
+STDOUT = Path("-")
+"""The output that is printed."""
+
+
 def check_output(output: Path | None) -> None:
-    """Refuse a run whose model has nowhere to go.
+    """Refuse to print a model where nothing can be printed, or a person reads.
 
     Raises:
-        UsageError: There is no standard output.
+        UsageError: There is no standard output, or it is a terminal.
     """
-    if output is None and sys.stdout is None:
-        raise UsageError(
-            "there is no standard output to print the model on", help="give a file: -o FILE"
+    if output == STDOUT and (sys.stdout is None or sys.stdout.isatty()):
+        found = (
+            "there is no standard output" if sys.stdout is None else "a terminal is no place"
         )
+        raise UsageError(f"{found} to print the model on", help="give a file: -o FILE")
+
+
+def split_words(words: Sequence[str], output: Path | None) -> tuple[list[str], Path | None]:
+    """Return passes and the output from the words behind the model.
+
+    Args:
+        words: The words. One that names the file of a model is the output.
+        output: What -o gives.
+
+    Raises:
+        UsageError: There are two outputs, or a word names a file that exists.
+    """
+    files = [word for word in words if names_a_model(word)]
+    passes = [word for word in words if word not in files]
+    if not files:
+        return passes, output
+    if len(files) > 1 or output is not None:
+        raise UsageError(f"{files[-1]!r} is a second output", help="give one: -o FILE")
+    if os.path.lexists(files[0]):
+        raise UsageError(
+            f"{files[0]} exists already, and is not written over without -o",
+            help=f"write -o {files[0]} to replace it",
+        )
+    return passes, Path(files[0])
+
+
+def freezing(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what ``--dims batch=1,height=640`` means: a first pass, and keys of the data.
+
+    Args:
+        texts: The values of the option.
+
+    Raises:
+        UsageError: A text is not a list of names and sizes.
+    """
+    sizes: dict[str, int] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        name, sign, size = part.rpartition("=")
+        if not (sign and name and size.isdecimal() and size.isascii()):
+            raise UsageError(f"--dims {part!r} is not NAME=SIZE", help="write batch=1,seq=128")
+        sizes[name] = int(size)
+    if not sizes:
+        return [], []
+    keys = [f"reference.dims.{json.dumps(name)}={size}" for name, size in sizes.items()]
+    return [f"freeze-dims{{dims={json.dumps(sizes)}}}"], keys
 
 
 def print_model(model: ir.Model) -> None:
@@ -74,7 +126,7 @@ def print_model(model: ir.Model) -> None:
     """
     from onnx_passes.model.save import to_text
 
-    # ONNX text is UTF-8, whatever the terminal thinks.
+    # ONNX text is UTF-8, whatever the locale says.
     text = to_text(model).rstrip("\n") + "\n"
     try:
         click.echo(text.encode(), nl=False)

@@ -91,9 +91,12 @@ class Several(click.Option):
         return not Path(word).is_file()
 
 
-_MODELS = frozenset(
-    (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto", ".prototxt", ".pbtxt")
-)
+_MODELS = (".onnx", ".onnxtxt", ".onnxtext", ".onnxjson", ".textproto", ".prototxt", ".pbtxt")
+
+
+def names_a_model(word: str) -> bool:
+    """Whether a word is meant as the file of a model."""
+    return word.lower().endswith(_MODELS)
 
 
 class SeveralFiles(Several):
@@ -104,7 +107,7 @@ class SeveralFiles(Several):
 
     def takes(self, word: str) -> bool:
         """Whether a word after the first belongs to this option too."""
-        return not word.startswith("-") and Path(word).suffix.lower() not in _MODELS
+        return not word.startswith("-") and not names_a_model(word)
 
 
 class ManyWords(click.Command):

@@ -27,6 +27,7 @@ def load_config(
     path_or_name: str | os.PathLike[str],
     overrides: Sequence[str] = (),
     extra_passes: Sequence[str] = (),
+    first_passes: Sequence[str] = (),
 ) -> PipelineConfig:
     """Read a pipeline file.
 
@@ -35,6 +36,7 @@ def load_config(
             package. A path that exists wins.
         overrides: ``KEY=VALUE`` texts that change single keys, in order.
         extra_passes: Texts of steps that run after the file's.
+        first_passes: Texts of steps that run before the file's.
 
     Raises:
         ConfigError: The file cannot be read or is wrong; the error says where.
@@ -57,7 +59,7 @@ def load_config(
             where=located(tree.value(())),
             help="put 'passes:' on the line before, and indent the passes below it",
         )
-    return _build(tree, name, folder, overrides, extra_passes)
+    return _build(tree, name, folder, overrides, extra_passes, first_passes)
 
 
 def default_config(
@@ -98,14 +100,23 @@ def shipped_configs() -> list[str]:
 
 
 def _build(
-    tree: Tree, name: str, folder: Path, overrides: Sequence[str], extra: Sequence[str]
+    tree: Tree,
+    name: str,
+    folder: Path,
+    overrides: Sequence[str],
+    extra: Sequence[str],
+    first: Sequence[str] = (),
 ) -> PipelineConfig:
     for text in overrides:
         apply_override(tree, text)
     config = checked(PipelineConfig, tree.data, tree)
-    if extra:
-        more = [s for text in extra for s in parse_pipeline(text, _argument(text))]
-        config = config.model_copy(update={"passes": (*config.passes, *more)})
+    if first or extra:
+        before, after = (
+            [step for text in texts for step in parse_pipeline(text, _argument(text))]
+            for texts in (first, extra)
+        )
+        steps = (*before, *config.passes, *after)
+        config = config.model_copy(update={"passes": steps})
     config.attach(tree, name, folder)
     return config
 

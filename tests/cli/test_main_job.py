@@ -70,10 +70,11 @@ def test_is_quiet_in_a_pipe_and_silent_on_request(cli, model):
     assert not cli("-c", "cleanup", "-o", "out.onnx", "-q", model).err
 
 
-def test_prints_the_result_as_text_without_output(cli, model):
-    done = cli("-c", "optimize", model)
+def test_prints_the_result_as_text_on_request(cli, model):
+    done = cli("-c", "optimize", "-o", "-", model)
     assert "Relu" in done.out
     assert "Identity" not in done.out
+    assert not Path("-").exists()
 
 
 def test_passes_on_the_command_line_run_after_those_of_the_config(cli, model):

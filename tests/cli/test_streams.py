@@ -23,7 +23,7 @@ def test_a_closed_stdout_is_no_obstacle_where_a_file_is_written(tmp_path, model)
 
 
 def test_a_closed_stdout_is_told_before_the_run_where_the_model_goes_there(tmp_path, model):
-    done = shell(f"{PROGRAM} -c cleanup {model} >&-", tmp_path)
+    done = shell(f"{PROGRAM} -c cleanup -o - {model} >&-", tmp_path)
     assert done.returncode == 2
     assert "no standard output to print the model on" in done.stderr
     assert "-o FILE" in done.stderr
@@ -37,7 +37,7 @@ def test_a_closed_stderr_is_no_obstacle(tmp_path, model):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_stdout_is_told(tmp_path, model):
-    done = shell(f"{PROGRAM} -c cleanup {model} >/dev/full", tmp_path)
+    done = shell(f"{PROGRAM} -c cleanup -o - {model} >/dev/full", tmp_path)
     assert done.returncode == 2
     assert "the model cannot be printed: No space left" in done.stderr
     assert "Exception ignored" not in done.stderr
@@ -46,7 +46,7 @@ def test_a_full_stdout_is_told(tmp_path, model):
 def test_a_reader_that_has_gone_ends_the_program_as_it_ends_others(tmp_path, model):
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "onnx_passes", "-q", "-c", "cleanup", str(model)]
+    command = [sys.executable, "-m", "onnx_passes", "-q", "-c", "cleanup", "-o-", str(model)]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path)
     os.close(writing)
     assert done.returncode == 141
@@ -61,7 +61,7 @@ def test_names_that_the_terminal_cannot_show_are_printed_as_utf8(tmp_path):
     model = onnx.parser.parse_model(text)
     model.graph.node[0].name = "größe"
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    command = f"PYTHONIOENCODING=ascii {PROGRAM} -q model.onnx topological-sort"
+    command = f"PYTHONIOENCODING=ascii {PROGRAM} -q model.onnx -o - topological-sort"
     done = shell(command, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "größe" in done.stdout
@@ -81,7 +81,7 @@ class Loud(passes.Analysis):
         return ir.passes.PassResult(model, False)
 """,
     )
-    done = cli("-c", write("cfg.yaml", "imports: [loud]\npasses: [loud]\n"), model)
+    done = cli("-c", write("cfg.yaml", "imports: [loud]\npasses: [loud]\n"), "-o", "-", model)
     assert done.code == 0
     assert done.out.startswith("<")
     assert "imported" in done.err
