@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import onnx_passes
+from onnx_passes.cli.exit_codes import EXIT_CODES
 from onnx_passes.cli.main import COMMANDS, program
 from onnx_passes.configs.json_schema import json_schema
 
@@ -30,6 +31,14 @@ def command_line() -> str:
         "| Command | |",
         "|---|---|",
         *(f"| [`{name}`](#{name}) | {told} |" for name, told in COMMANDS.items()),
+        "",
+        "## Exit codes",
+        "",
+        "| Exit code | Means |",
+        "|---|---|",
+        *(f"| {code} | {told} |" for code, told in EXIT_CODES.items()),
+        "",
+        "The code of a verdict stays if a report cannot be written; else that is exit code 2.",
     ]
     context = click.Context(program, info_name="onnx-passes", **program.context_settings)
     for name in COMMANDS:

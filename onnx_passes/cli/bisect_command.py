@@ -26,14 +26,6 @@ are compared with the original on the reference data of the pipeline. With --che
 a command judges them, whose exit code is 0 for a good model.
 
 \b
-Exit codes:
-  0  the result is good
-  1  a pass is bad: it is named
-  2  bad usage or config
-  3  the model cannot be read, or the engine cannot run it
-  4  the noise does not allow an answer
-
-\b
 Examples:
   onnx-passes bisect -c pipeline.yaml model.onnx
   onnx-passes bisect -c pipeline.yaml model.onnx --check 'python score.py {model}'

@@ -18,13 +18,6 @@ TensorRT for RTX builds for named compute capabilities on any machine; TensorRT 
 GPU of this one. Nothing is executed, and nothing verified: run a pipeline first.
 
 \b
-Exit codes:
-  0  the engine is written
-  1  with --check: no build passes it
-  2  bad usage
-  3  the model cannot be read, or is not compiled, or the compiler is not on this machine
-
-\b
 Examples:
   onnx-passes build model.onnx -o model.engine
   onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9 --tf32

@@ -33,10 +33,6 @@ Test and prove rewrite rules on their own, without a model.
 Without PASS and --rules: those of -c, or all registered passes.
 
 \b
-Exit codes:
-  1 a rule is refuted, or keeps less than its pass declares, 4 one could not be judged
-
-\b
 Examples:
   onnx-passes certify fuse-gelu --time 30s
   onnx-passes certify -c pipeline.yaml

@@ -35,15 +35,6 @@ Without inputs three samples are drawn. A run that is not executed (an engine th
 this machine, or only compiles) is never counted as compared.
 
 \b
-Exit codes:
-  0  all runs agree, or there was one alone
-  1  values differ, or --validate found NaN or Inf
-  2  bad usage
-  3  a model cannot be read, or an engine cannot run it
-  4  with --data: there are too few samples to decide
-  5  with --data: a part of the data could not be evaluated
-
-\b
 Examples:
   onnx-passes compare model.onnx --engine onnxruntime --engine 'onnxruntime{optimization=all}'
   onnx-passes compare model.onnx optimized.onnx --inputs data.npz --outputs all --rtol y:1e-3

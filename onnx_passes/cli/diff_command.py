@@ -15,10 +15,6 @@ List how model B differs from model A: nodes, attributes, weights, wiring, inter
 Names of inner values, the order of nodes and annotations do not count.
 
 \b
-Exit codes:
-  0 if they do not differ, 1 if they do
-
-\b
 Examples:
   onnx-passes diff model.onnx optimized.onnx
   onnx-passes diff before.onnx after.onnx --json

@@ -35,12 +35,6 @@ x:1x3x224x224:float32, or x:[batch,3,224,224]:float32 with names for dynamic dim
 of subgraphs are cut out of these.
 
 \b
-Exit codes:
-  0  the part is written
-  2  bad usage: no such value, or a cut that leaves inputs or outputs unconnected
-  3  the model cannot be read or written, or does not run
-
-\b
 Examples:
   onnx-passes extract model.onnx -o part.onnx --inputs /conv1/Conv_output_0 --outputs logits
   onnx-passes extract model.onnx -o part.onnx --outputs hidden:float32 --with-data inputs.npz

@@ -57,10 +57,6 @@ TensorRT's parser is called again on the remaining nodes, until it accepts them.
 loads each node by itself, on a provider without the CPU as fallback. Nothing is executed.
 
 \b
-Exit codes:
-  0 the engine accepts the model, 1 it rejects nodes, 3 the engine is not on this machine
-
-\b
 Examples:
   onnx-passes inspect capability model.onnx --engine onnxruntime:CUDA
   onnx-passes inspect capability model.onnx --engine tensorrt-rtx --partition parts --json

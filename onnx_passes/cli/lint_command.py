@@ -14,10 +14,6 @@ List all that is wrong, or looks wrong, about MODEL: the checker's findings, nod
 Runtime does not load by themselves, unused inputs, NaN weights, dynamic shapes.
 
 \b
-Exit codes:
-  0 without errors (there may be warnings), 1 with errors
-
-\b
 Examples:
   onnx-passes lint model.onnx
   onnx-passes lint model.onnx --sarif > model.sarif

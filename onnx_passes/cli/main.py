@@ -19,6 +19,7 @@ from onnx_passes import __version__, made_up
 from onnx_passes.cli.common import adopt, nearest
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
+from onnx_passes.cli.exit_codes import EXIT_CODES
 from onnx_passes.cli.interrupts import interruptible, received
 from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
@@ -55,7 +56,6 @@ COMMANDS = {
     "completion": "print a script by which a shell completes words",
 }
 
-# As other programs have them: an internal fault, and a reader that went away.
 INTERNAL, CLOSED = 70, 141
 
 
@@ -86,6 +86,11 @@ class Program(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes of all commands"):
+            formatter.write_dl([(str(code), told) for code, told in EXIT_CODES.items()])
+        super().format_epilog(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[COMMAND]", "[OPTIONS]", "MODEL", "[PASS]..."]
@@ -196,6 +201,9 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
         _tell(f"error[{error.code}]: {error}")
         return error.exit_code
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # so rich ends
+            abandon_stdout()
+            return CLOSED
         _tell(
             f"error[usage]: code that the command called ended the program ({error.code!r})\n"
             "  = help: let your function, plugin or hook return or raise an error instead"

@@ -33,13 +33,6 @@ With --data, two engines or passes are asked about each sample of a data set, wh
 a stream. What a candidate reads from inside of MODEL is computed from the data.
 
 \b
-Exit codes:
-  0  a smaller model, or the same one where nothing can go, is written
-  2  bad usage: the check does not fail on MODEL, fails on any model, or cannot be run
-  3  the model cannot be read, taken apart or written, or an engine is not there
-  5  with --data: a part of the data set could not be evaluated
-
-\b
 Examples:
   onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime{optimization=all} \\
       --against onnxruntime

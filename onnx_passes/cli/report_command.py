@@ -19,10 +19,6 @@ With --rtol, --atol or --metric its verdicts are what these thresholds make of t
 saved numbers; what the numbers do not decide is reported as not verified.
 
 \b
-Exit codes:
-  as the run's own, after the thresholds are applied
-
-\b
 Examples:
   onnx-passes report run.json --html run.html
   onnx-passes report run.json --rtol 1e-3 --metric accuracy=0.97:1
@@ -81,7 +77,7 @@ def command(
         report = reapply(report, rtol, atol, metrics)
     with ConsoleReporter(sys.stdout, verbosity=-1 if quiet else verbose) as reporter:
         reporter.replay(report)
-    write_reports(report, json_path, html_path, junit_path)
+    write_reports(report, (json_path, html_path, junit_path))
     raise click.exceptions.Exit(report.exit_code)
 
 

@@ -44,14 +44,6 @@ Run a pipeline over MODEL, then the PASSes, and check each before the next one r
 Without a pipeline and PASSes this is 'optimize'. Without an output only a summary is printed.
 
 \b
-Exit codes:
-  0  all verified
-  1  a verification failed
-  2  bad usage or config
-  3  the model cannot be read, is not valid, or the engine cannot run it
-  4  something could not be verified, and --strict was given
-
-\b
 Examples:
   onnx-passes model.onnx -o out.onnx
   onnx-passes model.onnx out.onnx --dims batch=1,height=640
@@ -296,6 +288,6 @@ def execute(
             raise
         finally:
             if not isinstance(sys.exception(), KeyboardInterrupt):
-                write_reports(report, *places)
+                write_reports(report, places)
         announcer.close(report)
     return run

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from onnx_passes.cli.destinations import abandon_stdout
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import UsageError, VerificationError
 
@@ -140,31 +142,25 @@ def print_model(model: ir.Model) -> None:
         ) from error
 
 
-def write_reports(
-    report: RunReport, json_path: Path | None, html_path: Path | None, junit_path: Path | None
-) -> None:
+def write_reports(report: RunReport, paths: Iterable[Path | None]) -> None:
     """Write a report in the forms asked for.
 
     Args:
-        report: The report.
-        json_path: File for JSON; None for none.
-        html_path: File for HTML; None for none.
-        junit_path: File for JUnit XML; None for none.
+        report: The report. Its exit code becomes 2 if it is 0 and a file cannot be written:
+            what is worse stays.
+        paths: Files for JSON, HTML and JUnit XML; None for none.
     """
     from onnx_passes.report.report_files import write_text
 
-    if json_path is not None:
-        from onnx_passes.report.json import to_json
-
-        write_text(to_json(report), json_path)
-    if html_path is not None:
-        from onnx_passes.report.html import to_html
-
-        write_text(to_html(report), html_path)
-    if junit_path is not None:
-        from onnx_passes.report.junit import to_junit
-
-        write_text(to_junit(report), junit_path)
+    for form, path in zip(("json", "html", "junit"), paths, strict=True):
+        if path is None:
+            continue
+        writer = import_module(f"onnx_passes.report.{form}")
+        try:
+            write_text(getattr(writer, f"to_{form}")(report), path)
+        except UsageError as error:
+            echo_line(f"error[usage]: {error.sentence}", err=True)
+            report.exit_code = report.exit_code or error.exit_code
 
 
 def engines_text(texts: Sequence[str]) -> str:
@@ -172,11 +168,16 @@ def engines_text(texts: Sequence[str]) -> str:
 
     Raises:
         ConfigError: A text is not an engine.
+        EngineUnavailableError: An engine that compiles is not on this machine. Of the others
+            the run itself says so.
     """
     from onnx_passes.configs.engine_text import parse_engine, read_engine
+    from onnx_passes.runtime.tensorrt.engine import compiler_of
 
     for text in texts:
-        parse_engine(text)  # errors are reported for the option, not for a pipeline file
+        engine = parse_engine(text)  # errors are reported for the option, not for a file
+        if (inner := compiler_of(engine)) is not None and inner.missing is not None:
+            raise inner.missing
     return json.dumps([{name: options} for name, options in map(read_engine, texts)])
 
 

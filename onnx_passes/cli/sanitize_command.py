@@ -23,13 +23,6 @@ the passes are verified against the model with that interface. Shapes are writte
 has them: x:1x3x224x224, or x:[batch,3,224,224] with names for dynamic dimensions.
 
 \b
-Exit codes:
-  0  all verified
-  1  a verification failed
-  2  bad usage: no such input or value
-  3  the model cannot be read, or the engine cannot run it
-
-\b
 Examples:
   onnx-passes sanitize model.onnx -o out.onnx --fold-constants --cleanup
   onnx-passes sanitize model.onnx -o out.onnx --override-input-shapes x:1x3x224x224 --outputs y

@@ -43,15 +43,6 @@ only after the whole model was run, kept the budget, and its file was read back.
 better one, the original is written.
 
 \b
-Exit codes:
-  0    a model is written, or a question is answered
-  1    the file that was written does not hold the chosen formats
-  2    bad usage or config
-  3    the model cannot be read, the engine does not run it, or all workers are gone
-  5    a part of the data set could not be evaluated
-  130  interrupted; the best model so far is written
-
-\b
 Examples:
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --html found.html
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/ --jobs 4
