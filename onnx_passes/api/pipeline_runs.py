@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
 from onnx_passes.configs.pipeline_files import config_from_data, default_config, load_config
+from onnx_passes.configs.resolve import note_of_presets
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.model.save import save_model, to_proto
@@ -156,7 +157,7 @@ def run(
         name=name,
         reference=None if inputs is None else _reference(inputs, taken),
         instruments=[] if progress is None else [_Progress(progress)],
-        notes=notes,
+        notes=[*note_of_presets(config), *notes],
     )
     done.report.settle()
     return RunResult(done.model, done.report, done.error)

@@ -52,7 +52,7 @@ COMMANDS = {
     "list": "list the passes",
     "explain": "explain a pass",
     "new-pass": "write a new pass and its test from a template",
-    "config": "check a pipeline file, or print its JSON Schema",
+    "config": "check or print a pipeline file, or print its JSON Schema",
     "completion": "print a script by which a shell completes words",
 }
 
@@ -98,7 +98,7 @@ class Program(click.Group):
 
 def _refuse_word(word: str) -> None:
     """Answer a first word that is neither a command nor a file, if it is known otherwise."""
-    from onnx_passes.configs.pipeline_files import shipped_configs
+    from onnx_passes.configs.shipped import shipped_configs
 
     presets = shipped_configs()
     if near := nearest(word, [*COMMANDS, *presets]):

@@ -63,6 +63,9 @@ Examples:
     type=click.Path(path_type=Path),
     help="Where to write the result; - prints it as ONNX text.",
 )
+@click.option(
+    "--skip", multiple=True, metavar="PASS", help="Leave a pass or group out of the pipeline."
+)
 @click.option("--no-passes", is_flag=True, help="Run no pass: copy the model.")
 @click.option(
     "--dims",
@@ -141,6 +144,7 @@ def command(
     passes: Sequence[str],
     config: str | None,
     output: Path | None,
+    skip: Sequence[str],
     no_passes: bool,
     dims: Sequence[str],
     overrides: Sequence[str],
@@ -199,6 +203,7 @@ def command(
         if config
         else default_config(extra, [*first, *passes])
     )
+    settings = settings.model_copy(update={"skip": (*settings.skip, *skip)})
     if settings.logging.verbose:
         verbose = max(verbose, 1)
     loaded = load_model(model)
@@ -254,6 +259,7 @@ def execute(
         OnnxPassesError: The original cannot be run, or a file cannot be written.
     """
     from onnx_passes.cli.console_instrument import Announcer
+    from onnx_passes.configs.resolve import note_of_presets
     from onnx_passes.pipeline.run import run_pipeline
 
     # A pass may change the working folder.
@@ -269,7 +275,7 @@ def execute(
                 settings,
                 name=name,
                 instruments=[announcer],
-                notes=loaded.notes,
+                notes=[*note_of_presets(settings), *loaded.notes],
                 resume=states,
             )
         report = run.report

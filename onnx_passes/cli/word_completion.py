@@ -56,7 +56,7 @@ def _pipelines(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     del ctx, param
-    from onnx_passes.configs.pipeline_files import shipped_configs
+    from onnx_passes.configs.shipped import shipped_configs
 
     names = [CompletionItem(name) for name in _starting(shipped_configs(), incomplete)]
     return [*names, CompletionItem(incomplete, type="file")]

@@ -12,6 +12,7 @@ from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
+_SHORT = 60
 _LONGEST_KEY = 1000  # YAML ends its search for the ':' after 1024 characters
 
 
@@ -49,8 +50,45 @@ def format_value(value: Plain) -> str:
     raise TypeError(f"a {type(value).__name__} has no place in a pipeline text")
 
 
+def format_file(value: Plain, indent: str = "") -> list[str]:
+    """Return plain data as lines of YAML; parts that are short take one line each.
+
+    Args:
+        value: A mapping or list, as a pipeline file holds it.
+        indent: What each line begins with.
+
+    Raises:
+        TypeError: Something in it is not plain data.
+    """
+    lines: list[str] = []
+    deeper = f"{indent}  "
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if _is_short(inner):
+                lines.append(f"{indent}{_pair(key, inner)}")
+            else:
+                lines += [f"{indent}{_key(key)}:", *format_file(inner, deeper)]
+        return lines
+    assert isinstance(value, list | tuple), "all else is short"
+    for item in value:
+        inner = [f"{deeper}{format_value(item)}"]
+        if not _is_short(item):
+            inner = format_file(item, deeper)
+        lines += [f"{indent}- {inner[0].removeprefix(deeper)}", *inner[1:]]
+    return lines
+
+
+def _is_short(value: Plain) -> bool:
+    nested = isinstance(value, Mapping | list | tuple) and len(value) > 0
+    return not nested or len(format_value(value)) <= _SHORT
+
+
+def _key(key: Plain) -> str:
+    return str(key) if _PLAIN_KEY.fullmatch(str(key)) else _quoted(str(key))
+
+
 def _pair(key: Plain, value: Plain) -> str:
-    name = key if _PLAIN_KEY.fullmatch(str(key)) else _quoted(str(key))
+    name = _key(key)
     if len(name) > _LONGEST_KEY:
         return f"? {name} : {format_value(value)}"
     return f"{name}: {format_value(value)}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from onnx_passes.configs.overrides import apply_override
 from onnx_passes.configs.pipeline_text import parse_pipeline
 from onnx_passes.configs.problems import checked, described, located
 from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.shipped import extend, shipped_configs, shipped_source
 from onnx_passes.configs.source import Source
 from onnx_passes.configs.yaml_tree import Tree, parse_yaml
 from onnx_passes.errors import ConfigError
@@ -19,8 +19,6 @@ from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.plain import PlainMapping
 
 MAX_BYTES = 1 << 20
-
-_SHIPPED = "onnx_passes.configs"
 
 
 def load_config(
@@ -43,8 +41,7 @@ def load_config(
     """
     name = os.fspath(path_or_name)
     if not os.path.lexists(name) and name in shipped_configs():
-        resource = resources.files(_SHIPPED) / f"{name}.yaml"
-        source, folder = Source(name, resource.read_text("utf-8")), Path.cwd()
+        source, folder = shipped_source(name), Path.cwd()
     else:
         source, folder = _read(name), Path(name).absolute().parent
     tree = parse_yaml(source)
@@ -93,12 +90,6 @@ def config_from_data(
     return _build(Tree(dict(data)), "(data)", where, (), ())
 
 
-def shipped_configs() -> list[str]:
-    """Return the names of the pipelines that ship with the package."""
-    files = (Path(entry.name) for entry in resources.files(_SHIPPED).iterdir())
-    return sorted(file.stem for file in files if file.suffix == ".yaml")
-
-
 def _build(
     tree: Tree,
     name: str,
@@ -107,6 +98,7 @@ def _build(
     extra: Sequence[str],
     first: Sequence[str] = (),
 ) -> PipelineConfig:
+    tree = extend(tree)
     for text in overrides:
         apply_override(tree, text)
     config = checked(PipelineConfig, tree.data, tree)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import ValidationError
 
 from onnx_passes.configs.imports import import_modules
-from onnx_passes.configs.pipeline_files import shipped_configs
 from onnx_passes.configs.pipeline_text import parse_pipeline
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.resolved import (
@@ -18,7 +18,8 @@ from onnx_passes.configs.resolved import (
     ResolvedStep,
 )
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.steps import Checkpoint, Group, Places, Step
+from onnx_passes.configs.shipped import shipped_configs, shipped_steps
+from onnx_passes.configs.steps import Checkpoint, Group, PassUse, Places, Step
 from onnx_passes.configs.translate import translate_names
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
@@ -67,6 +68,14 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
     for_seed = is_for_seed(config.tree.data or {})
     known = translate_names(config.passes, for_seed=for_seed, scope=scope)
     steps = resolve_steps(known, defaults, scope)
+    for index, name in enumerate(config.skip):
+        where = located(config.tree.values.get(("skip", index)))
+        left = _without(steps, registry.lookup(name, where=where, scope=scope))
+        if left == steps:
+            raise ConfigError(
+                f"{name!r} is to be skipped, and the pipeline has no such pass", where=where
+            )
+        steps = left
     if config.exhaustive and steps:
         steps = (GroupStep("exhaustive", steps, "fixpoint", EXHAUSTIVE_LIMIT),)
     return ResolvedPipeline(steps)
@@ -97,6 +106,46 @@ def resolve_steps(
     return tuple(f for step in steps for f in _resolve(step, defaults or {}, scope))
 
 
+def _without(
+    steps: Sequence[ResolvedStep], skipped: Sequence[type[Pass]]
+) -> tuple[ResolvedStep, ...]:
+    """Leave out passes; one that applies them among others leaves them out."""
+    left: list[ResolvedStep] = []
+    for step in steps:
+        if isinstance(step, GroupStep):
+            if inner := _without(step.steps, skipped):
+                left.append(replace(step, steps=inner))
+        elif not isinstance(step, PassStep):
+            left.append(step)
+        elif step.cls not in skipped:
+            members: Iterable[type[Pass]] = getattr(step.make({}, {}), "members", tuple)()
+            names = [cls.name for cls in members if cls in skipped]
+            if names:
+                names = [*step.options["exclude"], *names]
+                step = replace(step, options={**step.options, "exclude": tuple(names)})
+            left.append(step)
+    return tuple(left)
+
+
+def note_of_presets(config: PipelineConfig) -> list[str]:
+    """Return which steps have a name that a group of passes and a shipped pipeline have."""
+    scope = import_modules(config)
+    named = [
+        step.name
+        for step in config.passes
+        if isinstance(step, PassUse)
+        and not (step.places.name and step.places.name.source.name in shipped_configs())
+    ]
+    return [
+        f"{name!r} among the steps is the group of {len(found)} passes; the shipped "
+        f"pipeline of this name is meant by 'extends: {name}' and '-c {name}'"
+        for name in dict.fromkeys(named)
+        if name in shipped_configs()
+        and registry.is_known(name)
+        and (found := registry.lookup(name, scope=scope))
+    ]
+
+
 def read_pipeline(text: str) -> ResolvedPipeline:
     """Return the pipeline that a text describes; see :func:`format_pipeline`."""
     return ResolvedPipeline(resolve_steps(parse_pipeline(text)))
@@ -123,13 +172,17 @@ def _resolve(
         return [GroupStep(step.name, inner, step.repeat, step.limit, where)]
     try:
         classes = registry.lookup(step.name, where=where, scope=scope)
-    except UnknownPassError as error:
-        if step.name in shipped_configs():
-            error.help = (
-                f"{step.name!r} is a shipped pipeline: run it with '-c {step.name}', or copy "
-                f"the steps that 'onnx-passes config check {step.name}' prints"
-            )
-        raise
+    except UnknownPassError:
+        if step.name not in shipped_configs():
+            raise
+        if step.options or step.on_failure or step.tolerance:
+            raise ConfigError(
+                f"{step.name!r} is a shipped pipeline, which has no options",
+                where=where,
+                help="give them to its passes: copy what "
+                f"'onnx-passes config show {step.name}' prints",
+            ) from None
+        return list(resolve_steps(shipped_steps(step.name), defaults, scope))
     if not classes and not step.options:  # as the seed system calls a checkpoint
         return [CheckpointStep(step.name, where)]
     if not classes:

@@ -138,8 +138,16 @@ class PipelineConfig(Section):
         description="Modules to import first, which register passes, metrics or engines. They "
         "are found from the folder of this file, the working folder and the environment.",
     )
+    extends: str | None = Field(
+        default=None,
+        description="A shipped pipeline: its steps come first, and its engines and settings "
+        "count where this file has none.",
+    )
     passes: Annotated[tuple[Step, ...], PlainValidator(_steps)] = Field(
-        default=(), description="The steps, in order."
+        default=(), description="The steps, in order. A shipped pipeline stands for its steps."
+    )
+    skip: tuple[str, ...] = Field(
+        default=(), description="Passes and groups that are left out of the steps."
     )
     exhaustive: bool = Field(
         default=False,

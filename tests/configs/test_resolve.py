@@ -68,13 +68,6 @@ def test_exhaustive_is_a_fixpoint_around_everything(load):
             "1:10",
             "'cfg-fold'",
         ),
-        (
-            "passes: [optimize]",
-            UnknownPassError,
-            "no pass or group is named 'optimize'",
-            "1:10",
-            "run it with '-c optimize'",
-        ),
         ("passes: [{group: [{cfg-fol: {}}]}]", UnknownPassError, "'cfg-fol'", "1:20", None),
         ("passes: ['cfg-tidy,cfg-fol']", UnknownPassError, "'cfg-fol'", "1:20", None),
         (

@@ -1,0 +1,115 @@
+"""Pipelines that build on others: from a file, and from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onnx_passes.configs.pipeline_files import load_config
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.resolved import format_pipeline
+from onnx_passes.configs.shipped import shipped_configs
+
+OWN = """\
+import onnx_ir as ir
+from onnx_passes import passes
+@passes.register()
+class MyPass(passes.Analysis):
+    def call(self, model):
+        return ir.passes.PassResult(model, False)
+"""
+
+
+def pipeline(name):
+    return format_pipeline(resolve(load_config(name)))
+
+
+@pytest.fixture
+def check(cli, write):
+    """Write a pipeline file; return what ``config check`` says of it."""
+
+    def call(text):
+        write("own.py", OWN)
+        return cli("config", "check", write("cfg.yaml", text))
+
+    return call
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_what_is_shown_is_a_file_that_runs_the_same(cli, write, name):
+    shown = cli("config", "show", name)
+    assert shown.code == 0
+    write("copy.yaml", shown.out)
+    assert cli("config", "check", "copy.yaml").out == cli("config", "check", name).out
+    assert max(map(len, shown.out.splitlines())) < 100
+    assert cli("config", "show", "copy.yaml").out == shown.out
+
+
+def test_a_shipped_pipeline_stands_for_its_steps(check):
+    done = check("imports: [own]\npasses: [optimize, my-pass]\n")
+    assert done.code == 0, done.err
+    assert done.out == f"{pipeline('optimize')},my-pass\n"
+
+
+@pytest.mark.parametrize("step", ["optimize: {limit: 3}", "optimize: {}, on_failure: warn"])
+def test_a_shipped_pipeline_takes_no_options(check, step):
+    done = check(f"passes: [{{{step}}}]\n")
+    assert done.code == 2
+    assert "config show optimize" in done.err
+
+
+def test_a_pipeline_is_extended_with_its_engines_and_settings(cli, write):
+    text = "extends: tensorrt\nverify: {scope: model}\npasses: [remove-unused-nodse]\n"
+    path = write("cfg.yaml", text)
+    wrong = cli("config", "check", path)
+    assert wrong.code == 2
+    assert "cfg.yaml:3:10" in wrong.err
+    write("cfg.yaml", text.replace("nodse", "nodes"))
+    config = load_config(path)
+    assert [use.name for use in config.engines] == ["onnxruntime", "tensorrt-rtx"]
+    assert config.verify.scope == "model"
+    assert pipeline(path) == f"{pipeline('tensorrt')},remove-unused-nodes"
+    assert "extends" not in cli("config", "show", path).out
+    write("cfg.yaml", "extends: tensorrt\nengines: [reference]\n")
+    assert [use.name for use in load_config(path).engines] == ["reference"]
+
+
+def test_what_is_no_shipped_pipeline_is_not_extended(check):
+    done = check("extends: optimise\npasses: [fuse-gelu]\n")
+    assert done.code == 2
+    assert "did you mean 'optimize'" in done.err
+
+
+def test_passes_are_left_out_wherever_they_stand(check):
+    done = check("passes: [optimize]\nskip: [fuse-gelu, inline-functions, eliminate]\n")
+    assert done.code == 0, done.err
+    assert "fuse-all{exclude=[fuse-gelu]}" in done.out
+    assert "inline-functions" not in done.out
+    assert "eliminate-identity" not in done.out
+    assert "shape-inference" in done.out
+
+
+def test_passes_are_left_out_on_the_command_line_as_well(cli, model, write):
+    path = write("cfg.yaml", "passes: [optimize]\nskip: [inline-functions]\n")
+    words = ["--skip", "eliminate-identity", "--skip", "topological-sort", "--json", "r.json"]
+    assert cli("-c", path, *words, model).code == 0
+    ran = {each["name"] for each in json.loads(Path("r.json").read_text())["passes"]}
+    assert not ran & {"inline-functions", "eliminate-identity"}
+    assert "fuse-all" in ran
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("fuse-gleu", "did you mean 'fuse-gelu'"), ("convert-float16", "has no such pass")],
+)
+def test_a_pass_that_is_not_there_is_not_left_out(cli, model, name, told):
+    done = cli(model, "--skip", name)
+    assert done.code == 2
+    assert told in done.err
+
+
+@pytest.mark.parametrize("name", ["cleanup", "lower", "streamline"])
+def test_a_name_that_means_two_things_is_noted(cli, model, write, name):
+    done = cli("-c", write("cfg.yaml", f"passes: [{name}]\n"), model)
+    assert f"note: {name!r} among the steps is the group of" in done.err
+    assert "note:" not in cli("-c", name, model).err
