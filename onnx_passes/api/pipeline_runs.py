@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
+from onnx_passes.configs.default_budget import with_budget
 from onnx_passes.configs.pipeline_files import config_from_data, default_config, load_config
 from onnx_passes.configs.resolve import note_of_presets
 from onnx_passes.configs.schema import PipelineConfig
@@ -151,13 +152,14 @@ def run(
     """
     config = _config(pipeline, _overrides(options or {}, engines, verify=verify))
     taken, name, notes = take_model(model)
+    config, budget = with_budget(config, taken)
     done = run_pipeline(
         taken,
         config,
         name=name,
         reference=None if inputs is None else _reference(inputs, taken),
         instruments=[] if progress is None else [_Progress(progress)],
-        notes=[*note_of_presets(config), *notes],
+        notes=[*note_of_presets(config), *budget, *notes],
     )
     done.report.settle()
     return RunResult(done.model, done.report, done.error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from onnx_passes.cli.word_syntax import Several, SeveralFiles
+from onnx_passes.cli.word_syntax import Several, SeveralFiles, read_range
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
@@ -199,22 +199,7 @@ def read_rule(given: PlainMapping) -> Demand:
                 )
         accuracy = Accuracy(drop, confidence, early)
     confidence = accuracy.confidence if accuracy is not None else 0.95
-    return Demand(accuracy, dict(map(_range, given["metrics"])), confidence)
-
-
-def _range(text: str) -> tuple[str, tuple[float, float]]:
-    name, equals, given = text.rpartition("=")
-    try:
-        low, high = given.split(":")
-        bounds = float(low or "-inf"), float(high or "inf")
-    except ValueError:
-        equals = ""
-        bounds = 0.0, 0.0
-    if not (name and equals):
-        raise UsageError(
-            f"--metric {text!r} cannot be read", help="write NAME=LOW:HIGH, as accuracy=0.9:1"
-        )
-    return name, bounds
+    return Demand(accuracy, dict(map(read_range, given["metrics"])), confidence)
 
 
 def make_executor(given: PlainMapping) -> Executor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from onnx_passes.cli.word_syntax import read_range
 from onnx_passes.errors import UsageError
 
 HELP = """\
@@ -72,26 +72,10 @@ def command(
             help="give one that 'onnx-passes run --json FILE' wrote",
         )
     report = read_json(run)
-    metrics = dict(map(_range, ranges))
+    metrics = dict(map(read_range, ranges))
     if rtol is not None or atol is not None or metrics:
         report = reapply(report, rtol, atol, metrics)
     with ConsoleReporter(sys.stdout, verbosity=-1 if quiet else verbose) as reporter:
         reporter.replay(report)
     write_reports(report, (json_path, html_path, junit_path))
     raise click.exceptions.Exit(report.exit_code)
-
-
-def _range(text: str) -> tuple[str, tuple[float, float]]:
-    name, equals, span = text.partition("=")
-    low, colon, high = span.partition(":")
-    try:
-        # An end that is left out is open.
-        bounds = float(low or -math.inf), float(high or math.inf)
-    except ValueError:
-        bounds = (math.nan, math.nan)
-    if not (name and equals and colon) or any(map(math.isnan, bounds)):
-        raise UsageError(
-            f"--metric {text!r} is not a range of a metric",
-            help="write NAME=LOW:HIGH, such as accuracy=0.97:1, or NAME=LOW: for no upper end",
-        )
-    return name, bounds

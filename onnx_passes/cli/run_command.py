@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ from onnx_passes.cli.interrupts import Watch, received
 from onnx_passes.cli.printing import echo_line
 from onnx_passes.cli.run_outputs import (
     STDOUT,
+    budget_keys,
     check_output,
     engines_text,
     freezing,
@@ -48,6 +50,7 @@ Examples:
   onnx-passes model.onnx -o out.onnx
   onnx-passes model.onnx out.onnx --dims batch=1,height=640
   onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}' eliminate-identity
+  onnx-passes -c optimize --precision float16 -o out.onnx model.onnx --inputs data.npz
   onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
   onnx-passes -c passes.yaml -o out.onnx model.onnx --resume    # once the pass is repaired
 """
@@ -97,6 +100,26 @@ Examples:
     metavar="N",
     help="Try N other orders of passes, unchecked, and run the one whose result costs least "
     "under --objective. [default: 0]",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["float16", "int8", "int8-static", "int4"]),
+    help="Convert or quantise the result of the passes; int8-static needs --calib.",
+)
+@click.option(
+    "--inputs",
+    "--calib",
+    "inputs",
+    metavar="FILE",
+    help="Check and calibrate on these inputs: .npz, .npy, .pb, or a folder of them.",
+)
+@click.option("--labels", metavar="FILE", help="Labels or expected outputs of the inputs.")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME=LOW:HIGH",
+    help="Range of a metric, in which passes such as convert-float16 may change results.",
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
 @click.option(
@@ -151,6 +174,10 @@ def command(
     engines: Sequence[str],
     objective: str | None,
     search: int | None,
+    precision: str | None,
+    inputs: str | None,
+    labels: str | None,
+    metrics: Sequence[str],
     no_verify: bool,
     allow_invalid: bool,
     strict: bool,
@@ -177,9 +204,16 @@ def command(
     first, sizes = freezing(dims)
     if no_passes and (config or passes):
         raise UsageError("--no-passes contradicts a pipeline and passes", help="give one")
-    if not (config or passes or no_passes):
+    if precision is not None:
+        from onnx_passes.configs.default_budget import PRECISIONS
+
+        passes = [*passes, PRECISIONS[precision]]
+    elif not (config or passes or no_passes):
         config = "optimize"
-    extra = [*overrides, *sizes]
+    extra = [*overrides, *sizes, *budget_keys(metrics)]
+    for key, file in {"inputs": inputs, "outputs": labels}.items():
+        if file is not None:
+            extra.append(f"reference.{key}={json.dumps(os.path.abspath(file))}")
     if engines:
         extra.append(f"engines={engines_text(engines)}")
     if objective is not None:
@@ -259,6 +293,7 @@ def execute(
         OnnxPassesError: The original cannot be run, or a file cannot be written.
     """
     from onnx_passes.cli.console_instrument import Announcer
+    from onnx_passes.configs.default_budget import with_budget
     from onnx_passes.configs.resolve import note_of_presets
     from onnx_passes.pipeline.run import run_pipeline
 
@@ -270,12 +305,13 @@ def execute(
         announcer = stack.enter_context(Announcer(stderr, verbosity=verbosity))
         # Stdout is for the result: what a pass prints must not get into it.
         with redirect_stdout(stderr):
+            settings, budget = with_budget(settings, loaded.model)
             run = run_pipeline(
                 loaded.model,
                 settings,
                 name=name,
                 instruments=[announcer],
-                notes=[*note_of_presets(settings), *loaded.notes],
+                notes=[*note_of_presets(settings), *budget, *loaded.notes],
                 resume=states,
             )
         report = run.report

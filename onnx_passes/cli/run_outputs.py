@@ -14,7 +14,7 @@ import click
 
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.printing import echo_line
-from onnx_passes.cli.word_syntax import names_a_model
+from onnx_passes.cli.word_syntax import names_a_model, read_range
 from onnx_passes.errors import UsageError, VerificationError
 
 if TYPE_CHECKING:
@@ -179,6 +179,18 @@ def engines_text(texts: Sequence[str]) -> str:
         if (inner := compiler_of(engine)) is not None and inner.missing is not None:
             raise inner.missing
     return json.dumps([{name: options} for name, options in map(read_engine, texts)])
+
+
+def budget_keys(metrics: Sequence[str]) -> list[str]:
+    """Return ranges of metrics as keys of a pipeline file.
+
+    Raises:
+        UsageError: A text is not a range of a metric.
+    """
+    from onnx_passes.configs.format_text import format_value
+
+    found = dict(map(read_range, metrics))
+    return [f"verify.metrics.{format_value(n)}={format_value(r)}" for n, r in found.items()]
 
 
 def read_dump_after(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -156,3 +157,23 @@ def _spell(option: Several, name: str, word: str | None) -> Iterable[str]:
     parts = word.split(",") if isinstance(option.type, click.Choice) else [word]
     for part in parts:
         yield from (name, part)
+
+
+def read_range(text: str) -> tuple[str, tuple[float, float]]:
+    """Read ``accuracy=0.97:1``, a metric and its range; an end that is left out is open.
+
+    Raises:
+        UsageError: The text is not a range of a metric.
+    """
+    name, equals, span = text.rpartition("=")
+    low, colon, high = span.partition(":")
+    try:
+        bounds = float(low or -math.inf), float(high or math.inf)
+    except ValueError:
+        bounds = (math.nan, math.nan)
+    if not (name and equals and colon) or any(map(math.isnan, bounds)):
+        raise UsageError(
+            f"--metric {text!r} is not a range of a metric",
+            help="write NAME=LOW:HIGH, such as accuracy=0.97:1, or NAME=LOW: for no upper end",
+        )
+    return name, bounds

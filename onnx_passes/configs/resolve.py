@@ -118,7 +118,8 @@ def _without(
         elif not isinstance(step, PassStep):
             left.append(step)
         elif step.cls not in skipped:
-            members: Iterable[type[Pass]] = getattr(step.make({}, {}), "members", tuple)()
+            made = step.make({}, {}) if "exclude" in step.options else None
+            members: Iterable[type[Pass]] = getattr(made, "members", tuple)()
             names = [cls.name for cls in members if cls in skipped]
             if names:
                 names = [*step.options["exclude"], *names]

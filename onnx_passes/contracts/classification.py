@@ -78,6 +78,18 @@ def count_mispredictions(produced: Tensors, expected: Tensors) -> float:
     return float(count)
 
 
+def top_1_agreement(produced: Tensors, expected: Tensors) -> float:
+    """Return the share of rows of the first output that keep their highest class.
+
+    Args:
+        produced: Outputs by name; the first holds scores [..., classes].
+        expected: Outputs of the reference by name, of the same shape.
+    """
+    theirs = _first(expected, "output")
+    rows = theirs.size // theirs.shape[-1] if theirs.size and theirs.ndim else 1
+    return 1 - count_mispredictions(produced, expected) / rows
+
+
 def kl_divergence(produced: Tensors, expected: Tensors) -> float:
     """Return the mean of ``KL(expected || produced)`` over rows of the first output, in nats.
 

@@ -275,6 +275,7 @@ _BUILTIN: tuple[tuple[str, Function, Expects, Samples], ...] = (
     ("top_1_accuracy", partial(classification.top_k_accuracy, 1), "labels", "mean"),
     ("top_5_accuracy", partial(classification.top_k_accuracy, 5), "labels", "mean"),
     ("count_mispredictions", classification.count_mispredictions, "reference", "sum"),
+    ("top_1_agreement", classification.top_1_agreement, "reference", "mean"),
     ("kl_divergence", classification.kl_divergence, "reference", "mean"),
 )
 for _name, _function, _expects, _samples in _BUILTIN:

@@ -135,7 +135,7 @@ def test_a_wrong_type_is_an_error_of_usage(cli, tmp_path):
         ((*DATA, "--inputs", "x.npz"), "--inputs and --data do not go together"),
         ((*DATA, "--accuracy", "drop=x"), "is not a share"),
         ((*DATA, "--accuracy", "drops=1%"), "cannot be read"),
-        ((*DATA, "--metric", "accuracy"), "cannot be read"),
+        ((*DATA, "--metric", "accuracy"), "is not a range of a metric"),
         ((*DATA, "--jobs", "2", "--scheduler", "local:2"), "two kinds of workers"),
         ((*DATA, "--engine", "onnxruntime{threads=0}"), "number of threads"),
         ((*DATA, "--labels", "digit"), "no column 'digit'"),

@@ -128,7 +128,7 @@ class QuantizeStatic(OnSomeNodes):
         if not feeds:
             raise PassError(
                 f"{self.name}: there is no data to record ranges on",
-                help="give reference.inputs in the pipeline, or data: [a.npz, ...]; ranges of "
+                help="give --calib FOLDER, or reference.inputs in a pipeline file; ranges of "
                 "random inputs would not be those of yours",
             )
         inner = names - names_of(model.graph)

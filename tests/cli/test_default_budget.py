@@ -1,0 +1,125 @@
+"""Passes that change numbers on purpose, at the first try."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+
+def normal(*shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def network(tmp_path):
+    """A classifier of two layers, its batch fixed to 1, opset 17."""
+    weights = {"w1": normal(16, 64), "w2": normal(64, 4)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"], "first"),
+        helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("MatMul", ["b", "w2"], ["scores"], "second"),
+    ]
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        "main",
+        [helper.make_tensor_value_info("x", kind, [1, 16])],
+        [helper.make_tensor_value_info("scores", kind, [1, 4])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def samples(tmp_path):
+    """A folder of samples, each a file."""
+    folder = tmp_path / "calib"
+    for index in range(6):
+        (folder / f"test_data_set_{index}").mkdir(parents=True)
+        tensor = numpy_helper.from_array(normal(6, 16)[index : index + 1], "x")
+        (folder / f"test_data_set_{index}" / "input_0.pb").write_bytes(
+            tensor.SerializeToString()
+        )
+    return folder
+
+
+def weight_types(path):
+    return {tensor.data_type for tensor in onnx.load(path).graph.initializer}
+
+
+def metrics(path):
+    checks = json.loads(Path(path).read_text())["passes"][-1]["checks"]
+    return {m["name"]: m for check in checks for m in check["metrics"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "stored"),
+    [
+        (["convert-float16"], "FLOAT16"),
+        (["quantize-dynamic"], "INT8"),
+        (["--precision", "float16"], "FLOAT16"),
+        (["--precision", "int8"], "INT8"),
+        (["-c", "optimize", "--precision", "float16"], "FLOAT16"),
+    ],
+)
+def test_a_precision_works_without_a_budget_and_prints_one(cli, network, words, stored):
+    done = cli("-o", "out.onnx", network, *words, "--json", "r.json")
+    assert done.code == 0, done.err
+    assert getattr(onnx.TensorProto, stored) in weight_types("out.onnx")
+    assert (
+        "as none is given: the cosine of each output and sample is at least 0.99" in done.err
+    )
+    assert metrics("r.json")["cosine"]["low"] == 0.99
+
+
+def test_four_bits_raise_the_opset_and_may_lose_more(cli, network):
+    done = cli("-o", "out.onnx", network, "--precision", "int4", "--json", "r.json")
+    assert done.code == 0, done.err
+    assert onnx.load("out.onnx").opset_import[0].version == 21
+    assert onnx.TensorProto.INT4 in weight_types("out.onnx")
+    assert metrics("r.json")["cosine"]["low"] == 0.95
+
+
+@pytest.mark.parametrize("words", [["quantize-static"], ["--precision", "int8-static"]])
+def test_calibration_is_one_option(cli, network, samples, words):
+    done = cli("-o", "out.onnx", network, *words, "--calib", samples, "--json", "r.json")
+    assert done.code == 0, done.err
+    assert onnx.TensorProto.INT8 in weight_types("out.onnx")
+    assert metrics("r.json")["top_1_agreement"]["low"] == 0.99
+    assert "the largest class is the same in 99% of the rows" in done.err
+
+
+def test_without_calibration_the_option_is_named(cli, network):
+    done = cli("-o", "out.onnx", network, "quantize-static")
+    assert done.code == 1
+    assert "--calib FOLDER" in done.err
+
+
+def test_a_budget_that_is_given_counts(cli, network):
+    words = [network, "--precision", "int8", "--metric", "cosine=0.9999999:"]
+    done = cli("-o", "out.onnx", *words, "--json", "r.json")
+    assert done.code == 1, done.err
+    assert "as none is given" not in done.err
+    assert not Path("out.onnx").exists()
+    assert metrics("r.json")["cosine"]["low"] == 0.9999999
+
+
+@pytest.mark.parametrize("text", ["cosine", "cosine=1", "=0:1", "cosine=a:b"])
+def test_what_is_no_range_is_refused(cli, network, text):
+    done = cli("-o", "out.onnx", network, "--precision", "int8", "--metric", text)
+    assert done.code == 2
+    assert "NAME=LOW:HIGH" in done.err
+
+
+def test_labels_are_given_beside_inputs(cli, network, samples):
+    np.save("one.npy", normal(1, 16))
+    np.save("label.npy", np.array([3]))
+    given = ["--inputs", "one.npy", "--labels", "label.npy", "--metric", "accuracy=0:1"]
+    done = cli("-o", "out.onnx", network, "--precision", "float16", *given, "--json", "r.json")
+    assert done.code == 0, done.err
+    assert metrics("r.json")["accuracy"]["value"] in (0, 1)
