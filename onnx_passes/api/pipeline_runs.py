@@ -29,7 +29,7 @@ from onnx_passes.report.summary import Words, outcome
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.reference_data import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData, count_samples, split_sample
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,11 @@ def _step(given: object) -> str:
 
 
 def _reference(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> ReferenceData:
-    samples = take_samples(inputs, model)
+    samples = [
+        part
+        for sample in take_samples(inputs, model)
+        for part in split_sample(sample, count_samples(sample, model))
+    ]
     for sample in samples:
         check_feeds(sample, model, {})
     return ReferenceData(samples, None, f"{plural(len(samples), 'sample')} of the caller")

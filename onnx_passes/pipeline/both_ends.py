@@ -32,6 +32,11 @@ def check_original(state: State, settings: Verify) -> None:
         state.baseline.ready("each", "checkpoint", "end")
     for bench in state.baseline.benches:
         for check in state.comparing.metrics(bench, bench.original, ()):
+            if check.verdict is not Verdict.PASSED and not check.metrics:
+                raise ReferenceDataError(
+                    check.reason or "a metric cannot be evaluated",
+                    help="give labels as reference.outputs (--labels), or another metric",
+                )
             for metric in check.metrics:
                 if not metric.passed:
                     raise ReferenceDataError(

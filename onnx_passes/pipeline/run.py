@@ -28,6 +28,7 @@ from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.unverified import list_preconditions, list_unverified
 from onnx_passes.pipeline.waiving import list_waivers, waive_result
 from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.summary import outcome
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
@@ -267,4 +268,5 @@ def _exit_code(run: PipelineRun, *, strict: bool) -> int:
         return run.error.exit_code
     report = run.report
     doubts = {*report.not_verified, *report.preconditions} - set(report.waived)
-    return 4 if strict and doubts else 0
+    nothing = report.verify and outcome(report).head == "NOT VERIFIED"
+    return 4 if doubts and (strict or nothing) else 0

@@ -51,6 +51,7 @@ def list_unverified(report: RunReport, config: PipelineConfig) -> list[str]:
             told = [f"{sentence} (waived: {why})" for sentence in told]
             report.waived += told
         found += told
+    found += _by_made_up_inputs(report, config)
     for check in report.final:
         if check.verdict is Verdict.NOT_VERIFIED:
             sentence = f"the result: {check.reason} ({check.engine})"
@@ -58,6 +59,25 @@ def list_unverified(report: RunReport, config: PipelineConfig) -> list[str]:
             if is_waived(check):
                 report.waived.append(sentence)
     return found
+
+
+def _by_made_up_inputs(report: RunReport, config: PipelineConfig) -> list[str]:
+    """Say which passes kept a budget that nobody gave on inputs that nobody gave."""
+    data = config.tree.data
+    given = isinstance(data, dict) and "metrics" in (data.get("verify") or {})
+    source = "" if report.reference is None else report.reference.source
+    if given or not source.startswith("generated"):
+        return []
+    names = [
+        done.name
+        for done in report.passes
+        if done.changed
+        and done.verdict is Verdict.PASSED
+        and done.action != "rolled back"
+        and any(check.metrics for check in done.checks)
+    ]
+    told = "numbers were held on made-up inputs; give --inputs (reference.inputs)"
+    return [f"{', '.join(names)}: {told}"] if names else []
 
 
 def _part_text(done: PassReport, one: Evidence) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
@@ -39,6 +40,52 @@ class _Read:
     samples: list[dict[str, Data]]
     files: list[dict[str, str]]
 
+    def split(self, counts: Sequence[int]) -> _Read:
+        """Return as many samples in place of each as a number says."""
+        pairs = list(zip(self.samples, self.files, counts, strict=True))
+        return _Read(
+            [part for sample, _, count in pairs for part in split_sample(sample, count)],
+            [files for _, files, count in pairs for _ in range(count)],
+        )
+
+
+def count_samples(feeds: Feeds, model: ir.Model) -> int:
+    """Return how many samples arrays hold along axis 0, where the model has a fixed size.
+
+    Args:
+        feeds: Arrays by the names of inputs.
+        model: The model.
+    """
+    counts = set()
+    for value in model.graph.inputs:
+        array, shape = feeds.get(str(value.name)), value.shape
+        if not isinstance(array, np.ndarray) or not shape or array.ndim != len(shape):
+            continue
+        wanted = shape[0]
+        if isinstance(wanted, int) and 0 < wanted < len(array) and len(array) % wanted == 0:
+            counts.add(len(array) // wanted)
+    return counts.pop() if len(counts) == 1 else 1
+
+
+def split_sample(sample: Mapping[str, Data], count: int) -> list[dict[str, Data]]:
+    """Split the arrays of a sample along axis 0; others are in each part.
+
+    Args:
+        sample: Values by name.
+        count: Number of parts.
+    """
+    return [
+        {name: _part(data, index, count) for name, data in sample.items()}
+        for index in range(count)
+    ]
+
+
+def _part(data: Data, index: int, count: int) -> Data:
+    if not isinstance(data, np.ndarray) or not data.ndim or len(data) % count:
+        return data
+    size = len(data) // count
+    return data[index * size : (index + 1) * size] if size else data
+
 
 def load_reference(
     spec: Mapping[str, object], model: ir.Model, base_dir: str | Path
@@ -53,11 +100,12 @@ def load_reference(
       all be left out;
     - one .npz file that holds every input by name, or one file for the only input;
     - a folder of ONNX test data (``input_0.pb``, ``output_0.pb``), or one that holds such
-      folders (``test_data_set_0``), each of them a sample. Its outputs are expected.
+      folders (``test_data_set_0``), each of them a sample. Its outputs are expected;
+    - a folder of .npz files, or of .npy files for the only input, each of them a sample.
 
     ``outputs`` (or ``out``) takes the same forms, for outputs or labels; those of the last
-    outputs may be left out. Files are taken as they are: a batch is not split, and nothing
-    is cast, broadcast or unpickled.
+    outputs may be left out. Arrays of several samples are split along axis 0 if the model has
+    a fixed size there. Nothing is cast, broadcast or unpickled.
 
     Args:
         spec: The section as plain data. Keys that belong to generated data are ignored.
@@ -77,6 +125,8 @@ def load_reference(
             )
         return ReferenceData([], None, "")
     inputs = _Values("input", list(model.graph.inputs), base).read(given)
+    counts = [count_samples(feeds, model) for feeds in inputs.samples]
+    inputs = inputs.split(counts)
     for feeds, files in zip(inputs.samples, inputs.files, strict=True):
         check_feeds(feeds, model, files, allow_nan=spec.get("allow_nan") is True)
     if wanted is None and isinstance(given, str) and find(given, base).is_dir():
@@ -84,6 +134,8 @@ def load_reference(
     outputs = None
     if wanted is not None:
         outputs = _Values("output", list(model.graph.outputs), base).read(wanted)
+        if len(outputs.samples) == len(counts):
+            outputs = outputs.split(counts)
         if len(outputs.samples) != len(inputs.samples):
             raise ReferenceDataError(
                 f"there are {len(inputs.samples)} samples of inputs, and "
@@ -141,6 +193,12 @@ class _Values:
         return _Read([values], [dict.fromkeys(values, str(path))])
 
     def _folders(self, folder: Path) -> _Read:
+        arrays = sorted(p for p in folder.iterdir() if p.suffix in (".npy", ".npz"))
+        if arrays:
+            parts = [self._one(path, path.name) for path in arrays]
+            return _Read(
+                [s for p in parts for s in p.samples], [f for p in parts for f in p.files]
+            )
         sets = [
             p for p in folder.iterdir() if p.is_dir() and p.name.startswith("test_data_set_")
         ]
@@ -151,8 +209,8 @@ class _Values:
                 raise ReferenceDataError(
                     f"the folder holds no {self.word}_0.pb",
                     where=str(sample),
-                    help="a folder of test data holds input_0.pb, output_0.pb ..., or folders "
-                    "test_data_set_0, ... of these",
+                    help="a folder holds .npz files, or input_0.pb, output_0.pb ..., or "
+                    "folders test_data_set_0, ... of these",
                 )
             if [_number(path) for path in found] != list(range(len(found))):
                 raise ReferenceDataError(

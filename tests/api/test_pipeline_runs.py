@@ -124,3 +124,11 @@ def test_wrong_calls_raise_typed_errors(words, given, error):
 def test_what_is_no_model_is_refused():
     with pytest.raises(UsageError, match="is not a model"):
         onnx_passes.run(3)
+
+
+def test_samples_in_one_array_are_split_for_a_fixed_batch(tmp_path):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[1,2] x) => (float[1,2] y) { i = Identity(x) y = Relu(i) }"""
+    model = onnx.parser.parse_model(text)
+    done = onnx_passes.run(model, inputs={"x": np.ones((5, 2), np.float32)})
+    assert done.report.reference.samples == 5

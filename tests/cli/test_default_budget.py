@@ -75,6 +75,9 @@ def test_a_precision_works_without_a_budget_and_prints_one(cli, network, words, 
         "as none is given: the cosine of each output and sample is at least 0.99" in done.err
     )
     assert metrics("r.json")["cosine"]["low"] == 0.99
+    assert done.err.startswith("PARTLY VERIFIED")
+    assert "numbers were held on made-up inputs; give --inputs" in done.err
+    assert cli("-o", "out.onnx", network, *words, "--strict").code == 4
 
 
 def test_four_bits_raise_the_opset_and_may_lose_more(cli, network):
@@ -123,3 +126,31 @@ def test_labels_are_given_beside_inputs(cli, network, samples):
     done = cli("-o", "out.onnx", network, "--precision", "float16", *given, "--json", "r.json")
     assert done.code == 0, done.err
     assert metrics("r.json")["accuracy"]["value"] in (0, 1)
+
+
+@pytest.mark.parametrize("form", ["npy", "npz", "folder"])
+def test_arrays_of_many_samples_are_split_for_a_fixed_batch(cli, network, form):
+    array = normal(6, 16)
+    Path("data").mkdir()
+    np.save("data/a.npy", array[:2])
+    np.save("data/b.npy", array[2:])
+    np.save("all.npy", array)
+    np.savez("all.npz", x=array)
+    path = "data" if form == "folder" else f"all.{form}"
+    done = cli(
+        "-o", "out.onnx", network, "quantize-static", "--calib", path, "--json", "r.json"
+    )
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED")
+    assert json.loads(Path("r.json").read_text())["reference"]["samples"] == 6
+
+
+def test_labels_are_split_with_their_inputs(cli, network):
+    np.save("all.npy", normal(6, 16))
+    np.save("labels.npy", np.array([0, 1, 2, 3, 0, 1]))
+    given = ["--inputs", "all.npy", "--labels", "labels.npy", "--metric", "accuracy=0:1"]
+    done = cli("-o", "out.onnx", network, "--precision", "float16", *given, "--json", "r.json")
+    assert done.code == 0, done.err
+    np.save("labels.npy", np.array([0, 1, 2, 3, 0]))
+    done = cli("-o", "out.onnx", network, "--precision", "float16", *given)
+    assert done.code == 2, done.err
