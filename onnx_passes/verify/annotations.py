@@ -30,7 +30,8 @@ def find_wrong_annotations(
 
     An engine may give another shape than the standard: ONNX Runtime does not reduce an empty
     tensor along an axis that is counted from the end. What the standard gives is right then,
-    and what follows from such a value says nothing.
+    and what follows from such a value says nothing. Nor does what follows from a shape that the
+    model before has wrong, or from a loop that is not entered.
 
     Args:
         before: The model before the pass.
@@ -57,7 +58,13 @@ def find_wrong_annotations(
             else:
                 wrong[name] = text
         if wrong and evaluate is not None:
-            odd = _odd_values(after.graph, wrong, values, sizes, evaluate)
+            noted_wrong = {
+                str(value.name)
+                for value in _values(before)
+                if (array := values.get(str(value.name))) is not None
+                and _told(value, array, sizes) is not None
+            }
+            odd = _odd_values(after.graph, wrong, values, sizes, evaluate, noted_wrong)
             wrong = {name: text for name, text in wrong.items() if name not in odd}
         found += [text for text in wrong.values() if text not in found]
     return found
@@ -69,18 +76,26 @@ def _odd_values(
     values: Mapping[str, Array],
     sizes: dict[str, int],
     evaluate: Evaluate,
+    known: Collection[str],
 ) -> set[str]:
     """Return what leads to some values and has a shape of the engine's, not the standard's.
 
-    What is computed from such a value is among them.
+    What is computed from such a value is among them. So is what is computed from values that
+    are known to be odd.
     """
-    odd: set[str] = set()
+    odd = set(known)
     for node in leading_to(ends, graph, lambda _: False)[-_MOST_NODES:]:
         made = {str(value.name): value for value in node.outputs if value.name}
         if any(
             v is not None and v.name in odd for v in (*node.inputs, *captured_values(node))
         ):
             odd |= made.keys()
+            continue
+        if node.op_type in ("Loop", "Scan") and node.domain == "":
+            # What is stacked in no iteration has no element whose sizes are known.
+            odd |= {
+                n for n in made if (a := values.get(n)) is not None and a.shape[:1] == (0,)
+            }
             continue
         for name, array in (evaluate(node, values) or {}).items():
             seen = values.get(name)

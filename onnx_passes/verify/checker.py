@@ -51,6 +51,8 @@ def complaints(
         return [_validation(str(error))]
     except onnx.shape_inference.InferenceError as error:
         return _inference(str(error))
+    except (ValueError, RuntimeError) as error:  # what it cannot read, it says otherwise
+        return [_one_line(str(error))]
     return []
 
 

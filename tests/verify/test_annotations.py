@@ -111,3 +111,23 @@ def test_a_shape_that_the_standard_contradicts_too_is_told_where_others_are_odd(
         before, after, [values], lambda node, row: {node.outputs[0].name: one}
     )
     assert found == ["e is noted to have shape [None, None, None], and has [1, 3]"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """(float[N, 3] x) => (float[K, N, 3] y) {
+            s = ReduceSum<keepdims = 0>(x) k = Constant<value = float {1e30}>()
+            go = Greater(s, k) m = Constant<value = int64 {4}>()
+            f, st = Loop(m, go, x) <body = b (int64 i, bool c, float[N, 3] v)
+                => (bool d, float[N, 3] w, float[N, 3] z) {
+                d = Identity(c) w = Neg(v) z = Abs(v) }>
+            t = Relu(st) y = Neg(t) }""",
+        """(float[N, 3] x) => (float[a, b, c] y) <float[N, 3] u> {
+            k = Constant<value_ints = [1]>() u = Unsqueeze(x, k) t = Relu(u) y = Neg(t) }""",
+    ],
+)
+def test_what_follows_from_a_wrong_note_or_a_loop_that_is_not_entered_is_no_fault(text):
+    model = ir.from_onnx_text(f'<ir_version: 10, opset_import: ["" : 20]> g {text}')
+    done = run_pipeline(model, default_config(["reproducers=false"], ["shape-inference"]))
+    assert done.error is None

@@ -263,3 +263,10 @@ def test_large_weights_are_neither_written_nor_changed(monkeypatch):
     monkeypatch.setattr(ir.Tensor, "tobytes", lambda self: pytest.fail("weights were read"))
     assert check_structure(sound) == []
     assert sound.graph.initializers["w"].const_value is weight.const_value
+
+
+def test_what_the_checker_cannot_read_is_a_fault():
+    text = (
+        f"{HEADER}g (float[2] x) => (float[2] y) {{ y = Cast<to = -9223372036854775808>(x) }}"
+    )
+    assert check_structure(ir.from_onnx_text(text), full=True)
