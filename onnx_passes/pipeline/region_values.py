@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.contracts import Tolerance
@@ -137,7 +138,12 @@ class RegionValues:
             if passed and not any(map(is_doubtful, checks)):
                 continue
             pairs = _both(one, known, produced)
-            cause = find_cause(one, *sides, self.recorded.samples, pairs)
+            cause = DerivedFinding(Cause.UNKNOWN)
+            for some in self._deciding(one, pairs, passed=passed):
+                recordings = [self.recorded.samples[k] for k in some]
+                cause = find_cause(one, *sides, recordings, [pairs[k] for k in some])
+                if cause.cause is not Cause.ROUNDING:
+                    break
             if cause.cause is Cause.FUNCTION:
                 tight = [promise.relative() for promise in self.promises]
                 again = self.compare(produced, [one], expected, tight)
@@ -147,6 +153,32 @@ class RegionValues:
             if passed != all_passed(found[one]) or not passed:
                 self.causes[one] = cause
         return found
+
+    def _deciding(
+        self, one: Obligation, pairs: Sequence[tuple[Data, Data]], *, passed: bool
+    ) -> Iterator[list[int]]:
+        """Yield the samples in which double precision is asked: evaluations are dear.
+
+        That is the smallest in which a value differs. If this is rounding, and the value is
+        not within its limit, it is also each in which it is beyond.
+        """
+        sizes = {
+            k: old.size
+            for k, (old, new) in enumerate(pairs)
+            if isinstance(old, np.ndarray) and not identical(old, new)
+        }
+        first = min(sizes, key=lambda k: (sizes[k] < 2, sizes[k]), default=None)
+        yield [*range(len(pairs))] if first is None else [first]
+        if first is not None and not passed:
+            beyond = [
+                k
+                for k in sizes
+                if any(
+                    p.broken({one.old: pairs[k][0]}, {one.old: pairs[k][1]})
+                    for p in self.promises
+                )
+            ]
+            yield beyond or [*range(len(pairs))]
 
     def explain_fused(
         self,

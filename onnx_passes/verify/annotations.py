@@ -30,8 +30,8 @@ def find_wrong_annotations(
 
     An engine may give another shape than the standard: ONNX Runtime does not reduce an empty
     tensor along an axis that is counted from the end. What the standard gives is right then,
-    and what follows from such a value says nothing. Nor does what follows from a shape that the
-    model before has wrong, or from a loop that is not entered.
+    and what follows from such a value says nothing. Nor does what follows from a shape that
+    the model before has wrong, or from a loop that is not entered.
 
     Args:
         before: The model before the pass.

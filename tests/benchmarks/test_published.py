@@ -70,7 +70,7 @@ def test_each_model_and_preset_is_measured_once_and_printed(tmp_path, package, m
     assert small["verdict"] == "VERIFIED"
     assert small["cells"]["cleanup"]["judged"]["nodes"] == 2
     assert small["cells"]["cleanup"]["megabytes"][0] > 10
-    assert broken["verdict"] in ("REFUSED", "FAILED")
+    assert broken["verdict"] == "PARTLY VERIFIED"
     assert "NotAnOperator" in " ".join(broken["said"])
     assert "Verified or unchanged: 1 of 2." in first.stdout
 
