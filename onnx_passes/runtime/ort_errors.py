@@ -22,6 +22,7 @@ _NODE = re.compile(
     r"""|Node,? \("(?P<load>[^"]+)"|[Nn]ode with name '(?P<kernel>[^']+)'"""
     r"""|[( ]node:'(?P<ep>[^']+)'|in node \((?P<type>[^)]+)\)"""
 )
+_RUNNING = re.compile(r"while running (?P<type>\S{1,999}) node\. Name:'(?P<name>[^']*)'")
 _UNSUPPORTED = re.compile(
     r"NOT_IMPLEMENTED|Could not find an implementation|Failed to find kernel"
     r"|No Op registered|is not a registered function/op|No opset import for domain"
@@ -58,6 +59,8 @@ def translate(error: Exception) -> EngineError:
     message = " ".join(_NOISE.sub("", text).split())
     node = _NODE.search(text)
     name = next((group for group in node.groups() if group), None) if node else None
+    for running in _RUNNING.finditer(text):  # the last one is the innermost
+        name = running["name"] or f"of type {running['type']}"
     where = f"  --> node {name}" if name else None
     if type(error).__name__ == "NotImplemented" or _UNSUPPORTED.search(text):
         return UnsupportedModelError(message, where=where, help=_HELP)

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.use import Shape, constant_of, static_shape
+from onnx_passes.errors import EngineError
+from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, plans, symbols_of
-from onnx_passes.runtime.inputs.memory import fits_memory
-from onnx_passes.runtime.inputs.seeded_feeds import Ranges, generate
+from onnx_passes.runtime.inputs.seeded_feeds import SAMPLES, Ranges, make_samples
+from onnx_passes.runtime.inputs.size_search import Sizes, SizeSearch, shown_sizes
 
-_MOST_SIZES = 12
-"""Sizes that the model shows; each is tried."""
-_MOST_SHAPES = 160
-"""Choices of sizes that are looked at; those that shape inference accepts come first."""
+_MOST_IN_VAIN = 48
+"""Choices of sizes after which other values are tried, if none got further than the last."""
+_MOST_LATER = 12
 _MOST_DIMS = 6
 _SHOWN = 6
 _LARGEST_ENTRY = 32  # of a vector that may become a shape: five of these are 128 MiB
 _LONGEST_VECTOR = 8
-_SHOWN_BY_VALUE = frozenset({"Reshape", "Expand", "Tile", "ConstantOfShape", "Resize"})
-_SHOWN_BY_SHAPE = frozenset({"Add", "Sub", "Mul", "Div", "Where", "Concat", "Expand", "Pow"})
 
 Fill = Callable[[Array], Array]
 
@@ -53,8 +50,9 @@ class Alternative:
         samples: int | None,
         ranges: Ranges | None = None,
         dims: Dims | None = None,
+        shaping: Shaping | None = None,
     ) -> list[Feeds]:
-        """Make up the inputs; arguments are those of ``generate``.
+        """Make up the inputs; arguments are those of ``make_samples``.
 
         Args:
             model: The model.
@@ -62,105 +60,134 @@ class Alternative:
             samples: How many; None for the default.
             ranges: Ranges of values by input.
             dims: Sizes of dynamic dimensions; these win over those of the alternative.
+            shaping: What made other samples of the same model; None for a new one.
         """
         merged = {**self.dims, **(dims or {})}
-        made = generate(model, seed=seed, samples=samples, ranges=ranges, dims=merged)
+        made = make_samples(
+            model, seed=seed, samples=samples, ranges=ranges, dims=merged, shaping=shaping
+        )
         return [
-            {name: _filled(data, self.fills.get(name)) for name, data in feeds.items()}
-            for feeds in made
+            {n: _filled(data, self.fills.get(n)) for n, data in one.feeds.items()}
+            for one in made
         ]
 
 
-def alternatives(
-    model: ir.Model,
-    *,
-    ranges: Ranges | None = None,
-    dims: Dims | None = None,
-) -> Iterator[Alternative]:
-    """Yield other ways to make up inputs, the most likely to run first.
+class Alternatives:
+    """Other ways to make up inputs, the most likely to run first.
 
-    First come other sizes: all plans of ``generate``, then those that the model shows: static
-    sizes of inputs at the same axis, and constants that shapes are made of. Among them those
-    come first in which shape inference finds no contradiction. Then come other values:
-    shapes that the model declares, zeros, ones and other small numbers.
+    First come other sizes: all plans of ``generate``, static sizes of inputs at the same axis,
+    then those of :class:`SizeSearch`. Sizes in which shape inference finds no contradiction
+    come before others. Then come other values: shapes that the model declares, zeros, ones and
+    other small numbers.
 
-    Args:
-        model: The model; left as it is.
-        ranges: Ranges of inputs, whose values stay random.
-        dims: Sizes that the user gave; they stay.
+    Attributes:
+        shaping: Puts the model in the shapes of a sample.
+        search: The search for sizes.
     """
-    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
-    given = dims or {}
-    symbols = symbols_of(inputs, model)
-    whole = {
-        name: tuple(shape)
-        for name, shape in given.items()
-        if name in symbols.shapes and name not in symbols.kinds and not isinstance(shape, int)
-    }
-    shaping = Shaping(skeleton(model))
-    later: list[Alternative] = []
-    sizes = itertools.islice(_distinct(_sizes(model, inputs, symbols, given)), _MOST_SHAPES)
-    for chosen in sizes:
-        shapes = {name: symbols.resolve(name, chosen) for name in symbols.shapes} | whole
-        if not fits_memory(inputs, shapes):
-            continue
-        own = {name: size for name, size in chosen.items() if name not in given}
-        other = Alternative(_text(own), own)
-        if shaping.fix(shapes, chosen)[1]:
+
+    def __init__(self, model: ir.Model, *, ranges: Ranges, dims: Dims) -> None:
+        """Note what there is to choose.
+
+        Args:
+            model: The model; left as it is.
+            ranges: Ranges of inputs, whose values stay random.
+            dims: Sizes that the user gave; they stay.
+        """
+        self._model, self._ranges, self._given = model, ranges, dims
+        self._inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+        self._symbols = symbols = symbols_of(self._inputs, model)
+        whole = {
+            name: tuple(shape)
+            for name, shape in dims.items()
+            if name in symbols.shapes
+            and name not in symbols.kinds
+            and not isinstance(shape, int)
+        }
+        self.shaping = Shaping(skeleton(model))
+        self._usual = [plan.sizes(symbols, dims, 0) for plan in plans(symbols)]
+        self.search = SizeSearch(
+            self._inputs, symbols, dims, whole, self.shaping, self._usual[0]
+        )
+        self._in_vain = 0
+
+    def __iter__(self) -> Iterator[Alternative]:
+        """Yield ways; :meth:`refuse` says of each that it failed before the next."""
+        later: list[Alternative] = []
+        for sizes in self._sizes():
+            shapes = self.search.shapes(sizes)
+            if shapes is None:
+                continue
+            if self.shaping.fix(shapes, sizes).fault is None:
+                yield self._of(sizes)
+            else:
+                later.append(self._of(sizes))
+        searched = map(self._of, self.search.choices())
+        while self._in_vain < _MOST_IN_VAIN and (other := next(searched, None)) is not None:
             yield other
-        else:
-            later.append(other)
-    values = list(_values(model, inputs, ranges or {}))
-    ones = {name: 1 for name in symbols.kinds if name not in given}
-    yield from later[:_MOST_SIZES]
-    yield from values
-    yield from later[_MOST_SIZES:]
-    if ones:
-        for other in values:
-            yield Alternative(f"{_text(ones)}, {other.text}", ones, other.fills)
+        values = list(_values(self._model, self._inputs, self._ranges))
+        yield from later[:_MOST_LATER]
+        yield from values
+        yield from searched
+        yield from later[_MOST_LATER:]
+        if ones := {name: 1 for name in self._symbols.kinds if name not in self._given}:
+            for other in values:
+                yield Alternative(f"{_text(ones)}, {other.text}", ones, other.fills)
+
+    def refuse(self, other: Alternative, error: EngineError) -> None:
+        """Note that a model does not run on inputs.
+
+        Args:
+            other: How they are made up.
+            error: What the engine says.
+        """
+        if not other.fills:
+            further = self.search.refuse(self._settled(other), error)
+            self._in_vain = 0 if further else self._in_vain + 1
+
+    def vary(self, found: Alternative, runs: Callable[[Alternative], bool]) -> Alternative:
+        """Give further samples sizes of their own, where a model runs on these.
+
+        Args:
+            found: What the model runs on.
+            runs: Whether it runs on others.
+        """
+        if found.fills or not self.search.refusals:
+            return found
+        others = map(self._of, self.search.larger(self._settled(found)))
+        taken = list(itertools.islice(filter(runs, others), SAMPLES - 1))
+        choices = [self._settled(one) for one in (found, *taken)]
+        turns = {name: [sizes[name] for sizes in choices] for name in found.dims}
+        text = {n: " or ".join(map(str, dict.fromkeys(turn))) for n, turn in turns.items()}
+        return Alternative(_text(text), turns) if taken else found
+
+    def _of(self, sizes: Sizes) -> Alternative:
+        own = {name: size for name, size in sizes.items() if name not in self._given}
+        return Alternative(_text(own), own)
+
+    def _settled(self, other: Alternative) -> Sizes:
+        """Return the sizes of the first sample, those that the user gave among them."""
+        own = {n: size for n, size in self._given.items() if n in self._symbols.kinds}
+        return {n: s if isinstance(s, int) else s[0] for n, s in {**own, **other.dims}.items()}
+
+    def _sizes(self) -> list[Sizes]:
+        """Return sizes of the dynamic dimensions: of all plans, and of other inputs."""
+        free = [name for name in self._symbols.kinds if name not in self._given]
+        if not free:
+            return []
+        fixed = {name: size for name, size in self._usual[0].items() if name not in free}
+        aligned = _aligned(self._inputs, self._symbols)
+        first = {name: sizes[0] for name, sizes in aligned.items() if sizes}
+        found = [*self._usual[1:], {**self._usual[0], **first, **fixed}]
+        for base in (self._usual[0], dict.fromkeys(self._symbols.kinds, 1)):
+            for name in free[:_MOST_DIMS]:
+                found += [{**base, name: size, **fixed} for size in aligned.get(name, ())]
+        return [sizes for place, sizes in enumerate(found) if sizes not in found[:place]]
 
 
-def _distinct(found: Iterable[dict[str, int]]) -> Iterator[dict[str, int]]:
-    seen: list[dict[str, int]] = []
-    for sizes in found:
-        if sizes and sizes not in seen:
-            seen.append(sizes)
-            yield sizes
-
-
-def _text(sizes: Mapping[str, int]) -> str:
+def _text(sizes: Mapping[str, int | str]) -> str:
     words = [f"{name}={size}" for name, size in sizes.items()]
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return ", ".join(words[:_SHOWN]) + more
-
-
-def _sizes(
-    model: ir.Model, inputs: list[ir.Value], symbols: Symbols, given: Dims
-) -> Iterator[dict[str, int]]:
-    """Yield sizes of the dynamic dimensions."""
-    usual = [plan.sizes(symbols, given, 0) for plan in plans(symbols)]
-    if not usual[0]:
-        return
-    free = [name for name in symbols.kinds if name not in given]
-    fixed = {name: size for name, size in usual[0].items() if name not in free}
-    # The usual sizes of further samples can be what runs: all 3 of them were tried.
-    yield from usual[1:]
-    aligned = _aligned(inputs, symbols)
-    yield {**usual[0], **{n: s[0] for n, s in aligned.items() if s}, **fixed}
-    for base in (usual[0], dict.fromkeys(symbols.kinds, 1)):
-        for name in free[:_MOST_DIMS]:
-            for size in aligned.get(name, ()):
-                yield {**base, name: size, **fixed}
-    shown = _shown(model)
-    for size in shown:
-        for kind in ("other", "batch", "spatial"):
-            own = [name for name in free if symbols.kinds[name] == kind]
-            yield {**usual[0], **dict.fromkeys(own, size), **fixed}
-            yield {**dict.fromkeys(symbols.kinds, 1), **dict.fromkeys(own, size), **fixed}
-        yield {**dict.fromkeys(symbols.kinds, size), **fixed}
-    for name in free[:_MOST_DIMS]:
-        for size in (1, *shown):
-            yield {**usual[0], name: size, **fixed}
 
 
 def _aligned(inputs: list[ir.Value], symbols: Symbols) -> dict[str, list[int]]:
@@ -179,36 +206,6 @@ def _aligned(inputs: list[ir.Value], symbols: Symbols) -> dict[str, list[int]]:
     return {n: [s for s in dict.fromkeys(sizes) if s > 0] for n, sizes in found.items()}
 
 
-def _shown(model: ir.Model) -> list[int]:
-    """Return sizes that constants, static inputs and outputs show, the most frequent first."""
-    counts: Counter[int] = Counter()
-    for port in (*model.graph.inputs, *model.graph.outputs):
-        counts.update(_static(port))
-    for node in model.graph.all_nodes():
-        for index, value in enumerate(node.inputs):
-            if value is None or not _is_constant(value):
-                continue
-            if node.op_type in _SHOWN_BY_VALUE and (index or len(node.inputs) == 1):
-                array = constant_of(value)
-                if array is not None and array.dtype.kind == "i" and array.ndim == 1:
-                    counts.update(int(size) for size in array[:_LONGEST_VECTOR])
-            elif node.op_type in _SHOWN_BY_SHAPE:
-                counts.update(_static(value))
-    ranked = sorted(counts, key=lambda size: (-counts[size], size))
-    return [size for size in ranked if size > 1][:_MOST_SIZES]
-
-
-def _is_constant(value: ir.Value) -> bool:
-    producer = value.producer()
-    if producer is None:
-        return value.const_value is not None
-    return producer.op_type == "Constant"
-
-
-def _static(value: ir.Value) -> list[int]:
-    return [dim for dim in value.shape or () if isinstance(dim, int)]
-
-
 def _values(model: ir.Model, inputs: list[ir.Value], ranges: Ranges) -> Iterator[Alternative]:
     """Yield other values."""
     free = [value for value in inputs if value.name not in ranges]
@@ -219,7 +216,7 @@ def _values(model: ir.Model, inputs: list[ir.Value], ranges: Ranges) -> Iterator
         for shape in dict.fromkeys(shapes):
             if shape and len(shape) == _length(value) and max(shape) <= 1 << 12:
                 yield _one(value, f"{list(shape)} as {value.name}", _constant(shape))
-    entries = [size for size in (1, 2, *_shown(model)) if size <= _LARGEST_ENTRY]
+    entries = [size for size in (1, 2, *shown_sizes(model)) if size <= _LARGEST_ENTRY]
     for size in dict.fromkeys(entries):
         if vectors:
             fills = {str(v.name): _constant((size,)) for v in vectors}

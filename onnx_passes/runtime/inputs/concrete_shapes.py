@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 
 import onnx
 import onnx.inliner
 import onnx.shape_inference
 import onnx_ir as ir
 
-from onnx_passes.ops.use import Shape, constant_of, static_shape
-from onnx_passes.runtime.engine_base import Array
+from onnx_passes.ops.use import Shape
 from onnx_passes.runtime.inputs.dimension_formulas import size_of
+from onnx_passes.runtime.inputs.size_demands import DEMANDING, Misfit, misfit
+from onnx_passes.runtime.inputs.trace import Tracer
 from onnx_passes.runtime.weightless import split_weights
 
-_WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool", "ConvTranspose"})
-_CHECKED = _WINDOWED | {"Reshape"}
+_BLAMED = re.compile(r"\(op_type:(?P<type>\w*), node name: (?P<place>\d+)(?P<nested>\.?)\)")
+_KEPT = 8
+"""Samples whose shapes are kept, as one choice of sizes is asked for more than once."""
 
+_Type = tuple[ir.TypeProtocol | None, ir.Shape | None]
 _Noted = tuple[ir.Value, ir.TypeProtocol | None, ir.Shape | None]
 """A value, and its type and shape in one sample."""
 
@@ -47,36 +53,67 @@ def concretize(
     Returns:
         The model, and whether shape inference finds no contradiction in it.
     """
-    concrete, consistent = Shaping(proto).fix(shapes, sizes)
-    return concrete.model, consistent
+    concrete = Shaping(proto).fix(shapes, sizes)
+    return concrete.model, concrete.fault is None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A node whose sizes do not add up.
+
+    Attributes:
+        place: Its number among all nodes, those of a body behind the node that has it; -1 if
+            it is not known.
+        text: What is wrong: a demand in numbers, or what shape inference says.
+        factor: What a size may be multiplied by; None if that is not known.
+        nested: Whether it is in a body, which may not run.
+    """
+
+    place: int
+    text: str
+    factor: float | None = None
+    nested: bool = False
 
 
 class Concrete:
-    """A model in the shapes of one sample."""
+    """A model in the shapes of one sample.
 
-    def __init__(self, shaping: Shaping, own: ir.Model | None, noted: list[_Noted]) -> None:
-        """Note what the shapes are.
+    Attributes:
+        shaping: What makes further models of the same nodes.
+        fault: The first node whose sizes do not add up; None if there is none.
+    """
+
+    def __init__(self, shaping: Shaping, proto: onnx.ModelProto, fault: Fault | None) -> None:
+        """Read nothing yet.
 
         Args:
             shaping: What holds the nodes that all samples share.
-            own: A model of its own, where nothing is shared.
-            noted: The values with their types and shapes.
+            proto: The model with its shapes.
+            fault: The first node whose sizes do not add up.
         """
-        self._shaping, self._own, self._noted = shaping, own, noted
-
-    @property
-    def shaping(self) -> Shaping:
-        """What makes further models of the same nodes."""
-        return self._shaping
+        self.shaping, self.fault, self._proto = shaping, fault, proto
 
     @property
     def model(self) -> ir.Model:
         """The model, until that of another sample is asked for."""
-        return self._shaping.show(self, self._noted) if self._own is None else self._own
+        return self.shaping.show(self) if self.shaping.shared else self._own
+
+    @cached_property
+    def noted(self) -> list[_Noted]:
+        """The values of the shared model with the types and shapes of this sample."""
+        return list(self.shaping.note(self.shaping.nodes.graph, self._proto.graph))
+
+    @cached_property
+    def _own(self) -> ir.Model:
+        return ir.from_proto(self._proto)
 
 
 class Shaping:
-    """Puts one model in the shapes of any number of samples, with the nodes read once."""
+    """Puts one model in the shapes of any number of samples, with the nodes read once.
+
+    Attributes:
+        shared: Whether all samples share the nodes. Where functions are called they do not.
+    """
 
     def __init__(self, proto: onnx.ModelProto) -> None:
         """Read no node yet.
@@ -84,68 +121,148 @@ class Shaping:
         Args:
             proto: A model without weights; left as it is.
         """
-        self._proto = proto
-        self._model: ir.Model | None = None
+        self._proto = onnx.ModelProto()
+        self._proto.CopyFrom(proto)
+        self._names = _number(self._proto.graph)
+        self.shared = not proto.functions
         self._shown: Concrete | None = None
-        self._types: dict[bytes, tuple[ir.TypeProtocol | None, ir.Shape | None]] = {}
-        # Shapes inside of bodies are many under one name.
-        nested = (a for node in proto.graph.node for a in node.attribute)
-        self._flat = not proto.functions and not any(
-            a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in nested
-        )
+        self._kept: dict[tuple[object, ...], Concrete] = {}
+        self._types: dict[bytes, _Type] = {}
 
-    def fix(
-        self, shapes: Mapping[str, Shape], sizes: Mapping[str, int]
-    ) -> tuple[Concrete, bool]:
+    def fix(self, shapes: Mapping[str, Shape], sizes: Mapping[str, int]) -> Concrete:
         """Fix every shape and infer those in between, as ``concretize`` does.
 
         Args:
             shapes: Shapes of the inputs, by name.
             sizes: Sizes of the dynamic dimensions, by name.
         """
+        key = (*shapes.items(), *sizes.items())
+        if key not in self._kept:
+            found = self._fix(shapes, sizes)
+            self._kept = dict([*self._kept.items()][1 - _KEPT :])
+            self._kept[key] = found
+        return self._kept[key]
+
+    def _fix(self, shapes: Mapping[str, Shape], sizes: Mapping[str, int]) -> Concrete:
         fixed = onnx.ModelProto()
         fixed.CopyFrom(self._proto)
         for info in (*fixed.graph.input, *fixed.graph.value_info, *fixed.graph.output):
             _fix(info.type, shapes.get(info.name), sizes)
+        fault: Fault | None = None
         for strict in (True, False):
             try:
-                inferred = onnx.shape_inference.infer_shapes(
+                fixed = onnx.shape_inference.infer_shapes(
                     fixed, strict_mode=strict, data_prop=True
                 )
-            except Exception:  # raised for contradictions, and for models it cannot take
+            except Exception as error:  # for contradictions, and models it cannot take
+                fault = fault or _blamed(str(error))
                 continue
-            concrete = self._read(inferred)
-            return concrete, strict and all(map(_fits, concrete.model.graph))
-        return self._read(fixed), False
+            break
+        return Concrete(self, fixed, self._unmet(fixed.graph, fault))
 
-    def show(self, concrete: Concrete, noted: list[_Noted]) -> ir.Model:
-        """Give the values of the shared model the types and shapes of one sample.
+    def _unmet(self, graph: onnx.GraphProto, fault: Fault | None) -> Fault | None:
+        """Return the first node whose demands are not met, or what inference found before."""
+        infos = _infos(graph)
+
+        def shape_of(value: ir.Value | None) -> Shape | None:
+            shape = None if value is None else self._type(infos.get(str(value.name)))[1]
+            if shape is None and value is not None:
+                shape = value.shape if value.const_value is not None else None
+            return tuple(shape.numpy()) if shape is not None and shape.is_static() else None
+
+        for place, node in self._demanding:
+            if fault is not None and 0 <= fault.place < place:
+                break
+            found: Misfit | None = None
+            with suppress(IndexError, TypeError, ValueError):  # of nodes that are malformed
+                found = misfit(node, shape_of)
+            if found is not None:
+                return Fault(place, found.text, found.factor)
+        return fault
+
+    @cached_property
+    def nodes(self) -> ir.Model:
+        """The model, with nodes whose names are their numbers."""
+        bare = onnx.ModelProto()
+        bare.CopyFrom(self._proto)
+        del bare.graph.value_info[:]  # without notes it is read in half of the time
+        return ir.from_proto(bare)
+
+    @cached_property
+    def _by_place(self) -> dict[int, ir.Node]:
+        return {int(str(n.name).rstrip(".")): n for n in self.nodes.graph.all_nodes()}
+
+    def node(self, place: int) -> ir.Node | None:
+        """Return a node by its number; None if there is none.
 
         Args:
-            concrete: What asks.
-            noted: The values with their types and shapes.
+            place: The number.
         """
-        assert self._model is not None, "one was read"
+        return self._by_place.get(place)
+
+    def place_of(self, name: str) -> int:
+        """Return the number of a node.
+
+        Args:
+            name: Its name in the model; of a node without one, "of type " and its type.
+
+        Returns:
+            The number of the first such node; -1 if there is none.
+        """
+        return self._names.index(name) if name in self._names else -1
+
+    def name_of(self, place: int) -> str:
+        """Return the name and type of a node, "" if there is none.
+
+        Args:
+            place: Its number.
+        """
+        node = self.node(place)
+        if node is None:
+            return ""
+        named = not self._names[place].startswith("of type ")
+        outputs = ", ".join(str(value.name) for value in node.outputs)
+        return f"{node.op_type} {self._names[place] if named else outputs}"
+
+    @cached_property
+    def tracer(self) -> Tracer:
+        """What follows the inputs of the shared nodes."""
+        return Tracer(self.nodes)
+
+    @cached_property
+    def _demanding(self) -> list[tuple[int, ir.Node]]:
+        found = (node for node in self.nodes.graph if node.op_type in DEMANDING)
+        return [(int(str(node.name)), node) for node in found if node.inputs]
+
+    def show(self, concrete: Concrete) -> ir.Model:
+        """Give the values of the shared nodes the types and shapes of one sample.
+
+        Args:
+            concrete: The sample.
+        """
         if self._shown is not concrete:
-            for value, type_, shape in noted:
+            for value, type_, shape in concrete.noted:
                 value.type, value.shape = type_, shape
             self._shown = concrete
-        return self._model
+        return self.nodes
 
-    def _read(self, proto: onnx.ModelProto) -> Concrete:
-        if not self._flat:
-            return Concrete(self, ir.from_proto(proto), [])
-        if self._model is None:
-            self._model = ir.from_proto(_without_notes(self._proto))
-        graph, declared = self._model.graph, proto.graph
-        infos = {i.name: i for i in (*declared.input, *declared.value_info, *declared.output)}
-        values = (*graph.inputs, *(value for node in graph for value in node.outputs))
-        noted = [(value, *self._type(infos.get(str(value.name)))) for value in values]
-        return Concrete(self, None, noted)
+    def note(self, shared: ir.Graph, graph: onnx.GraphProto) -> Iterator[_Noted]:
+        """Yield the values of a graph and of its bodies, with their types and shapes.
 
-    def _type(
-        self, info: onnx.ValueInfoProto | None
-    ) -> tuple[ir.TypeProtocol | None, ir.Shape | None]:
+        Args:
+            shared: The shared nodes.
+            graph: The same graph in the shapes of a sample.
+        """
+        infos = _infos(graph)
+        for value in shared.inputs:
+            yield value, *self._type(infos.get(str(value.name)))
+        for node, proto in zip(shared, graph.node, strict=True):
+            for value in node.outputs:
+                yield value, *self._type(infos.get(str(value.name)))
+            for name, body in _bodies(proto):
+                yield from self.note(node.attributes[name].as_graph(), body)
+
+    def _type(self, info: onnx.ValueInfoProto | None) -> _Type:
         """Read the type and shape of a value; what is shared cannot be written to."""
         if info is None or not info.HasField("type"):
             return None, None
@@ -158,38 +275,43 @@ class Shaping:
         return self._types[key]
 
 
-def _without_notes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy that says nothing of inner values, which takes half as long to read."""
-    bare = onnx.ModelProto()
-    bare.CopyFrom(proto)
-    del bare.graph.value_info[:]
-    return bare
+def _number(graph: onnx.GraphProto) -> list[str]:
+    """Give all nodes their numbers as names, with a point behind it in a body.
+
+    Returns:
+        The names that they had, or their types, by number.
+    """
+    names: list[str] = []
+    stack = [(iter(graph.node), "")]
+    while stack:
+        node = next(stack[-1][0], None)
+        if node is None:
+            stack.pop()
+            continue
+        names.append(node.name or f"of type {node.op_type}")
+        node.name = f"{len(names) - 1}{stack[-1][1]}"
+        stack += [(iter(body.node), ".") for _, body in reversed([*_bodies(node)])]
+    return names
 
 
-def _fits(node: ir.Node) -> bool:
-    """Whether sizes add up where shape inference does not check that they do."""
-    if node.domain or node.op_type not in _CHECKED:
-        return True
-    before = static_shape(node.inputs[0])
-    after = [static_shape(value) for value in node.outputs]
-    if node.op_type == "Reshape":
-        # Before opset 5 the target is an attribute, which inference has read.
-        target = node.inputs[1] if len(node.inputs) > 1 else None
-        return not before or _reshapes(before, after[0], constant_of(target))
-    return not all(before or ()) or all(size > 0 for shape in after for size in shape or ())
+def _bodies(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.name, attribute.g
 
 
-def _reshapes(before: Shape, after: Shape | None, wanted: Array | None) -> bool:
-    if after is not None:
-        return math.prod(before) == math.prod(after)
-    if wanted is None:
-        return True
-    sizes = [
-        before[axis] if size == 0 and axis < len(before) else int(size)
-        for axis, size in enumerate(wanted)
-    ]
-    known = math.prod(size for size in sizes if size >= 0)
-    return known > 0 and math.prod(before) % known == 0
+def _infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+    return {i.name: i for i in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _blamed(message: str) -> Fault:
+    """Return the first node that shape inference names."""
+    found = _BLAMED.search(message)
+    if found is None:
+        return Fault(-1, message)
+    text = message[found.end() :].partition("(op_type:")[0]
+    text = " ".join(text.replace("[ShapeInferenceError]", "").strip(" :").split())
+    return Fault(int(found["place"]), text, nested=bool(found["nested"]))
 
 
 def _fix(type_proto: onnx.TypeProto, shape: Shape | None, sizes: Mapping[str, int]) -> None:

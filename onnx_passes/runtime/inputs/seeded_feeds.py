@@ -214,7 +214,8 @@ def _sample(
     model = concrete.model
     check_memory(model)
     by_name = {value.name: value for value in model.graph.inputs}
-    tracer = Tracer(model)
+    shaping = concrete.shaping
+    tracer = shaping.tracer if shaping.shared else Tracer(model)
     feeds: dict[str, Data] = {}
     hints: dict[str, ValueHint] = {}
     for index, value in enumerate(inputs):
@@ -261,8 +262,8 @@ class _Shaper:
                 continue
             if self._last is not None and self._last[0] == sizes:
                 return self._last[1], shapes
-            concrete, consistent = self._shaping.fix(shapes, sizes)
-            if consistent:
+            concrete = self._shaping.fix(shapes, sizes)
+            if concrete.fault is None:
                 # What fits one sample mostly fits the next.
                 self._plans.insert(0, plan)
                 self._last = sizes, concrete

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shlex
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from onnx_passes import made_up
-from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.errors import EngineError, ModelError, OnnxPassesError, ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds, Outputs, Session, label_of_feeds
 from onnx_passes.runtime.inputs.adversarial import adversarial
-from onnx_passes.runtime.inputs.alternatives import Alternative, alternatives
+from onnx_passes.runtime.inputs.alternatives import Alternative, Alternatives
 from onnx_passes.runtime.inputs.dims import Dims
 from onnx_passes.runtime.inputs.seeded_feeds import Ranges
 
-MOST = 64
-"""Ways of making up inputs that are tried."""
+MOST = 192
+"""Runs of a model to find inputs that it takes."""
 
-SECONDS = 60.0
-"""After these no other way is tried, so that a report on a large model comes in time."""
+SECONDS = 300.0
+"""After these no other way is tried, and the search says that it ran out of time."""
 
 _SHOWN = 6
 
@@ -68,6 +71,8 @@ class Substitutes:
     adversarial: bool = False
     tried: list[tuple[str, str]] = field(default_factory=list)
     chosen: Substitute | None = None
+    _found: Alternatives | None = None
+    _late: bool = False
 
     def search(self, session: Session) -> Substitute | None:
         """Try other sizes, then other values, until the model runs.
@@ -81,38 +86,63 @@ class Substitutes:
         Raises:
             EngineError: The engine ended, or lacks an operator: no inputs change that.
         """
-        self.tried, begun = [], time.monotonic()
-        found = alternatives(self.model, ranges=self.ranges, dims=self.dims)
+        self.tried, self._late, begun = [], False, time.monotonic()
+        self._found = found = Alternatives(self.model, ranges=self.ranges, dims=self.dims)
         for alternative in itertools.islice(found, MOST):
             if self.tried and time.monotonic() - begun > SECONDS:
+                self._late = True
                 break
-            label = made_up.label(made_up.GENERATED, alternative.text)
-            if why := made_up.avoided(label):
-                self.tried.append((alternative.text, why))
-                continue
             try:
-                samples = alternative.make(
-                    self.model,
-                    seed=self.seed,
-                    samples=self.samples,
-                    ranges=self.ranges,
-                    dims=self.dims,
-                )
-                with made_up.engine_run(label):
-                    first = session.run(samples[0])
+                first = self._run(session, alternative)
             except OnnxPassesError as error:
                 if isinstance(error, EngineError) and type(error) is not EngineError:
                     raise
                 self.tried.append((alternative.text, error.message))
+                if isinstance(error, EngineError):
+                    found.refuse(alternative, error)
                 continue
-            self.chosen = self._complete(session, alternative, samples, first)
+            self.chosen = self._complete(session, alternative, first)
             return self.chosen
         return None
 
+    def _make(self, alternative: Alternative, samples: int | None) -> list[Feeds]:
+        return alternative.make(
+            self.model,
+            seed=self.seed,
+            samples=samples,
+            ranges=self.ranges,
+            dims=self.dims,
+            shaping=None if self._found is None else self._found.shaping,
+        )
+
+    def _run(self, session: Session, alternative: Alternative) -> Outputs:
+        """Run on one sample.
+
+        Raises:
+            EngineError: The engine refuses it, or has ended the process on it before.
+            ReferenceDataError: It cannot be made.
+            ModelError: It does not fit into memory.
+        """
+        label = made_up.label(made_up.GENERATED, alternative.text)
+        if why := made_up.avoided(label):
+            raise EngineError(why)
+        (feeds,) = self._make(alternative, 1)
+        with made_up.engine_run(label):
+            return session.run(feeds)
+
     def _complete(
-        self, session: Session, alternative: Alternative, samples: list[Feeds], first: Outputs
+        self, session: Session, alternative: Alternative, first: Outputs
     ) -> Substitute:
         """Run the other samples, and leave out those on which the model does not run."""
+
+        def runs(other: Alternative) -> bool:
+            with suppress(EngineError, ModelError, ReferenceDataError):
+                return bool(self._run(session, other))
+            return False
+
+        if self.samples is None and self._found is not None:
+            alternative = self._found.vary(alternative, runs)
+        samples = self._make(alternative, self.samples)
         kept, outputs = [samples[0]], [first]
         more: list[Feeds] = samples[1:]
         if self.adversarial:
@@ -139,4 +169,18 @@ class Substitutes:
             return "there are no other inputs to try"
         shown = [text for text, _ in self.tried[:_SHOWN]]
         more = f" and {len(self.tried) - _SHOWN} more" if len(self.tried) > _SHOWN else ""
-        return f"tried in vain as well: {'; '.join(shown)}{more}"
+        late = f"; out of time after {SECONDS:.0f} s" if self._late else ""
+        return f"tried in vain as well: {'; '.join(shown)}{more}{late}{self._refusal}"
+
+    @property
+    def _refusal(self) -> str:
+        """The node that the search got to, what it demands, and how to give sizes."""
+        furthest = None if self._found is None else self._found.search.furthest
+        if furthest is None or not furthest.node:
+            return ""
+        sizes = ", ".join(f"{name}={size}" for name, size in furthest.sizes.items())
+        line = shlex.quote(f"reference.dims={json.dumps(furthest.sizes, ensure_ascii=False)}")
+        return (
+            f"; at {sizes} the node that refuses is {furthest.node}: {furthest.text}; "
+            f"give sizes that it takes in place of these: -s {line}"
+        )
