@@ -174,19 +174,19 @@ def _sized(
     free = [name for name in symbols.kinds if name not in {*dims, *settled}]
     for name in free[:_MOST_DIMS]:
         for size in _SIZES:
-            feeds = (
-                _cut(given[0], symbols, name, size)
-                if given
-                else generate_sized(model, seed, ranges, {**dims, name: size})
-            )
+            if given:
+                feeds = _cut(given[0], symbols, name, size)
+            else:
+                made = make_sized(model, seed, ranges, {**dims, name: size})
+                feeds = None if made is None else made.feeds
             if feeds is not None:
                 yield AdversarialFeeds(feeds, f"size {size}", f"of {name}")
 
 
-def generate_sized(
+def make_sized(
     model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
-) -> Feeds | None:
-    """Generate a sample with some sizes; None where they do not fit.
+) -> Made | None:
+    """Make a sample with some sizes; None where they do not fit.
 
     Args:
         model: The model.
@@ -198,7 +198,7 @@ def generate_sized(
     try:
         return make_samples(
             model, seed=seed, samples=1, ranges=ranges, dims=dims, shaping=shaping
-        )[0].feeds
+        )[0]
     except (ModelError, ReferenceDataError):
         return None  # the ordinary sample was made: it is the size that does not fit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,7 +14,10 @@ import onnx.inliner
 import onnx.shape_inference
 import onnx_ir as ir
 
-from onnx_passes.ops.use import Shape
+from onnx_passes.ops.costs import flops_of
+from onnx_passes.ops.domains.interval_ends import UNBOUNDED
+from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.inputs.dimension_formulas import size_of
 from onnx_passes.runtime.inputs.size_demands import DEMANDING, Misfit, misfit
 from onnx_passes.runtime.inputs.trace import Tracer
@@ -102,6 +106,14 @@ class Concrete:
     def noted(self) -> list[_Noted]:
         """The values of the shared model with the types and shapes of this sample."""
         return list(self.shaping.note(self.shaping.nodes.graph, self._proto.graph))
+
+    @cached_property
+    def operations(self) -> int:
+        """The scalar operations of one run, each output element at least one.
+
+        Bodies count once, those of an If both. What has no known shape counts nothing.
+        """
+        return sum(map(_operations, self.model.graph.all_nodes()))
 
     @cached_property
     def _own(self) -> ir.Model:
@@ -273,6 +285,12 @@ class Shaping:
                 value.shape.freeze()
             self._types[key] = value.type, value.shape
         return self._types[key]
+
+
+def _operations(node: ir.Node) -> int:
+    shapes = [static_shape(value) for value in node.outputs]
+    elements = sum(math.prod(shape) for shape in shapes if shape is not None)
+    return max(elements, flops_of(Operands(node, lambda _: UNBOUNDED, constant_of)) or 0)
 
 
 def _number(graph: onnx.GraphProto) -> list[str]:

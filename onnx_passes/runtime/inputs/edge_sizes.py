@@ -11,10 +11,10 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.decisions import RISKY_IF_EMPTY, SUMS_OF_NOTHING
 from onnx_passes.ops.use import constant_of
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, generate_sized
+from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, make_sized
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, symbols_of
-from onnx_passes.runtime.inputs.seeded_feeds import Ranges
+from onnx_passes.runtime.inputs.seeded_feeds import DEAR, Made, Ranges
 
 _MOST_ALONE = 3
 SMALL = 1 << 16
@@ -22,17 +22,22 @@ SMALL = 1 << 16
 
 
 def is_small(feeds: Feeds) -> bool:
-    """Whether a sample of edge values costs little, by its number of elements."""
+    """Whether a sample of edge values is small, by its number of elements."""
     arrays = (data for data in feeds.values() if isinstance(data, np.ndarray))
     return sum(array.size for array in arrays) <= SMALL
 
 
+def is_cheap(made: Made) -> bool:
+    """Whether a sample of edge values costs little."""
+    return is_small(made.feeds) and made.concrete.operations < DEAR
+
+
 def samples_of_edge_sizes(
     model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
-) -> Iterator[AdversarialFeeds]:
+) -> Iterator[tuple[Made, AdversarialFeeds]]:
     """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
 
-    Sizes of pictures stay as they are.
+    Sizes of pictures stay as they are. Each comes with what it was made from.
 
     Args:
         model: The model.
@@ -58,13 +63,12 @@ def samples_of_edge_sizes(
         plans.append((0, free[:1]))
     for size, names in plans:
         sizes = {**dims, **dict.fromkeys(names, size)}
-        feeds = generate_sized(model, seed, ranges, sizes, shaping)
-        if feeds is None:
+        made = make_sized(model, seed, ranges, sizes, shaping)
+        # The first may be dear: others of the same sizes are not made.
+        if made is None or not (is_cheap(made) or (names is free and is_small(made.feeds))):
             continue
-        if is_small(feeds):
-            yield AdversarialFeeds(
-                feeds, f"size {size}", f"of {', '.join(names)}", asked=False
-            )
+        where = f"of {', '.join(names)}"
+        yield made, AdversarialFeeds(made.feeds, f"size {size}", where, asked=False)
 
 
 def _takes_nothing(model: ir.Model) -> bool:

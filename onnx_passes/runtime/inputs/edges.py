@@ -20,7 +20,7 @@ from onnx_passes.runtime.inputs.adversarial import (
     other_defaults,
 )
 from onnx_passes.runtime.inputs.dims import Dims
-from onnx_passes.runtime.inputs.edge_sizes import SMALL, is_small, samples_of_edge_sizes
+from onnx_passes.runtime.inputs.edge_sizes import SMALL, is_cheap, samples_of_edge_sizes
 from onnx_passes.runtime.inputs.seeded_feeds import Made, Ranges
 from onnx_passes.runtime.inputs.steering import steering_inputs
 
@@ -60,7 +60,8 @@ def edge_samples(
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
 
-    Infinities, NaN and extremes are for :func:`adversarial`.
+    Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
+    first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`.
 
     Args:
         model: The model; left as it is.
@@ -72,17 +73,17 @@ def edge_samples(
     ranges, dims = ranges or {}, dims or {}
     shaping = None if base is None else base.concrete.shaping
     sized = list(samples_of_edge_sizes(model, seed, ranges, dims, shaping))
-    return sized + list(_edge_values(model, seed, ranges, dims, base))
+    found = [feeds for _, feeds in sized]
+    if not any(_has_edges(value) for value in model.graph.inputs):
+        return found  # an ordinary sample of a large model takes a while
+    base = base or base_sample(model, (), seed, ranges, dims)
+    cheap = next(filter(is_cheap, (base, *(made for made, _ in sized))), None)
+    return found if cheap is None else found + list(_edge_values(model, seed, ranges, cheap))
 
 
 def _edge_values(
-    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, base: Made | None
+    model: ir.Model, seed: int, ranges: Ranges, base: Made
 ) -> Iterator[AdversarialFeeds]:
-    if not any(_has_edges(value) for value in model.graph.inputs):
-        return  # an ordinary sample of a large model takes a while
-    base = base or base_sample(model, (), seed, ranges, dims)
-    if not is_small(base.feeds):
-        return
     steering = steering_inputs(base.model)
     free = {
         name: data

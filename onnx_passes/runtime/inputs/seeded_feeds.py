@@ -40,6 +40,8 @@ HUGE = 1 << 26
 That many values are checked by it. More than that are not kept between checks, so that each
 would cost another run.
 """
+DEAR = 1 << 30
+"""Scalar operations of one run that make one sample of such sizes enough."""
 
 _HELP = "give reference data, or the shape under `dims` by the name of the input"
 
@@ -64,7 +66,7 @@ def generate(
         model: The model; left as it is.
         seed: The same seed gives the same feeds.
         samples: How many feeds; by default 3, of large inputs 2, and 1 where a run computes
-            more values than are worth keeping.
+            more values than are worth keeping. Beyond the first, none whose run is dear.
         ranges: Least and greatest value, by name of an input.
         dims: Sizes by name of a dynamic dimension (``x[0]`` names an unnamed one), one or
             one a sample; or whole shapes by name of an input.
@@ -154,8 +156,12 @@ def make_samples(
     shaping = shaping or Shaping(skeleton(model))
     shaper = _Shaper(shaping, inputs, symbols, dims, whole)
     made: list[Made] = []
+    turns = any(not isinstance(size, int) for name, size in dims.items() if name not in whole)
     while len(made) < (_count(dims, made) if samples is None else samples):
-        made.append(_sample(shaper, inputs, ranges, seed, len(made)))
+        sized = shaper.concrete(len(made))
+        if made and samples is None and not turns and sized[0].operations >= DEAR:
+            break
+        made.append(_sample(sized, inputs, ranges, seed, len(made)))
     return made
 
 
@@ -208,9 +214,13 @@ def _check_shape(value: ir.Value, given: Shape | None) -> None:
 
 
 def _sample(
-    shaper: _Shaper, inputs: Sequence[ir.Value], ranges: Ranges, seed: int, sample: int
+    sized: tuple[Concrete, Mapping[str, Shape]],
+    inputs: Sequence[ir.Value],
+    ranges: Ranges,
+    seed: int,
+    sample: int,
 ) -> Made:
-    concrete, shapes = shaper.concrete(sample)
+    concrete, shapes = sized
     model = concrete.model
     check_memory(model)
     by_name = {value.name: value for value in model.graph.inputs}
