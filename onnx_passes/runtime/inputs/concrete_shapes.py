@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import onnx
 import onnx.inliner
@@ -24,7 +24,7 @@ from onnx_passes.runtime.inputs.trace import Tracer
 from onnx_passes.runtime.weightless import split_weights
 
 _BLAMED = re.compile(r"\(op_type:(?P<type>\w*), node name: (?P<place>\d+)(?P<nested>\.?)\)")
-_KEPT = 8
+_KEPT = 4
 """Samples whose shapes are kept, as one choice of sizes is asked for more than once."""
 
 _Type = tuple[ir.TypeProtocol | None, ir.Shape | None]
@@ -156,10 +156,11 @@ class Shaping:
         return self._kept[key]
 
     def _fix(self, shapes: Mapping[str, Shape], sizes: Mapping[str, int]) -> Concrete:
+        size = cache(lambda name: size_of(name, sizes))
         fixed = onnx.ModelProto()
         fixed.CopyFrom(self._proto)
         for info in (*fixed.graph.input, *fixed.graph.value_info, *fixed.graph.output):
-            _fix(info.type, shapes.get(info.name), sizes)
+            _fix(info.type, shapes.get(info.name), size)
         fault: Fault | None = None
         for strict in (True, False):
             try:
@@ -332,7 +333,9 @@ def _blamed(message: str) -> Fault:
     return Fault(int(found["place"]), text, nested=bool(found["nested"]))
 
 
-def _fix(type_proto: onnx.TypeProto, shape: Shape | None, sizes: Mapping[str, int]) -> None:
+def _fix(
+    type_proto: onnx.TypeProto, shape: Shape | None, find_size: Callable[[str], int | None]
+) -> None:
     for tensor in _tensor_types(type_proto):
         if shape is not None:
             tensor.shape.ClearField("dim")
@@ -340,7 +343,7 @@ def _fix(type_proto: onnx.TypeProto, shape: Shape | None, sizes: Mapping[str, in
                 onnx.TensorShapeProto.Dimension(dim_value=size) for size in shape
             )
         for dim in tensor.shape.dim:
-            if dim.dim_param and (size := size_of(dim.dim_param, sizes)) is not None:
+            if dim.dim_param and (size := find_size(dim.dim_param)) is not None:
                 dim.dim_value = size
 
 

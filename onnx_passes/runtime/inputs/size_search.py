@@ -107,7 +107,8 @@ class SizeSearch:
         self._soon: deque[_Choice] = deque()
         self._seen: set[tuple[int, ...]] = set()
         self._doubted = {-1}
-        self._checks = 0
+        self._checks, self._turns, self._vague = 0, 0, False
+        self._running = _Choice({})
 
     @property
     def furthest(self) -> Refusal | None:
@@ -142,6 +143,7 @@ class SizeSearch:
             self._checks += 1
             fault = self._shaping.fix(shapes, choice.sizes).fault
             if fault is None or fault.nested or fault.place in self._doubted:
+                self._running = choice
                 yield choice.sizes
             else:
                 self._note(choice, fault.place, fault.text, fault.factor)
@@ -159,16 +161,21 @@ class SizeSearch:
         if sizes.keys() != self._symbols.kinds.keys() or not self._free:
             return False
         before = self.furthest
-        place = self._shaping.place_of((error.where or "").rpartition("node ")[2])
+        name = (error.where or "").rpartition("node ")[2]
+        place = self._shaping.place_of(name)
+        self._vague |= name.startswith("of type ")
         self._seen.add(tuple(sizes[name] for name in self._symbols.kinds))
         shapes = self.shapes(sizes)
         fault = None if shapes is None else self._shaping.fix(shapes, sizes).fault
-        factor = None
+        node = self._shaping.node(place)
+        reshapes = node is not None and node.op_type == "Reshape"
+        factor = _factor(error.message) if reshapes else None
         if fault is not None and fault.place < place:
             self._doubted.add(fault.place)  # the engine takes what shape inference does not
         elif fault is not None and fault.place == place:
-            factor = fault.factor
-        self._note(_Choice(dict(sizes)), place, error.message, factor)
+            factor = fault.factor or factor
+        running = self._running if self._running.sizes == sizes else _Choice(dict(sizes))
+        self._note(running, place, error.message, factor)
         return before is None or self.furthest is not before
 
     def larger(self, sizes: Sizes) -> Iterator[Sizes]:
@@ -190,8 +197,10 @@ class SizeSearch:
     def _next(self) -> _Choice | None:
         if self._soon:
             return self._soon.popleft()
-        while self._around:  # the furthest, and of one node the last
-            key = max(reversed(self._around), key=lambda key: key[0])
+        while self._around:  # the furthest; of nodes without a name, in turn with the last
+            last = [*reversed(self._around)]
+            self._turns += self._vague
+            key = last[0] if self._turns % 2 else max(last, key=lambda key: key[0])
             if (choice := next(self._around[key], None)) is not None:
                 return choice
             del self._around[key]
@@ -230,6 +239,13 @@ class SizeSearch:
         for ladder in (exact, _POWERS, shown, _MULTIPLES):
             for size, names in itertools.product(ladder, self._groups()):
                 yield _Choice(refusal.sizes | dict.fromkeys(names, size), names)
+
+
+def _factor(message: str) -> float | None:
+    """Return how many times as many elements an engine wants, if it shows two shapes."""
+    shown = [re.findall(r"\d+", shape) for shape in re.findall(r"\{([\d, ]+)\}", message)[:3]]
+    sizes = [math.prod(map(int, shape)) for shape in shown]
+    return sizes[1] / sizes[0] if len(sizes) == 2 and all(sizes) else None
 
 
 def _elements(shapes: Mapping[str, Shape]) -> int:

@@ -22,7 +22,7 @@ from onnx_passes.runtime.inputs.seeded_feeds import Ranges
 MOST = 192
 """Runs of a model to find inputs that it takes."""
 
-SECONDS = 300.0
+SECONDS = 60.0
 """After these no other way is tried, and the search says that it ran out of time."""
 
 _SHOWN = 6
