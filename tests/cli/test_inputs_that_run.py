@@ -1,6 +1,7 @@
 """Generated inputs that the model does not run on are replaced by some that it runs on."""
 
 import json
+import re
 
 import onnx
 import onnx.parser
@@ -32,6 +33,21 @@ main (float[batch,4] x, float[3,5] z) => (float[n] y) {
   r = Reshape(z, n) i = Identity(r) y = Relu(i)
 }"""
 
+# Sizes that a reflection and a window in a body need are not among the usual ones.
+SHORT_IN_A_BODY = """<ir_version: 8, opset_import: ["" : 17]>
+main (float[batch,1,time] x, bool c) => (float[batch,2,frames] y)
+<int64[6] pads = {0,0,64,0,0,64}, int64[3] w3 = {2,1,256}> {
+  ones = ConstantOfShape<value = float[1] {0.1}>(w3)
+  z = If (c) <
+    then_branch = t () => (float[batch,2,frames] s) {
+      p = Pad<mode = "reflect">(x, pads) s = Conv<strides = [128]>(p, ones) },
+    else_branch = e () => (float[batch,2,frames] r) {
+      q = Pad<mode = "reflect">(x, pads) n = Neg(q) r = Conv<strides = [128]>(n, ones) }>
+  five = Constant<value = int64[1] {5}>() zero = Constant<value = int64[1] {0}>()
+  two = Constant<value = int64[1] {2}>() i = Slice(z, zero, five, two)
+  back = Identity(i) y = Relu(back)
+}"""
+
 DYNAMIC = """<ir_version: 8, opset_import: ["" : 17]>
 main (float[batch,4] x) => (float[batch,4] y) { i = Identity(x) y = Relu(i) }"""
 
@@ -54,6 +70,21 @@ def test_a_static_batch_beside_a_dynamic_one_runs_with_batch_1(cli, saved):
     assert report["reference"]["source"] == "generated (seed 0), batch=1, seq=5"
     assert report["reference"]["inputs"]["ids"].startswith("int64[1,5]")
     assert any("batch=1" in note for note in report["notes"])
+
+
+def test_sizes_that_a_body_takes_are_found(cli, saved):
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(SHORT_IN_A_BODY))
+    assert done.code == 0, done.err
+    assert "VERIFIED" in done.out + done.err
+    assert "used: batch=2, time=" in done.out + done.err
+
+
+def test_the_line_that_is_shown_is_accepted(cli, saved):
+    done = cli("-c", "simplify", "-o", "o.onnx", saved(NEVER))
+    line = re.search(r"-s '(reference\.dims=\{.*?\})'", done.err)
+    again = cli("-c", "simplify", "-o", "o.onnx", "-s", line[1], saved(NEVER))
+    assert again.code == 3
+    assert "cannot be reshaped" in again.err
 
 
 def test_a_shape_that_is_an_input_is_that_of_the_output(cli, saved):

@@ -18,6 +18,17 @@ def test_the_places_in_its_source_are_left_out():
     assert error.where == "  --> node r1"
 
 
+@pytest.mark.parametrize(("name", "where"), [("pad", "pad"), ("", "of type Pad")])
+def test_the_innermost_node_is_named(name, where):
+    outer = "Non-zero status code returned while running If node. Name:'if' Status Message: "
+    inner = (
+        f"Non-zero status code returned while running Pad node. Name:'{name}' Status Message: "
+    )
+    error = translate(RuntimeError(f"{outer}{inner}too short"))
+    assert error.where == f"  --> node {where}"
+    assert error.message == "too short"
+
+
 @pytest.mark.parametrize(
     "text",
     [

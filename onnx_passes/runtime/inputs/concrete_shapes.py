@@ -324,13 +324,15 @@ def _infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
 
 
 def _blamed(message: str) -> Fault:
-    """Return the first node that shape inference names."""
-    found = _BLAMED.search(message)
-    if found is None:
-        return Fault(-1, message)
-    text = message[found.end() :].partition("(op_type:")[0]
-    text = " ".join(text.replace("[ShapeInferenceError]", "").strip(" :").split())
-    return Fault(int(found["place"]), text, nested=bool(found["nested"]))
+    """Return the first node that shape inference names, in a body if there is no other."""
+    faults: list[Fault] = []
+    ends = [found.start() for found in _BLAMED.finditer(message)][1:]
+    for found, end in zip(_BLAMED.finditer(message), [*ends, len(message)], strict=True):
+        text = message[found.end() : end].replace("[ShapeInferenceError]", "").strip(" :\n")
+        if text != "Inference error(s)":  # of a node in a body of this one
+            faults.append(Fault(int(found["place"]), text, nested=bool(found["nested"])))
+    outer = (fault for fault in faults if not fault.nested)
+    return next(outer, faults[0] if faults else Fault(-1, message))
 
 
 def _fix(

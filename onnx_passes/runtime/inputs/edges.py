@@ -77,7 +77,8 @@ def edge_samples(
     if not any(_has_edges(value) for value in model.graph.inputs):
         return found  # an ordinary sample of a large model takes a while
     base = base or base_sample(model, (), seed, ranges, dims)
-    cheap = next(filter(is_cheap, (base, *(made for made, _ in sized))), None)
+    least = [made for made, feeds in sized[:1] if feeds.kind == "size 1"]
+    cheap = next(filter(is_cheap, (base, *least)), None)
     return found if cheap is None else found + list(_edge_values(model, seed, ranges, cheap))
 
 

@@ -32,7 +32,7 @@ class SampleCosts:
         """Return the operations of one run; at least 1.
 
         Args:
-            feeds: Values by input; those that are no arrays are left out.
+            feeds: Values by input; others than arrays are left out.
         """
         shapes = {n: d.shape for n, d in feeds.items() if isinstance(d, np.ndarray)}
         key = tuple(sorted(shapes.items()))

@@ -32,6 +32,11 @@ _LARGEST = 1 << 20
 _STEPS = 8
 """How often a size is scaled by what a node demands."""
 _POWERS = tuple(1 << exponent for exponent in range(18))
+_ASKED = {
+    "Reshape": re.compile(r"shape:\{(?P<has>[\d,]+)\}, requested shape:\{(?P<wants>[\d,]+)\}"),
+    "Gemm": re.compile(r"W: \{(?P<wants>[\d,]+)\} K: (?P<has>\d+) N:(?P<per>\d+)"),
+}
+_PARTS = ("has", "wants", "per")
 _MULTIPLES = (*range(1, 65), *range(72, 513, 8), *range(544, 2049, 32))
 
 
@@ -70,9 +75,9 @@ class Refusal:
 class SizeSearch:
     """Sizes that a model may take, the next ones chosen by what refused the last.
 
-    Sizes that get further than others, counted in nodes, are the next to change: to sizes that
-    the node that refuses them shows, to powers of two, to sizes that the model shows, and to
-    multiples.
+    Sizes that get further than others, counted in nodes, are the next to change. They change
+    to sizes that the refusing node shows, then to powers of two, to sizes that the model shows
+    and to multiples.
 
     Attributes:
         refusals: The nodes that refused, in the order in which they did.
@@ -101,6 +106,7 @@ class SizeSearch:
         self._usual, self._most = usual, _MOST_ELEMENTS
         if (shapes := self.shapes(usual, most=math.inf)) is not None:
             self._most = max(self._most, _elements(shapes))
+        self._batches = {name for name, kind in symbols.kinds.items() if kind == "batch"}
         self._shaping, self._free = shaping, [n for n in symbols.kinds if n not in given]
         self.refusals: list[Refusal] = []
         self._around: dict[tuple[int, str], Iterator[_Choice]] = {}
@@ -168,8 +174,7 @@ class SizeSearch:
         shapes = self.shapes(sizes)
         fault = None if shapes is None else self._shaping.fix(shapes, sizes).fault
         node = self._shaping.node(place)
-        reshapes = node is not None and node.op_type == "Reshape"
-        factor = _factor(error.message) if reshapes else None
+        factor = None if node is None else _factor(node.op_type, error.message)
         if fault is not None and fault.place < place:
             self._doubted.add(fault.place)  # the engine takes what shape inference does not
         elif fault is not None and fault.place == place:
@@ -236,16 +241,23 @@ class SizeSearch:
         near.update(others)
         shown = shown_sizes(self._shaping.nodes)
         exact = sorted({n + more for n in near for more in (0, 1) if 0 < n < _LARGEST})
-        for ladder in (exact, _POWERS, shown, _MULTIPLES):
-            for size, names in itertools.product(ladder, self._groups()):
+        groups = self._groups()
+        counted = [names for names in groups if not self._batches.intersection(names)]
+        ladders = [(exact, groups), ((*_POWERS, *shown, *_MULTIPLES), counted)]
+        for ladder, chosen in (*ladders, (_POWERS, groups), (_MULTIPLES, groups)):
+            for size, names in itertools.product(ladder, chosen):
                 yield _Choice(refusal.sizes | dict.fromkeys(names, size), names)
 
 
-def _factor(message: str) -> float | None:
-    """Return how many times as many elements an engine wants, if it shows two shapes."""
-    shown = [re.findall(r"\d+", shape) for shape in re.findall(r"\{([\d, ]+)\}", message)[:3]]
-    sizes = [math.prod(map(int, shape)) for shape in shown]
-    return sizes[1] / sizes[0] if len(sizes) == 2 and all(sizes) else None
+def _factor(operator: str, message: str) -> float | None:
+    """Return how many times as many elements a node wants, if ONNX Runtime says so."""
+    pattern = _ASKED.get(operator)
+    found = None if pattern is None else pattern.search(message)
+    if found is None:
+        return None
+    parts = found.groupdict(default="1")
+    has, wants, per = (math.prod(map(int, parts.get(n, "1").split(","))) for n in _PARTS)
+    return wants / per / has if has and per else None
 
 
 def _elements(shapes: Mapping[str, Shape]) -> int:

@@ -19,7 +19,7 @@ from onnx_passes.runtime.inputs.alternatives import Alternative, Alternatives
 from onnx_passes.runtime.inputs.dims import Dims
 from onnx_passes.runtime.inputs.seeded_feeds import Ranges
 
-MOST = 192
+MOST = 256
 """Runs of a model to find inputs that it takes."""
 
 SECONDS = 60.0

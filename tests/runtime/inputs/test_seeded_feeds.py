@@ -39,6 +39,20 @@ def test_samples_share_nodes_and_each_shows_its_own_shapes(parse):
     assert first.model is second.model
 
 
+def test_samples_share_the_nodes_of_bodies(parse, monkeypatch):
+    text = """g (bool c, float[N, 4] x) => (float[N, 4] y) { y = If(c) <
+        then_branch = t () => (float[N, 4] s) { s = Relu(x) },
+        else_branch = e () => (float[N, 4] r) { r = Neg(x) }> }"""
+    model, read, read_model = parse(text), [], ir.from_proto
+    monkeypatch.setattr(ir, "from_proto", lambda proto: read.append(1) or read_model(proto))
+    first, second = make_samples(model, seed=0, samples=2)
+    assert first.feeds["x"].shape != second.feeds["x"].shape
+    for made in (first, second, first):
+        body = made.model.graph.node("0").attributes["then_branch"].as_graph()
+        assert tuple(body.outputs[0].shape) == made.feeds["x"].shape
+    assert len(read) == 1
+
+
 def test_floats_are_normal_and_integers_moderate(parse):
     text = """g (float[2000] a, float16[2000] b, int32[2000] c, uint64[2000] d, int8[2000] e,
         bool[2000] f, int4[2000] h, string[200] s) => (float[2000] y) { y = Relu(a) }"""

@@ -1,0 +1,47 @@
+"""What a run costs is known from shapes."""
+
+import numpy as np
+import pytest
+
+from onnx_passes.runtime.inputs import SampleCosts, edge_samples, make_samples, seeded_feeds
+
+PRODUCT = "g (float[batch, 8] x, float[8, 4] w) => (float[batch, 4] y) { y = MatMul(x, w) }"
+
+
+def test_operations_grow_with_the_shape(parse):
+    costs = SampleCosts(parse(PRODUCT))
+    found = [costs.of({"x": np.zeros((n, 8)), "w": np.zeros((8, 4))}) for n in (1, 2, 10)]
+    assert found == [64, 128, 640]
+
+
+def test_bodies_count(parse):
+    text = """g (bool c, float[a, 8] x, float[8, 4] w) => (float[a, 4] y) { y = If(c) <
+        then_branch = t () => (float[a, 4] s) { s = MatMul(x, w) },
+        else_branch = e () => (float[a, 4] r) { r = MatMul(x, w) }> }"""
+    feeds = {"x": np.zeros((2, 8)), "w": np.zeros((8, 4)), "c": np.array(True)}
+    assert SampleCosts(parse(text)).of(feeds) >= 256
+
+
+@pytest.mark.parametrize(("limit", "samples"), [(1 << 30, 3), (160, 1)])
+def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
+    monkeypatch.setattr(seeded_feeds, "DEAR", limit)
+    made = make_samples(parse(PRODUCT), seed=0, samples=None)
+    assert len(made) == samples
+    assert made[0].feeds["x"].shape == (2, 8)
+    assert len(make_samples(parse(PRODUCT), seed=0, samples=4)) == 4
+
+
+@pytest.mark.parametrize(("limit", "rows"), [(1 << 30, 2), (100, 1)])
+def test_values_at_edges_have_the_least_size_where_others_are_dear(
+    parse, monkeypatch, limit, rows
+):
+    monkeypatch.setattr("onnx_passes.runtime.inputs.edge_sizes.DEAR", limit)
+    found = {feeds.kind: feeds["x"].shape for feeds in edge_samples(parse(PRODUCT))}
+    assert found["size 1"] == (1, 8)
+    assert found["multiples of 1/2"] == (rows, 8)
+
+
+def test_no_values_at_edges_where_all_sizes_are_dear(parse, monkeypatch):
+    monkeypatch.setattr("onnx_passes.runtime.inputs.edge_sizes.DEAR", 1)
+    kinds = {feeds.kind for feeds in edge_samples(parse(PRODUCT))}
+    assert kinds == {"size 1", "size 0"}

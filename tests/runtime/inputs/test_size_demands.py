@@ -1,0 +1,108 @@
+"""What operators demand of sizes."""
+
+import pytest
+
+from onnx_passes.runtime.inputs.concrete_shapes import Shaping, skeleton
+
+HEAD = "g (float[{}] x{}) => (float[A] y) <{}> {{ {} }}"
+
+# Inputs besides x and constants; nodes; a shape of x that fits and one that does not; what is
+# said of it, and by how much it may grow.
+CASES = {
+    "window": (
+        (", float[2, 1, 9] w", "int64 k = {0}", "y = Conv(x, w)"),
+        ((1, 1, 9), (1, 1, 3)),
+        ("a window of 9 over 3 elements of axis 2", 3.0),
+    ),
+    "dilated": (
+        (", float[2, 1, 3] w", "int64 k = {0}", "y = Conv<dilations=[4], pads=[1, 0]>(x, w)"),
+        ((1, 1, 8), (1, 1, 2)),
+        ("a window of 9 over 3 elements of axis 2", 3.0),
+    ),
+    "pool": (
+        ("", "int64 k = {0}", "y = MaxPool<kernel_shape=[4]>(x)"),
+        ((1, 1, 4), (1, 1, 2)),
+        ("a window of 4 over 2 elements of axis 2", 2.0),
+    ),
+    "reshape": (
+        ("", "int64[3] t = {-1, 4, 3}", "y = Reshape(x, t)"),
+        ((2, 12), (2, 9)),
+        ("[2, 9], 18 elements, as [-1, 4, 3]", 24 / 18),
+    ),
+    "exact": (
+        ("", "int64[2] t = {0, 12}", "y = Reshape(x, t)"),
+        ((5, 12), (5, 6)),
+        ("[5, 6], 30 elements, as [0, 12]", 2.0),
+    ),
+    "reflected": (
+        ("", "int64[2] t = {0, 5}", 'y = Pad<mode="reflect">(x, t)'),
+        ((6,), (5,)),
+        ("reflects 5 of 5 elements", 6 / 5),
+    ),
+    "gemm": (
+        (", float[3, 8] w", "int64 k = {0}", "y = Gemm<transB=1>(x, w)"),
+        ((2, 8), (2, 4)),
+        ("multiplies [2, 4] by [3, 8]", 2.0),
+    ),
+    "matmul": (
+        (", float[8, 3] w", "int64 k = {0}", "y = MatMul(x, w)"),
+        ((2, 7, 8), (2, 7, 4)),
+        ("multiplies [2, 7, 4] by [8, 3]", 2.0),
+    ),
+    "gathered": (
+        ("", "int64[2] t = {1, -7}", "y = Gather<axis=1>(x, t)"),
+        ((2, 7), (2, 4)),
+        ("takes element 6 of 4", 7 / 4),
+    ),
+    "divided": (
+        ("", "int64 k = {0}", "y, z = Split<axis=1>(x)"),
+        ((2, 6), (2, 5)),
+        ("divides 5 elements by 2", 6 / 5),
+    ),
+    "blocks": (
+        ("", "int64 k = {0}", "y = SpaceToDepth<blocksize=4>(x)"),
+        ((1, 1, 8, 4), (1, 1, 8, 6)),
+        ("divides 6 elements by 4", 8 / 6),
+    ),
+}
+
+
+def fault_of(parse, case, shape):
+    inputs, constants, nodes = CASES[case][0]
+    names = ", ".join("abcd"[: len(shape)])
+    model = parse(HEAD.format(names, inputs, constants, nodes), opset=17, ir_version=8)
+    for value in model.graph.outputs:
+        value.shape = None
+    sizes = dict(zip("abcd", shape, strict=False))
+    return Shaping(skeleton(model)).fix({"x": shape}, sizes).fault
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_fits_is_no_fault(parse, case):
+    assert fault_of(parse, case, CASES[case][1][0]) is None
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_does_not_fit_is_said_in_numbers(parse, case):
+    fault = fault_of(parse, case, CASES[case][1][1])
+    assert fault is not None
+    assert fault.place == 0
+    assert (fault.text, fault.factor) == (CASES[case][2][0], pytest.approx(CASES[case][2][1]))
+
+
+def test_the_first_node_is_blamed(parse):
+    text = """g (float[a, b] x, float[3, 5] w) => (float[A] y)
+        { one = Relu(x) two = Add(one, w) y = MatMul(two, w) }"""
+    shaping = Shaping(skeleton(parse(text)))
+    fault = shaping.fix({"x": (2, 5)}, {"a": 2, "b": 5}).fault
+    assert (fault.place, shaping.name_of(1)) == (1, "Add two")
+    assert shaping.place_of("of type MatMul") == 2
+
+
+def test_a_fault_in_a_body_may_not_run(parse):
+    text = """g (bool c, float[a] x, float[3] w) => (float[A] y) { y = If(c) <
+        then_branch = t () => (float[A] s) { s = Add(x, w) },
+        else_branch = e () => (float[A] r) { r = Relu(x) }> }"""
+    fault = Shaping(skeleton(parse(text))).fix({"x": (2,)}, {"a": 2}).fault
+    assert fault.nested
+    assert fault.place == 1
