@@ -37,7 +37,7 @@ def misfit(node: ir.Node, shape_of: ShapeOf) -> Misfit | None:
     """
     find = _DEMANDS.get(node.op_type)
     found = () if find is None or node.domain else find(node, shape_of)
-    return next((Misfit(text, wanted / size) for text, size, wanted in found if size), None)
+    return next((Misfit(t, want / size if size else 1.0) for t, size, want in found), None)
 
 
 _Found = Iterator[tuple[str, int, int]]
@@ -54,16 +54,14 @@ def _window(node: ir.Node, shape_of: ShapeOf) -> _Found:
     window = node.attributes.get_ints("kernel_shape") or (filters or ())[2:]
     steps = node.attributes.get_ints("dilations") or [1] * len(spatial)
     pads = node.attributes.get_ints("pads") or [0] * 2 * len(spatial)
-    automatic = node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    padded_up = node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    padded_up |= bool(node.attributes.get_int("ceil_mode", 0))
     for axis, (size, extent, step) in enumerate(zip(spatial, window, steps, strict=False)):
         reach = (extent - 1) * step + 1
         padded = size + pads[axis] + pads[axis + len(spatial)]
-        if padded < reach and not automatic:
-            yield (
-                f"a window of {reach} over {padded} elements of axis {axis + 2}",
-                padded,
-                reach,
-            )
+        if padded < reach and not padded_up:
+            text = f"a window of {reach} over {padded} elements of axis {axis + 2}"
+            yield text, padded, reach
     if not all(before or ()) or any(d <= 0 for d in _sizes(node, shape_of)):
         yield f"{node.op_type} of {_shown(before)} has no element", 1, 1
 
@@ -75,6 +73,8 @@ def _reshape(node: ir.Node, shape_of: ShapeOf) -> _Found:
     if not before:
         return
     elements = math.prod(before)
+    if after is not None and math.prod(after) == elements:
+        return
     if wanted is not None:
         target = [
             before[axis] if size == 0 and axis < len(before) else int(size)
@@ -86,7 +86,7 @@ def _reshape(node: ir.Node, shape_of: ShapeOf) -> _Found:
             yield text, elements, max(1, -(-elements // max(1, known))) * known
         elif -1 not in target and elements != known:
             yield text, elements, known
-    elif after is not None and math.prod(after) != elements:
+    elif after is not None:
         yield f"{_shown(before)} as {_shown(after)}", elements, math.prod(after)
 
 
@@ -139,8 +139,11 @@ def _divided(node: ir.Node, shape_of: ShapeOf) -> _Found:
     if node.op_type == "SpaceToDepth":
         unit, sizes = node.attributes.get_int("blocksize", 1), before[2:]
     else:
-        given = len(node.inputs) > 1 or "split" in node.attributes
-        unit = 1 if given else len(node.outputs)
+        # By `num_outputs` the last part may be smaller.
+        uneven = len(node.inputs) > 1 or not {"split", "num_outputs"}.isdisjoint(
+            node.attributes
+        )
+        unit = 1 if uneven else len(node.outputs)
         sizes = (before[node.attributes.get_int("axis", 0)],)
     for size in sizes:
         if unit and size % unit:

@@ -236,7 +236,7 @@ class SizeSearch:
         near = Counter(map(int, re.findall(r"\d{1,7}", refusal.text)[:_MOST_NUMBERS]))
         if node is not None:
             near.update(_numbers(node))
-        others = [refusal.sizes[name] for name in self._symbols.kinds]
+        others = [*dict.fromkeys(refusal.sizes[n] for n in self._symbols.kinds)][:_MOST_DIMS]
         near.update(one + other for one, other in itertools.combinations(others, 2))
         near.update(others)
         shown = shown_sizes(self._shaping.nodes)
