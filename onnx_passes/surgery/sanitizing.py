@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import onnx_ir as ir
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.model.extract import Cut, extract
+from onnx_passes.passes.annotated import is_invented
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.inputs import Substitutes, generate
+from onnx_passes.runtime.inputs.dimension_formulas import names_in
 from onnx_passes.runtime.large_models import engine_for
 from onnx_passes.surgery.arguments import near
 from onnx_passes.surgery.builder import Builder
@@ -90,6 +93,7 @@ def prepare(
     """
     known = set(complaints(model, full=True)) if input_shapes else set()
     inputs = {str(v.name): v for v in model.graph.inputs}
+    before = _places_of_names(model)
     for name, shape in input_shapes.items():
         value = inputs.get(name)
         if value is None:
@@ -100,7 +104,8 @@ def prepare(
             )
         value.shape = ir.Shape(list(shape))
     if input_shapes:
-        _forget_shapes(model)
+        after = _places_of_names(model)
+        _forget_shapes(model, {name for name in before if before[name] != after.get(name)})
         if new := [c for c in complaints(model, full=True) if c not in known]:
             raise UsageError(
                 f"the model does not take these shapes: {new[0]}",
@@ -138,24 +143,54 @@ def check_runs(model: ir.Model) -> None:
 
 
 def _infer_all(model: ir.Model) -> None:
-    """Infer the shapes of outputs too, which inference leaves as their user declared them."""
+    """Infer the shapes of outputs too, which inference leaves as their user declared them.
+
+    A declared name stays where inference finds neither a size nor a name of an input.
+    """
     outputs = list(model.graph.outputs)
+    declared = [value.shape for value in outputs]
     model.graph.outputs.clear()
     try:
         infer_shapes(model)
     finally:
         model.graph.outputs.extend(outputs)
+    for value, shape in zip(outputs, declared, strict=True):
+        if value.shape is not None and shape is not None and len(value.shape) == len(shape):
+            pairs = zip(value.shape, shape, strict=True)
+            value.shape = ir.Shape([old if is_invented(new) else new for new, old in pairs])
 
 
-def _forget_shapes(model: ir.Model) -> None:
-    """Drop what was inferred from the shapes before."""
+def _places_of_names(model: ir.Model) -> dict[str, set[tuple[int, int]]]:
+    """Return the inputs and axes whose dimensions read each name, alone or in a formula."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for index, value in enumerate(model.graph.inputs):
+        for axis, dim in enumerate(value.shape or ()):
+            for name in _names_of(dim):
+                found.setdefault(name, set()).add((index, axis))
+    return found
+
+
+def _names_of(dim: int | ir.SymbolicDim) -> set[str]:
+    name = None if isinstance(dim, int) else dim.value
+    return {name, *names_in(name)} if name else set()
+
+
+def _forget_shapes(model: ir.Model, changed: AbstractSet[str]) -> None:
+    """Drop what was inferred from the shapes before; an output keeps names that hold.
+
+    Args:
+        model: The model, changed in place.
+        changed: Names of dimensions that do not stand where they did.
+    """
     for node in model.graph.all_nodes():
         for value in node.outputs:
             if not value.is_graph_output():
                 value.shape = None
     for value in model.graph.outputs:
         if value.shape is not None and value.producer() is not None:
-            value.shape = ir.Shape([None] * len(value.shape))
+            names = [_names_of(dim) for dim in value.shape]
+            dims = zip(value.shape, names, strict=True)
+            value.shape = ir.Shape([d if n and not n & changed else None for d, n in dims])
 
 
 def _bound(model: ir.Model, name: str, bound: float) -> None:

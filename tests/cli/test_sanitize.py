@@ -3,7 +3,10 @@
 import json
 
 import onnx
+import onnx_ir as ir
 import pytest
+
+from onnx_passes.surgery.sanitizing import prepare
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[N, 4] x) => (float[N, 4] y) <float two = {2}, float unused = {1}> {
@@ -112,3 +115,55 @@ def test_an_output_without_a_type_is_repaired_by_itself(cli, tmp_path, out):
     assert found.elem_type == onnx.TensorProto.FLOAT
     assert [dim.dim_value for dim in found.shape.dim] == [2, 3]
     assert cli("sanitize", out, "-o", "again.onnx").code == 2  # now there is nothing to do
+
+
+FEEDS = "float[b, h, w] x, float[h, b] c, int64[3] target"
+
+
+@pytest.mark.parametrize(
+    ("shape", "declared", "expected"),
+    [
+        pytest.param(["b", 8, 8], "b, 3, own", ["b", None, "own"], id="stays"),
+        pytest.param(["b", 8, "w"], "h, w, w", [None, "w", "w"], id="one-place-is-fixed"),
+        pytest.param(["b", "w", "h"], "b, w, h", ["b", None, None], id="exchanged"),
+    ],
+)
+def test_an_output_keeps_names_of_dimensions_that_are_what_they_were(
+    shape, declared, expected
+):
+    text = f"""<ir_version: 10, opset_import: ["" : 20]> g ({FEEDS}) => (float[{declared}] y)
+    {{
+        y = Reshape(x, target)
+    }}"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    (output,) = prepare(model, {"x": shape}, (), {}).graph.outputs
+    assert output.shape is not None
+    kept = [d if d in ("b", "h", "w", "own") else None for d in map(_plain, output.shape)]
+    assert kept == expected
+
+
+@pytest.mark.parametrize(
+    ("formula", "kept"), [('"2*b"', True), ('"b*h"', False), ('"b+w"', True)]
+)
+def test_a_formula_holds_while_its_names_do(formula, kept):
+    text = f"""<ir_version: 10, opset_import: ["" : 20]> g ({FEEDS}) => (float[{formula}] y) {{
+        i = Slice(target, one, two) y = Reshape(x, i)
+    }}"""
+    text = text.replace(") {", ") <int64[1] one = {1}, int64[1] two = {2}> {")
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    (output,) = prepare(model, {"x": ["b", 8, "w"]}, (), {}).graph.outputs
+    assert output.shape is not None
+    assert (_plain(output.shape[0]) == formula.strip('"')) == kept
+
+
+def test_a_size_that_inference_finds_wins_over_a_name():
+    text = f"""<ir_version: 10, opset_import: ["" : 20]> g ({FEEDS}) => (float[b, own, w] y) {{
+        y = Relu(x)
+    }}"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    (output,) = prepare(model, {"x": ["b", 8, "w"]}, (), {}).graph.outputs
+    assert output.shape == ir.Shape(["b", 8, "w"])
+
+
+def _plain(dim):
+    return dim if isinstance(dim, int) else dim.value
