@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.arrays import Array
 from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes._support.tensors import constant_of
@@ -23,6 +24,8 @@ from onnx_passes.passes.base import (
 from onnx_passes.plain import PlainDict
 
 WINDOWS = ("Conv", "AveragePool", "MaxPool")
+DEPTH = 4
+"""How many nodes above a Pad may say that its elements are not minus infinity."""
 
 
 @passes.verify.tolerance
@@ -35,12 +38,16 @@ class FusePad(Transformation, RewriteRuleSetPass):
     After:  ``Conv<pads = [1, 1, 1, 1]>(x, w)``
 
     Sound because a Conv pads with zeros, an AveragePool with ``count_include_pad`` with zeros
-    that count, and a MaxPool with what is below everything. The contract is a tolerance: an
-    engine may choose another kernel for a Conv that pads.
+    that count, and a MaxPool with what is below every finite number. ONNX Runtime takes the
+    least finite number for it, so that a window of minus infinity alone would become that.
+    Elements of the tensor are greater by what computes them: a Relu, a Clip, a Sigmoid.
+    Where they are NaN, MaxPool is not defined. The contract is a tolerance: an engine may
+    choose another kernel for a Conv that pads.
 
     Leaves alone: modes other than constant; amounts that are computed, negative, or of batch
     or channels; other numbers than zero before a Conv or an AveragePool, and than minus
-    infinity (the lowest integer) before a MaxPool; a window that sets ``auto_pad`` to SAME;
+    infinity (the lowest integer) before a MaxPool; a MaxPool of what may be minus infinity,
+    as the result of a Conv or an input may; a window that sets ``auto_pad`` to SAME;
     a pooling that rounds up, is dilated, would pad by a window or more, or returns indices;
     an AveragePool that pads and does not count it; pooling of tensors of unknown or no size; a
     Pad that something else reads.
@@ -64,7 +71,7 @@ def _can_pad(context: MatchContext, x: Value, t: Value, y: Value, **_: object) -
     if pad.attributes.get_string("mode", "constant") != "constant" or opset_at(context) < 7:
         return False
     if window.op_type == "MaxPool":
-        if not _is_lowest(pad, x):
+        if not _is_lowest(pad, x, opset_at(context)):
             return False
     elif _number(pad) != 0:
         return False
@@ -133,13 +140,37 @@ def _number(pad: ir.Node) -> Any:
     return tensor.numpy().reshape(-1)[0] if tensor is not None and tensor.size == 1 else None
 
 
-def _is_lowest(pad: ir.Node, x: Value) -> bool:
+def _is_lowest(pad: ir.Node, x: Value, opset: int) -> bool:
     number = _number(pad)
     if x.dtype is None or number is None:
         return False
     if x.dtype.is_floating_point():
-        return bool(number == -np.inf)
+        return bool(number == -np.inf) and _range(x, opset, DEPTH)[0] > -np.inf
     return x.dtype.is_integer() and int(number) == np.iinfo(x.dtype.numpy()).min
+
+
+def _range(value: Value | None, opset: int, depth: int) -> tuple[float, float]:
+    """Return what elements that are not NaN lie in, by the operators that compute them."""
+    # Rarely needed, and it imports descriptions of operators.
+    from onnx_passes.ops.domains.interval_ends import UNBOUNDED, of_array, of_type
+    from onnx_passes.ops.operands import Operands
+    from onnx_passes.ops.ranges import range_of
+
+    if value is None:
+        return UNBOUNDED
+    array, node = _array(value), value.producer()
+    if array is not None:
+        return of_array(array)
+    if node is None or value.index() or not depth:
+        return of_type(value.dtype)
+    return range_of(
+        Operands(node, partial(_range, opset=opset, depth=depth - 1), _array, opset)
+    )
+
+
+def _array(value: Value | None) -> Array | None:
+    tensor = constant_of(value)
+    return None if tensor is None or tensor.dtype is ir.DataType.STRING else tensor.numpy()
 
 
 def _pools_the_same(window: ir.Node, pads: list[int]) -> bool:

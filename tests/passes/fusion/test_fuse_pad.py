@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.fusion.fuse_pad import FusePad
+from onnx_passes.testing import parse
 
 PADS = "int64[8] p = {0, 0, 1, 2, 0, 0, 0, 1}"
 HEAD = "(float[1,2,5,6] x, float[3,2,3,3] w) => (float[?,?,?,?] y)"
@@ -46,10 +48,10 @@ def graph(body, *constants, head=HEAD):
             id="average",
         ),
         pytest.param(
-            """n = Constant<value = float {-inf}>()
-            t = Pad(x, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)""",
-            [PADS],
-            "y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(x)",
+            """n = Constant<value = float {-inf}>() r = Relu(x)
+            t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)""",
+            [PADS, "float[1,2,5,6] r"],
+            "r = Relu(x) y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(r)",
             id="max",
         ),
     ],
@@ -105,6 +107,59 @@ def test_amounts_are_attributes_before_opset_11(rewrites):
 )
 def test_leaves_alone(body, constants, leaves_alone):
     leaves_alone(FusePad(), graph(body, *constants))
+
+
+LOWEST = "float n = {-inf}"
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "r = Relu(x)",
+        "r = Sigmoid(x)",
+        "r = Clip(x, zero, six)",
+        "r = Max(x, zero)",
+        "s = Relu(x) r = Concat<axis = 1>(s, s)",
+        "s = Relu(x) r = MaxPool<kernel_shape = [2, 2], pads = [1, 0, 0, 1]>(s)",
+    ],
+)
+def test_max_pools_what_is_not_minus_infinity(inner):
+    body = f"{inner} t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)"
+    found = fused(body, PADS, LOWEST, "float zero = {0}", "float six = {6}")
+    assert "Pad" not in [node.op_type for node in found.graph]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "r = Conv(x, w)",
+        "r = LeakyRelu(x)",
+        "r = Min(x, six)",
+        "s = Relu(x) r = Log(s)",
+        "s = Relu(x) r = Add(s, x)",
+        "s = Relu(x) r = Pad(s, p, n)",
+        """c = Less(six, six)
+        r = If(c) <then_branch = g () => (float[1,2,5,6] u) { u = Relu(x) },
+                   else_branch = h () => (float[1,2,5,6] v) { v = Identity(x) }>""",
+    ],
+)
+def test_minus_infinity_is_kept(inner):
+    body = f"{inner} t = Pad(r, p, n) y = MaxPool<kernel_shape = [3, 3]>(t)"
+    found = fused(body, PADS, LOWEST, "float six = {6}")
+    assert [node.op_type for node in found.graph][-2:] == ["Pad", "MaxPool"]
+
+
+def test_integers_have_no_infinity(rewrites):
+    head = "(uint8[1,2,5,6] x) => (uint8[?,?,?,?] y)"
+    body = "t = Pad(x, p) y = MaxPool<kernel_shape = [3, 3]>(t)"
+    after = "y = MaxPool<kernel_shape = [3, 3], pads = [1, 2, 0, 1]>(x)"
+    rewrites(FusePad(), graph(body, PADS, head=head), graph(after, head=head))
+
+
+def fused(body, *constants):
+    model = parse(graph(body, *constants))
+    infer_shapes(model)
+    return FusePad()(model).model
 
 
 @pytest.mark.parametrize("pads", ["{0, 1, 0, 0, 0, 0, 0, 0}", "{1, 0, 0, 0, 0, 0, 0, 0}"])
