@@ -88,16 +88,14 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Referenc
     from onnx.reference import ReferenceEvaluator
 
     from onnx_passes.runtime.reference_loop import ReferenceLoop
-    from onnx_passes.runtime.reference_softmax import ReferenceLogSoftmax
+    from onnx_passes.runtime.reference_versions import OPERATORS
 
     class Evaluator(ReferenceEvaluator):
         def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:
             return weights[initializer.name]
 
     try:
-        return Evaluator(
-            _rename_overloads(proto), new_ops=[ReferenceLoop, ReferenceLogSoftmax]
-        )
+        return Evaluator(_rename_overloads(proto), new_ops=[ReferenceLoop, *OPERATORS])
     except Exception as error:
         raise _translate(error) from error
 
