@@ -246,6 +246,14 @@ DOWN = [
         id="bounds-become-attributes",
     ),
     pytest.param(
+        13,
+        9,
+        """(float[4] x) => (float[4] y, float[4] z, float[4] v) <float one = {1}>
+        { y = Clip(x, one) z = Clip(x, , one) v = Clip(x) }""",
+        ["Clip", "Clip", "Clip"],
+        id="bounds-left-out-are-the-extremes-of-float32",
+    ),
+    pytest.param(
         20,
         16,
         "(float[2,3] x) => (float[2,3] y) { y = Gelu(x) }",
@@ -359,6 +367,7 @@ def test_the_ir_version_is_raised_as_the_opset_demands():
         ),
         (20, 13, "(float[2] x, int32[2] i) => (int32[2] y) { y = Relu(i) }", "tensor(int32)"),
         (20, 13, "(int64[4] x) => (int64[4] y) { y = BitwiseNot(x) }", "no such operator"),
+        (13, 9, "(double[4] x) => (double[4] y) { y = Clip(x) }", "a bound is left out"),
         (
             8,
             9,
