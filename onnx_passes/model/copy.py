@@ -10,6 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.model.fields import meta, metadata_props
 
+HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
+"""Fields in which a model says who made it, and what it is."""
+
 
 def copy_model(model: ir.Model) -> ir.Model:
     """Copy a model; only tensors are shared.
@@ -47,12 +50,32 @@ def copy_header(model: ir.Model, part: ir.Model) -> None:
         model: The whole.
         part: The part, changed in place.
     """
-    part.producer_name, part.producer_version = model.producer_name, model.producer_version
-    part.domain, part.model_version = model.domain, model.model_version
-    part.doc_string, part.graph.doc_string = model.doc_string, model.graph.doc_string
+    for name in HEADER:
+        setattr(part, name, getattr(model, name))
+    part.graph.doc_string = model.graph.doc_string
     part.metadata_props.update(model.metadata_props)
     part.graph.metadata_props.update(model.graph.metadata_props)
     _copy_meta(model, part)
+
+
+def header_difference(before: ir.Model, after: ir.Model) -> list[str]:
+    """Return what a model no longer says of itself, as ``producer_name is lost``.
+
+    Args:
+        before: The model.
+        after: What became of it; properties may be new.
+    """
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in HEADER]
+    pairs.append(("doc_string of the graph", before.graph.doc_string, after.graph.doc_string))
+    holders = ("metadata", before, after), ("graph metadata", before.graph, after.graph)
+    for what, old, new in holders:
+        found = new.metadata_props
+        pairs += [(f"{what} {k!r}", v, found.get(k)) for k, v in old.metadata_props.items()]
+    return [
+        f"{what} is {'changed' if new else 'lost'}"
+        for what, old, new in pairs
+        if (old or None) != (new or None)
+    ]
 
 
 def copy_nodes(

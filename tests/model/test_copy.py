@@ -1,7 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.model.copy import copy_model
+from onnx_passes.model.copy import copy_header, copy_model, header_difference
 from onnx_passes.model.load import load_model
 from tests.corpus import backend_models
 
@@ -95,3 +95,47 @@ def test_the_corpus_is_copied_to_the_same_bytes(tmp_path):
             path.write_bytes(backend_models.load(model_id).model.SerializeToString())
             loaded = load_model(path).model
             assert saved(copy_model(loaded)) == saved(loaded), model_id
+
+
+FIELDS = ("producer_name", "producer_version", "domain", "doc_string")
+
+
+def described(model):
+    for name in FIELDS:
+        setattr(model, name, "text")
+    model.model_version, model.graph.doc_string = 3, "text"
+    model.metadata_props["names"] = model.graph.metadata_props["stride"] = "32"
+    return model
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        *((lambda m, n=n: setattr(m, n, None), f"{n} is lost") for n in FIELDS),
+        (lambda m: setattr(m, "producer_name", "other"), "producer_name is changed"),
+        (lambda m: setattr(m, "model_version", None), "model_version is lost"),
+        (lambda m: setattr(m.graph, "doc_string", ""), "doc_string of the graph is lost"),
+        (lambda m: m.metadata_props.clear(), "metadata 'names' is lost"),
+        (lambda m: m.metadata_props.update(names="64"), "metadata 'names' is changed"),
+        (lambda m: m.graph.metadata_props.clear(), "graph metadata 'stride' is lost"),
+    ],
+)
+def test_what_a_model_no_longer_says_of_itself_is_found(change, found, original):
+    before = described(original)
+    after = copy_model(before)
+    assert header_difference(before, after) == []
+    change(after)
+    assert header_difference(before, after) == [found]
+
+
+def test_new_properties_and_empty_texts_are_no_difference(original):
+    after = copy_model(original)
+    after.metadata_props["note"] = after.graph.metadata_props["note"] = "text"
+    after.doc_string, after.model_version, after.producer_name = "", 0, "text"
+    assert header_difference(original, after) == ["producer_name is changed"]
+
+
+def test_a_part_says_what_the_whole_does(original, model):
+    part = model("g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    copy_header(described(original), part)
+    assert header_difference(original, part) == []
