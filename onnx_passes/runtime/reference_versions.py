@@ -1,10 +1,11 @@
 """Operators for onnx's reference evaluator, whose own read many versions as the newest one.
 
 Measured with onnx 1.23: Softmax, LogSoftmax and Hardmax before opset 13 normalise one axis in
-place of all behind it. Arithmetic before opset 7 does not know at which axis to broadcast.
-BatchNormalization of opsets 9 to 13 trains, and RoiAlign of opset 10 moves its regions by half
-a pixel. LogSoftmax of any opset is the logarithm of a Softmax, which is minus infinity where
-that of a float32 is 0, from -104 on.
+place of all behind it. Before opset 7 arithmetic does not know at which axis to broadcast, and
+a PRelu may take slopes of channels for those of the last axis. BatchNormalization of opsets 9
+to 13 trains, and RoiAlign of opset 10 moves its regions by half a pixel. LogSoftmax of any
+opset is the logarithm of a Softmax, which is minus infinity where that of a float32 is 0, from
+-104 on.
 """
 
 from __future__ import annotations
@@ -23,20 +24,13 @@ ONE_AXIS = 13
 """The opset from which on a Softmax normalises one axis."""
 FREE_OF_IS_TEST, SAYS_THAT_IT_TRAINS = 7, 14
 """The opsets that changed what tells BatchNormalization to train."""
+BROADCASTS = 7
+"""The opset from which on operands are broadcast as numpy does."""
 HALF_PIXELS = 16
 """The opset from which on RoiAlign says where pixels lie."""
-_ARITHMETIC = (
-    "Add",
-    "And",
-    "Div",
-    "Equal",
-    "Greater",
-    "Less",
-    "Mul",
-    "Or",
-    "Pow",
-    "Sub",
-    "Xor",
+_OF_TWO = (
+    *("Add", "And", "Div", "Equal", "Greater", "Less"),
+    *("Mul", "Or", "Pow", "PRelu", "Sub", "Xor"),
 )
 
 
@@ -130,12 +124,17 @@ class RoiAlign(_Versioned, OnnxRoiAlign):
 
 
 class _Broadcast(_Versioned):
-    """Before opset 7, axes of the second operand match those of the first from one on."""
+    """Before opset 7, axes of the second operand match those of the first from one on.
+
+    The slopes of a PRelu are those of channels.
+    """
 
     compute: Callable[..., tuple[Array]]
 
     def _run(self, x: Array, y: Array, **_: object) -> tuple[Array]:
         axis = getattr(self, "axis", None)
+        if self.op_type == "PRelu" and self.opset < BROADCASTS and y.size > 1:
+            axis = 1
         if axis is not None:
             y = y.reshape(y.shape + (1,) * (x.ndim - axis % x.ndim - y.ndim))
         return self.compute(x, y)
@@ -150,5 +149,5 @@ def _with_axis(name: str) -> type[OpRun]:
 
 OPERATORS: Sequence[type[OpRun]] = (
     *(Softmax, LogSoftmax, Hardmax, BatchNormalization, RoiAlign),
-    *map(_with_axis, _ARITHMETIC),
+    *map(_with_axis, _OF_TWO),
 )

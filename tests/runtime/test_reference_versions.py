@@ -105,3 +105,14 @@ def test_the_last_axes_match_if_no_axis_is_given(operator):
     functions = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.not_equal}
     expected = functions.get(operator, np.equal)(x, y)
     np.testing.assert_array_equal(run("reference", 1, text, {"x": x, "y": y}), expected)
+
+
+@pytest.mark.parametrize("opset", [1, 6])
+def test_slopes_are_those_of_channels(opset):
+    x, slopes = DRAWN.reshape(1, 2, 4, 3)[:, :, :2, :2], np.float32([2, 3])
+    last = "<consumed_inputs = [0, 0]>" if opset == 1 else ""
+    text = f"""(float[1,2,2,2] x, float[2] s) => (float[1,2,2,2] y)
+        {{ y = PRelu{last}(x, s) }}"""
+    expected = np.where(x < 0, x * slopes.reshape(2, 1, 1), x)
+    found = run("reference", opset, text, {"x": x, "s": slopes})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
