@@ -53,7 +53,9 @@ class End:
         """Return it as a row of Markdown."""
         lines = [line for line in self.text.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("error")]
-        first = re.sub(r", [\d.]+ m?s$", "", (errors or lines or [""])[0])  # differs each time
+        first = re.sub(r" +[\d.]+ m?s$", "", (errors or lines or [""])[0])  # differs each time
+        if first.startswith("FAILED"):
+            first += f": {' '.join(' '.join(lines[1:2]).split())}"
         said = first[:150].replace("|", "\\|").replace("`", "'")
         command = shlex.join(["onnx-passes", *self.case.words])
         shown = "".join(c if c.isprintable() else "?" for c in command)[:90].replace(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _Parsed: TypeAlias = "tuple[PlainDict, list[str], list[click.Parameter]]"
 _QUIET = "onnx_passes.quiet"
 _COLORS = {"always": True, "never": False, "auto": None}
+_asked: list[bool | None] = [None]
+"""What --color of the command says, for what is printed after its context has ended."""
 
 
 def adopt(command: click.Command) -> click.Command:
@@ -130,13 +132,27 @@ def _color(ctx: click.Context, param: click.Parameter, value: str | None) -> Non
     del param
     if value is None or _COLORS[value] is None:
         return
-    wanted = _COLORS[value]
+    wanted = _asked[0] = _COLORS[value]
     here: click.Context | None = ctx
     while here is not None:
         here.color, here = wanted, here.parent
     # rich reads these; so do programs that a command starts.
     _for_now(ctx, "FORCE_COLOR" if wanted else "NO_COLOR", "1")
     _for_now(ctx, "NO_COLOR" if wanted else "FORCE_COLOR", None)
+
+
+def forget_color() -> None:
+    """Forget what an earlier command of this process asked for."""
+    _asked[0] = None
+
+
+def wants_color() -> bool | None:
+    """Return what --color and the environment say; None leaves it to the stream."""
+    if _asked[0] is not None:
+        return _asked[0]
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
 
 
 def _no_progress(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -16,7 +16,7 @@ from typing import NoReturn
 import click
 
 from onnx_passes import __version__, made_up
-from onnx_passes.cli.common import adopt, nearest
+from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.exit_codes import EXIT_CODES
@@ -173,6 +173,7 @@ def _is_program() -> bool:
 
 def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
     """Call the program, and put whatever it raises into words."""
+    forget_color()
     try:
         if kept:
             from onnx_passes.cli.keeper import keep  # needs a system that forks
@@ -222,8 +223,7 @@ def _call(words: list[str]) -> int:
     try:
         # Not click's own main(): it has other exit codes for a closed pipe and Ctrl-C.
         with program.make_context("onnx-passes", list(words)) as context:
-            if os.environ.get("NO_COLOR"):
-                context.color = False
+            context.color = wants_color()
             program.invoke(context)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -268,4 +268,8 @@ def _tell(text: str) -> None:
     from onnx_passes.report.text import printable
 
     with suppress(OSError, ValueError, AttributeError):
-        click.echo(printable(text, getattr(sys.stderr, "encoding", None) or "utf-8"), err=True)
+        shown = printable(text, getattr(sys.stderr, "encoding", None) or "utf-8")
+        head, colon, rest = shown.partition(":")
+        if colon and head.startswith("error["):
+            shown = f"{click.style(head, fg='red', bold=True)}:{rest}"
+        click.echo(shown, err=True, color=wants_color())

@@ -226,8 +226,9 @@ def save_result(
         attach_to_model(run.model)
     # ONNX text has no place for doc strings and other remarks.
     check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
+    sizes = [sum(path.stat().st_size for path in (loaded.path, *loaded.external))]
     try:
-        save_model(
+        written = save_model(
             run.model,
             goal,
             external_data=settings.save.external_data,
@@ -238,6 +239,10 @@ def save_result(
     except VerificationError as error:
         report.read_back = ReadBackReport("differs", error.message)
         raise
+    sizes.append(sum(path.stat().st_size for path in written))
+    for model, size in zip((report.before, report.after), sizes, strict=True):
+        if model is not None:
+            model.file_bytes = size
     if check is None:
         report.read_back = ReadBackReport("not done", "verification is off")
     else:

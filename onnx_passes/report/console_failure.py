@@ -45,7 +45,7 @@ class FailureRows:
         if done.action != "kept":
             rows.append(("then", self._name(done.action)))
         if done.reproducer:
-            rows.append(("reproduce", self._command(done.reproducer)))
+            rows.append(("reproduce", self.command(done.reproducer)))
         if (
             done.action == "stopped"
             and done.culprits
@@ -64,7 +64,7 @@ class FailureRows:
         rows = self._blames(report.blame)
         rows += self._check(*found, shown=_shown(report.blame))
         if report.reproducer:
-            rows.append(("reproduce", self._command(report.reproducer)))
+            rows.append(("reproduce", self.command(report.reproducer)))
         return rows
 
     def _blames(self, found: Sequence[Blame]) -> list[Row]:
@@ -142,7 +142,8 @@ class FailureRows:
     def _shortened(self, text: str) -> str:
         return self._name(ends(text, _LONGEST_NODE, self._glyphs.ellipsis))
 
-    def _command(self, folder: str) -> str:
+    def command(self, folder: str) -> str:
+        """Return the command that repeats a failure from its folder."""
         return self._name(f"python {shlex.quote(f'{folder}/repro.py')}")
 
     def _check(

@@ -1,14 +1,14 @@
-"""What a run prints on a terminal or in a pipe: lines, errors, panels and doubts."""
+"""How a run is printed on a terminal or in a pipe: heads, rows, panels and lines."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 from onnx_passes.report.console_failure import AFTER, BEFORE, MISMATCH, Row
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.console_text import STYLES, ConsoleText
-from onnx_passes.report.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 _ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
 _ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
-_MOST_UNVERIFIED = 20
+_LABELS = {
+    "unverified": "yellow",
+    "precondition": "yellow",
+    "verdict": "yellow",
+    "wrong": "red",
+}
+_LABEL = 10
 _NARROWEST, _WIDEST = 40, 200
 
 
@@ -76,31 +82,51 @@ class ConsolePrinter:
         head = Text(self._glyphs.name(title), STYLES["bad"])
         self._console.print(Panel(grid, title=head, title_align="left", border_style="red"))
 
-    def _error(self, text: str) -> None:
-        shown = printable(text.rstrip(), self._glyphs.encoding)
-        first, _, rest = shown.partition("\n")
-        self._print(first, STYLES["bad"])
-        if rest:
-            self._print(rest)
-
-    def _doubts(self, title: str, sentences: list[str]) -> None:
-        from rich.panel import Panel
+    def _head(self, verdict: str, tone: str, rest: str) -> None:
         from rich.text import Text
 
-        if not sentences:
-            return
-        told = [self._glyphs.name(s) for s in sentences[:_MOST_UNVERIFIED]]
-        if len(sentences) > len(told):
-            told.append(f"and {len(sentences) - len(told):,} more, in the JSON report")
-        if not self._terminal:
-            for sentence in told:
-                self._print(f"{title.lower()}: {sentence}")
-            return
-        style = STYLES["warn"]
-        head = Text(title, f"bold {style}")
-        self._console.print(
-            Panel(Text("\n".join(told)), title=head, title_align="left", border_style=style)
+        head = Text(verdict, STYLES[tone]).append(f"  {rest}", "not bold default")
+        if self._terminal:
+            self._console.print(head)
+        else:
+            self._put(head)
+
+    def _rows(self, rows: Iterable[Row]) -> None:
+        """Print rows of a label and a text; a label that is the one before is left out."""
+        from rich.table import Table
+        from rich.text import Text
+
+        last = ""
+        grid = Table.grid(padding=(0, 2), pad_edge=True)
+        grid.add_column(style="dim", no_wrap=True, min_width=_LABEL)
+        grid.add_column(overflow="fold")
+        for label, told in rows:
+            shown = "" if label == last else label
+            last = label or last
+            text = Text(told, _LABELS.get(last, ""))
+            if self._terminal:
+                grid.add_row(shown, text)
+            else:
+                self._put(Text(f"  {shown:<{_LABEL}}  ", "dim").append_text(text))
+        if self._terminal and grid.row_count:
+            self._console.print(grid)
+
+    def _say(self, told: str) -> None:
+        """Print a sentence; on a terminal it breaks between words."""
+        from rich.text import Text
+
+        if self._terminal:
+            self._console.print(Text(told))
+        else:
+            self._print(told)
+
+    def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
+        """Print what GitHub shows beside a commit."""
+        told = "%0A".join(
+            f"{label} {text}".strip().replace("%", "%25") for label, text in rows
         )
+        file = self._glyphs.name(file)
+        self._print(f"::error file={file},title={title}::{told}")
 
     def _detail(self, told: str, indent: int = 4) -> None:
         from rich.padding import Padding

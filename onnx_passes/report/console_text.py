@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import FailureRows, limits
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
-from onnx_passes.report.run_report import ReadBackReport, RunReport
+from onnx_passes.report.run_report import ReadBackReport
 from onnx_passes.report.text import (
     bound,
-    change,
     duration,
     number,
     percent,
@@ -136,46 +134,6 @@ class ConsoleText(FailureRows):
         if output.reason:
             parts.append(self._name(output.reason))
         return ", ".join(parts)
-
-    def summary_rows(self, report: RunReport) -> Iterator[tuple[str, str]]:
-        """Yield the summary as pairs of a label and a text."""
-        before, after = report.before, report.after
-        if before and after:
-            for label, told, old, new in summary.sizes(before, after):
-                by = change(old, new)
-                text = self._glyphs.step(told(old), told(new))
-                yield label.lower(), f"{text} ({by})" if by else text
-            yield "opset", ", ".join(self._opsets(before.opsets, after.opsets))
-        applied = summary.rules(report.passes)
-        if applied:
-            yield "rewrites", f"{applied.total():,} by {plural(len(applied), 'rule')}"
-        spent = f"{duration(report.pass_seconds)} in {plural(len(report.passes), 'pass')}"
-        checked = (
-            f", {duration(report.verify_seconds)} in verification" if report.verify else ""
-        )
-        yield "time", spent + checked
-        if report.reference:
-            yield "inputs", self._name(str(report.reference))
-        yield from self._engines(report)
-        for check in report.final:
-            yield "end result", self.check(check)
-
-    def _engines(self, report: RunReport) -> Iterator[tuple[str, str]]:
-        for name, tally in summary.tallies(report).items():
-            engine, words = tally.engine, tally.words
-            told = f"{words.head}, {words.why}" if words.why else words.head
-            if tally.max_abs:
-                told += f", largest error {bound(tally.max_abs)}"
-            version = engine.details.get("version") if engine else None
-            shown = f"{name} {version}" if version and str(version) not in name else name
-            yield "engine", f"{self._name(shown)}: {told}"
-            if engine and engine.fallback_for:
-                yield "fallback", self._name(engine.fallback_for)
-
-    def _opsets(self, before: dict[str, int], after: dict[str, int]) -> Iterator[str]:
-        for domain in sorted(before.keys() | after.keys()):
-            old, new = before.get(domain, "none"), after.get(domain, "none")
-            yield f"{self._name(domain) or 'ai.onnx'} {self._glyphs.step(old, new)}"
 
 
 def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:

@@ -25,6 +25,7 @@ class ModelSummary:
         opsets: Version by domain.
         hash: Canonical hash. It takes as long as many passes do: where a run does not need
             it, it is computed when it is first asked for.
+        file_bytes: Size of its file, with that of external data; None if there is no file.
     """
 
     nodes: int
@@ -33,6 +34,7 @@ class ModelSummary:
     weight_bytes: int
     opsets: dict[str, int]
     hash: str
+    file_bytes: int | None = None
 
     def put_off_hash(self, compute: Callable[[], str]) -> None:
         """Replace the hash by one that is computed when it is first asked for.

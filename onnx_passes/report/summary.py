@@ -18,6 +18,15 @@ from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verd
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 
 
+_EVIDENCE = {
+    Kind.PROVED: "proved",
+    Kind.EXECUTED: "executed before and after",
+    Kind.OUTPUTS_ONLY: "seen at the outputs only",
+    Kind.BLIND: "that the outputs do not show",
+    Kind.NOTHING: "with nothing to compare",
+}
+
+
 @dataclass(frozen=True)
 class Words:
     """A verdict for a reader.
@@ -59,7 +68,7 @@ class EngineTally:
             return Words("not verified", "warn", f"{self.not_verified} could not be run")
         if self.passed:
             return Words("agrees", "good", plural(self.passed, "check") + " passed")
-        return Words("not asked", "plain", "nothing was run on it")
+        return Words("not needed", "plain", "nothing was run on it")
 
 
 def outcome(report: RunReport) -> Words:
@@ -95,10 +104,8 @@ def outcome(report: RunReport) -> Words:
         missing += ["the end result"] if open_checks else []
         missing += [f"the end result on {', '.join(only)}"] if only else []
         said = f"not verified: {' and '.join(missing)}" if missing else ""
-        if not said and not waived:
-            said = "see what is missing"
         return Words(head, "warn", "; ".join(filter(None, [said, aside])))
-    if not any(p.changed for p in report.passes):
+    if not any(p.changed for p in kept(report)):
         return Words("UNCHANGED", "good", aside or "no pass changed the model")
     return Words("VERIFIED", "good", aside)
 
@@ -116,16 +123,19 @@ def _counts(done: PassReport, one: Evidence) -> bool:
     return bool(one.numbers) or not done.rewrites or not one.kind.verifies
 
 
+def kept(report: RunReport) -> list[PassReport]:
+    """Return the passes whose changes are in the result."""
+    return [p for p in report.passes if p.action not in ("rolled back", "stopped")]
+
+
 def evidence_text(report: RunReport) -> str:
-    """Count the applications of all kept passes by what vouches for them, as text."""
-    lost = ("rolled back", "stopped")
-    kept = (p for p in report.passes if p.changed and p.action not in lost)
-    counts = count_kinds(one for done in kept for one in done.evidence if _counts(done, one))
-    told = [f"{counts[kind]:,} {kind}" for kind in Kind if counts[kind]]
-    ran = [name for name, tally in tallies(report).items() if tally.passed or tally.failed]
-    if told and ran:
-        told[-1] += f", on {plural(len(ran), 'engine')}"
-    return ", ".join(told)
+    """Count the changes of all kept passes by what vouches for them, as text."""
+    changed = (p for p in kept(report) if p.changed)
+    counts = count_kinds(
+        one for done in changed for one in done.evidence if _counts(done, one)
+    )
+    told = [f"{counts[kind]:,} {_EVIDENCE[kind]}" for kind in Kind if counts[kind]]
+    return f"{plural(counts.total(), 'change')}: {', '.join(told)}" if told else ""
 
 
 def verdict_words(done: PassReport) -> Words:
@@ -148,19 +158,19 @@ def _verdict_words(done: PassReport) -> Words:
         return Words(head, "warn", why or next((one.reason or "" for one in weak), ""))
     if done.verdict is Verdict.UNCHANGED:
         return Words("no change", "plain")
-    return Words(_passed(done.checks), "good")
+    return Words(passed_text(done.checks), "good")
 
 
 def check_words(check: Check) -> Words:
     """Return the verdict of one check."""
     if check.verdict is Verdict.FAILED:
         head = f"FAILED{_only_on([check])}"
-        return Words(head, "bad", check.reason or _output_reason(check))
+        return Words(head, "bad", check.reason or output_reason(check))
     if check.verdict is Verdict.NOT_VERIFIED:
         return Words("not verified", "warn", check.reason or "")
     if check.verdict is Verdict.UNCHANGED:
         return Words("no change", "plain", check.reason or "")
-    return Words(_passed([check]), "good", check.reason or "")
+    return Words(passed_text([check]), "good", check.reason or "")
 
 
 def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
@@ -203,18 +213,25 @@ def sizes(
         after: The model after the last.
     """
     yield "Nodes", "{:,}".format, before.nodes, after.nodes
-    yield "Weights", size, before.weight_bytes, after.weight_bytes
+    if before.file_bytes is not None and after.file_bytes is not None:
+        yield "File", size, before.file_bytes, after.file_bytes
+    else:
+        yield "Weights", size, before.weight_bytes, after.weight_bytes
 
 
 def rules(passes: Iterable[PassReport]) -> Counter[str]:
-    """Return the number of applications by rule."""
+    """Return the number of rewrites by rule."""
     return Counter(r.rule for p in passes for r in p.rewrites)
 
 
 def tallies(report: RunReport) -> dict[str, EngineTally]:
-    """Return what each engine found, the engines of the report first and in its order."""
+    """Return what each engine found, the engines of the report first and in its order.
+
+    Checks of passes that were rolled back do not count.
+    """
     found: dict[str, list[Check]] = {e.name: [] for e in report.engines}
-    for check in all_checks(report):
+    undone = {id(c) for p in report.passes if p.action == "rolled back" for c in p.checks}
+    for check in (each for each in all_checks(report) if id(each) not in undone):
         if check.engine is not None:
             found.setdefault(check.engine, []).append(check)
     engines = {engine.name: engine for engine in report.engines}
@@ -233,7 +250,8 @@ def _tally(checks: list[Check], engine: EngineReport | None) -> EngineTally:
     )
 
 
-def _passed(checks: Iterable[Check]) -> str:
+def passed_text(checks: Iterable[Check]) -> str:
+    """Return how near what was compared is: ``equal``, ``within 3e-7, accuracy 0.98``."""
     numeric = [c for c in checks if c.verdict is Verdict.PASSED and c.outputs]
     scores = [
         f"{m.name} {number(m.value)}"
@@ -243,15 +261,16 @@ def _passed(checks: Iterable[Check]) -> str:
     ]
     worst = max((c.max_abs or 0.0 for c in numeric), default=0.0)
     parts = [f"within {bound(worst)}" if worst else "equal"] if numeric else []
-    return ", ".join(parts + list(dict.fromkeys(scores))) or "structure kept"
+    return ", ".join(parts + list(dict.fromkeys(scores))) or "proved"
 
 
 def _first_reason(checks: Iterable[Check], verdict: Verdict) -> str:
-    reasons = (c.reason or _output_reason(c) for c in checks if c.verdict is verdict)
+    reasons = (c.reason or output_reason(c) for c in checks if c.verdict is verdict)
     return next(filter(None, reasons), "")
 
 
-def _output_reason(check: Check) -> str:
+def output_reason(check: Check) -> str:
+    """Return what is wrong with the first output or metric that fails; nothing if none is."""
     wrong = next((o for o in check.outputs if not o.passed), None)
     if wrong is not None:
         return f"{wrong.output}: {wrong.reason}" if wrong.reason else wrong.output

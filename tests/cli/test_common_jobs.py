@@ -56,7 +56,7 @@ def test_without_an_output_nothing_but_a_summary_is_printed(cli, model):
     done = cli(model)
     assert done.code == 0
     assert not done.out
-    assert "3 → 2 nodes" in done.err
+    assert "3 → 2 (-33.3 %)" in done.err
     assert [path.name for path in Path().iterdir()] == ["model.onnx"]
 
 

@@ -172,10 +172,8 @@ def test_a_failure_names_rewrite_nodes_value_sample_and_command(go):
     assert (blame["number"], blame["how"]) == (2, "by its own error")
     assert blame["nodes"] == ["b = Add(a, w1)"]
     assert blame["value"]["output"] == "b"
-    lines = [line.split() for line in done.err.splitlines()]
-    at = lines.index(["before", *blame["nodes"][0].split()])
-    assert lines[at + 4][:3] == ["after", "b", "="]
-    assert lines[at + 5][:3] == ["differs", "b", "at"]
+    assert "which 1 of its 3 rewrites did not keep" in done.err
+    assert re.search(r"#2 b = Add\(a, w1\) → .*; b: .* became ", done.err)
     assert f"python {bundle}/repro.py" in done.err
     assert "granularity=application keeps the other 2 rewrites" in done.err
     shown = repro(bundle)

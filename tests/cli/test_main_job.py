@@ -65,8 +65,8 @@ def test_optimises_a_model_and_says_so(cli, model):
     assert not done.out
 
 
-def test_is_quiet_in_a_pipe_and_silent_on_request(cli, model):
-    assert len(cli("-c", "cleanup", "-o", "out.onnx", model).err.splitlines()) == 1
+def test_is_brief_in_a_pipe_and_silent_on_request(cli, model):
+    assert len(cli("-c", "cleanup", "-o", "out.onnx", model).err.splitlines()) < 10
     assert not cli("-c", "cleanup", "-o", "out.onnx", "-q", model).err
 
 
@@ -106,11 +106,8 @@ def test_break_adds_ends_as_documented(cli, model, write):
     config = write("cfg.yaml", "imports: [break_adds]\npasses: [BreakAdds]\n")
     done = cli("-c", config, "-o", "out.onnx", model)
     assert done.code == 1
-    lines = done.err.splitlines()
-    assert lines[0] == "PostconditionError: Post-condition for pass 'BreakAdds' failed"
-    assert lines[1].startswith("VerificationError: s not as expected")
-    assert "s = Add(a, b)" in done.err
-    assert "s = Add(a, a)" in done.err
+    assert done.err.startswith("FAILED at pass 1: break-adds")
+    assert "#1 s: Add(a, b) → Add(a, a); " in done.err
     assert not Path("out.onnx").exists()
 
 

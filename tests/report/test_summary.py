@@ -63,7 +63,7 @@ def test_verdicts_of_a_pass(build):
     assert words([build.structure(), build.equal()]) == "equal"
     assert words([build.equal(), build.close(3.01e-7)]) == "within 3.1e-7"
     assert words([build.close(0.0)]) == "equal"
-    assert words([build.structure()]) == "structure kept"
+    assert words([build.structure()]) == "proved"
     assert words([], verdict=Verdict.FAILED, action="rolled back") == "FAILED, rolled back"
     assert words([], verdict=Verdict.NOT_VERIFIED) == "not verified"
     assert words([], verdict=Verdict.UNCHANGED) == "no change"

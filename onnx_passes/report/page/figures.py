@@ -173,7 +173,7 @@ def _operators(report: RunReport) -> Figure | None:
 
 
 def _rules(report: RunReport) -> Figure | None:
-    applied = summary.rules(report.passes).most_common()
+    applied = summary.rules(summary.kept(report)).most_common()
     rows = [
         BarRow(rule, f"{count:,}", [[(count, "first")]])
         for rule, count in applied[:_MOST_ROWS]

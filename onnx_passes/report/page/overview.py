@@ -95,21 +95,17 @@ def _tiles(report: RunReport) -> Iterator[KeyNumber]:
         yield "Opset", first, last, ", ".join(others[:3])
     changed = sum(p.changed for p in report.passes)
     yield "Passes", None, f"{len(report.passes):,}", f"{changed:,} changed the model"
-    applied = summary.rules(report.passes)
-    yield "Rewrites", None, f"{applied.total():,}", f"by {plural(len(applied), 'rule')}"
+    applied = summary.rules(summary.kept(report))
+    by = f"by {plural(len(applied), 'rule')}" if applied else "in the result"
+    yield "Rewrites", None, f"{applied.total():,}", by
     whole = f"of {duration(report.seconds)} in all"
     yield "Time in passes", None, duration(report.pass_seconds), whole
     told = duration(report.verify_seconds) if report.verify else "off"
-    yield "Verification", None, told, _checks(report)
+    yield "Verification", None, told, summary.evidence_text(report)
     worst = margins.margin(margins.all_checks(report))
     if worst is not None:
         told = bound(worst.error) if worst.error else "0"
         yield "Largest error", None, told, worst.share
-
-
-def _checks(report: RunReport) -> str:
-    made = [c for c in margins.all_checks(report) if c.verdict is not Verdict.NOT_VERIFIED]
-    return plural(len(made), "check") if made else "nothing was checked"
 
 
 def _sentence(report: RunReport, words: summary.Words) -> str:
@@ -117,9 +113,8 @@ def _sentence(report: RunReport, words: summary.Words) -> str:
         return words.why
     if words.why:
         return f"{words.why[0].upper()}{words.why[1:]}."
+    told = summary.evidence_text(report)
+    if not told:
+        return "No pass changed what is computed."
     engines = plural(sum(t.passed > 0 for t in summary.tallies(report).values()), "engine")
-    changed = plural(sum(p.changed for p in report.passes), "pass")
-    return (
-        f"{changed} changed the model; {_checks(report)} on {engines} found no difference "
-        "beyond what their contracts allow."
-    )
+    return f"{told}. On {engines} no difference is beyond what the passes may change."
