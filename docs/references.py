@@ -12,7 +12,7 @@ import click
 
 import onnx_passes
 from onnx_passes.cli.exit_codes import EXIT_CODES
-from onnx_passes.cli.main import COMMANDS, program
+from onnx_passes.cli.main import COMMANDS, GROUPS, program
 from onnx_passes.configs.json_schema import json_schema
 
 _MADE = "Made by `make docs` from {}."
@@ -28,9 +28,13 @@ def command_line() -> str:
         "All commands have `-q, --quiet` (results and errors only), `-v, --verbose`, `--color "
         "always|never|auto`, `--no-progress` and `-h, --help`.",
         "",
-        "| Command | |",
-        "|---|---|",
-        *(f"| [`{name}`](#{name}) | {told} |" for name, told in COMMANDS.items()),
+        "| | Command | |",
+        "|---|---|---|",
+        *(
+            f"| {title} | [`{name}`](#{name}) | {told} |"
+            for title, commands in GROUPS.items()
+            for name, told in commands.items()
+        ),
         "",
         "## Exit codes",
         "",

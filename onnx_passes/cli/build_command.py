@@ -31,6 +31,7 @@ Examples:
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file."
 )
 @click.option(
+    "-e",
     "--engine",
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
     default="tensorrt-rtx",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _Parsed: TypeAlias = "tuple[PlainDict, list[str], list[click.Parameter]]"
 _QUIET = "onnx_passes.quiet"
+_PRINTED = "-"
 _COLORS = {"always": True, "never": False, "auto": None}
 _asked: list[bool | None] = [None]
 """What --color of the command says, for what is printed after its context has ended."""
@@ -40,6 +42,9 @@ def adopt(command: click.Command) -> click.Command:
         return command
     if any(param.name == "no_progress" for param in command.params):
         return command
+    for param in command.params:
+        if param.name == "as_json":
+            _let_write(param)
     own = {text for param in command.params for text in param.opts}
     shared = [each for each in _options() if own.isdisjoint(each.opts)]
     command.params.extend(shared)
@@ -52,8 +57,38 @@ def adopt(command: click.Command) -> click.Command:
 
     command.invoke = invoke_ticking  # type: ignore[method-assign]
     make = command.make_parser
-    command.make_parser = lambda ctx: _refusing(make(ctx))  # type: ignore[method-assign]
+    prints = any(param.name == "as_json" for param in command.params)
+    command.make_parser = lambda ctx: _refusing(  # type: ignore[method-assign]
+        make(ctx), prints=prints
+    )
     return command
+
+
+def _let_write(param: click.Parameter) -> None:
+    """Let a flag that prints JSON take a file as well: ``--json=FILE``."""
+    assert isinstance(param, click.Option)
+    param.is_flag, param.type, param.default = False, click.STRING, None
+    param.metavar, param.callback = "[=FILE]", _to_file
+
+
+def _to_file(ctx: click.Context, param: click.Parameter, value: str | None) -> bool:
+    """Send what a command prints to a file, if one is named; return whether it is JSON."""
+    from pathlib import Path
+
+    from onnx_passes.cli.destinations import check_destinations
+    from onnx_passes.report.report_files import write_text
+
+    if value is not None and value != _PRINTED:
+        check_destinations(None, {"--json": Path(value)}, {})
+        printed = io.StringIO()
+        ctx.with_resource(redirect_stdout(printed))
+
+        def write() -> None:
+            if text := printed.getvalue():
+                write_text(text, value)
+
+        ctx.call_on_close(write)
+    return value is not None
 
 
 def _options() -> list[click.Option]:
@@ -176,11 +211,21 @@ def _for_now(ctx: click.Context, name: str, value: str | None) -> None:
     ctx.call_on_close(lambda: put(before))
 
 
-def _refusing(parser: _Parser) -> _Parser:
-    """Make a parser refuse a single option that is given twice: the last would win unseen."""
+def _refusing(parser: _Parser, *, prints: bool) -> _Parser:
+    """Make a parser refuse a single option that is given twice: the last would win unseen.
+
+    Args:
+        parser: The parser.
+        prints: Whether ``--json`` alone prints.
+    """
     parse = parser.parse_args
 
     def parse_args(args: list[str]) -> _Parsed:
+        end = args.index("--") if "--" in args else len(args)
+        if prints:
+            args = [
+                f"--json={_PRINTED}" if word == "--json" else word for word in args[:end]
+            ] + args[end:]
         found = parse(args=args)
         seen: set[click.Parameter] = set()
         for param in found[2]:

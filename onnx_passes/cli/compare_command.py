@@ -48,6 +48,7 @@ _path = click.Path(path_type=Path)
 @click.command("compare", cls=ManyWords, help=HELP, no_args_is_help=True)
 @click.argument("models", nargs=-1, type=_path, metavar="[MODEL]...")
 @click.option(
+    "-e",
     "--engine",
     "engines",
     multiple=True,
@@ -144,7 +145,7 @@ _path = click.Path(path_type=Path)
 @click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG (extra: plots).")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def command(
     models: tuple[Path, ...],
     engines: tuple[str, ...],
@@ -179,7 +180,8 @@ def command(
 
         if load_outputs or save_outputs or save_inputs or plots:
             raise UsageError(
-                "saved results and --data do not go together", help="see --result"
+                "saved results and --data do not go together",
+                help="--json=FILE writes the result",
             )
         if timed or keep_builds:
             raise UsageError(

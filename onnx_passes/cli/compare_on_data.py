@@ -114,7 +114,7 @@ def _refuse(given: PlainMapping) -> None:
 
 
 def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
-    files = {f"--{name}": given[name] for name in ("result", "timing", "page", "journal")}
+    files = {f"--{name}": given[name] for name in ("timing", "html", "journal")}
     check_destinations(None, files, {"a model": list(models)})
     if given["save_worst"] is not None:
         check_folder("--save-worst", given["save_worst"])
@@ -184,14 +184,12 @@ def _write(result: DataResult, given: PlainMapping) -> list[str]:
     from onnx_passes.report.report_files import write_text
 
     notes: list[str] = []
-    if given["result"] is not None:
-        write_text(result.text(), given["result"])
     if given["timing"] is not None:
         write_text(json.dumps(result.timing.to_json(), indent=2) + "\n", given["timing"])
     if given["save_worst"] is not None:
         notes.append(save_worst(result, given["save_worst"]))
-    if given["page"] is not None:
+    if given["html"] is not None:
         from onnx_passes.report.data_page import data_page
 
-        write_text(data_page(result), given["page"])
+        write_text(data_page(result), given["html"])
     return notes

@@ -73,7 +73,10 @@ command.aliases = {"to-input": "merge"}
 def _options(function: Command) -> Command:
     for option in (
         click.option(
-            "--json", "as_json", is_flag=True, help="Print what was written as JSON."
+            "--json",
+            "as_json",
+            is_flag=True,
+            help="Print what was written as JSON.",
         ),
         click.option(
             "--names",
@@ -166,7 +169,7 @@ def convert(file: str, **rest: Plain) -> None:
 @command.command("show", help=_SHOW)
 @click.argument("file")
 @click.option("--values", is_flag=True, help="Print the elements.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def show(file: str, values: bool, as_json: bool) -> None:
     """Show every sample of FILE, with statistics."""
     from onnx_passes.cli import inspect_command

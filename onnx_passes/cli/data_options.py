@@ -86,9 +86,8 @@ JOURNAL = (
     click.option("--journal", type=_path, metavar="FILE", help="Continue from, and extend."),
 )
 FILES = (
-    click.option("--result", type=_path, metavar="FILE", help="Write the result as JSON."),
     click.option("--timing", type=_path, metavar="FILE", help="Write how long it took."),
-    click.option("--page", type=_path, metavar="FILE", help="Write an HTML page."),
+    click.option("--html", type=_path, metavar="FILE", help="Write the result as a page."),
     click.option(
         "--save-worst", type=_path, metavar="DIR", help="Write the worst samples as inputs."
     ),

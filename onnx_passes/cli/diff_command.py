@@ -25,7 +25,7 @@ _COLOURS = {"added": "green", "removed": "red"}
 @click.command("diff", help=HELP, no_args_is_help=True)
 @click.argument("a")
 @click.argument("b")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def command(a: str, b: str, as_json: bool) -> None:
     """List how two models differ."""
     from onnx_passes.model.diff import diff

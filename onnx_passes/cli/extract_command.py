@@ -65,7 +65,7 @@ _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "
     metavar="FILE",
     help="Run MODEL on these inputs, and save what the part is fed and gives beside it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def command(
     model: Path,
     output: Path,

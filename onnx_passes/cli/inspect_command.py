@@ -82,6 +82,7 @@ command.default = "model"
 )
 @click.option("--list-unbounded", is_flag=True, help="List dimensions without a fixed size.")
 @click.option(
+    "-e",
     "--engine",
     "package",
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
@@ -89,7 +90,7 @@ command.default = "model"
     show_default=True,
     help="Package that built MODEL, if it is an engine.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def model(
     file: str,
     show: tuple[str, ...],
@@ -135,7 +136,11 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
 @command.command("capability", help=_CAPABILITY)
 @click.argument("file", metavar="MODEL")
 @click.option(
-    "--engine", required=True, metavar="ENGINE", help="onnxruntime[:PROVIDER], openvino, ..."
+    "-e",
+    "--engine",
+    required=True,
+    metavar="ENGINE",
+    help="onnxruntime[:PROVIDER], openvino, ...",
 )
 @click.option(
     "--partition",
@@ -143,7 +148,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     metavar="DIR",
     help="Save the parts that the engine accepts, and the rest, as models.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def capability(file: str, engine: str, partition: Path | None, as_json: bool) -> None:
     """Print which nodes of a model an engine rejects."""
     from onnx_passes.configs.engine_text import parse_engine
@@ -193,7 +198,7 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 )
 @click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def data(file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool) -> None:
     """Print what saved data hold."""
     show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)

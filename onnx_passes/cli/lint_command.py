@@ -23,7 +23,7 @@ Examples:
 @click.command("lint", help=HELP, no_args_is_help=True)
 @click.argument("model")
 @click.option("--no-engine", is_flag=True, help="Do not load nodes with ONNX Runtime.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
 def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool) -> None:
     """List all that is wrong about a model."""

@@ -14,6 +14,7 @@ List the passes: group, contract, what they do. With WORDs, those that hold them
 
 \b
 Examples:
+  onnx-passes list --presets
   onnx-passes list
   onnx-passes list fuse gelu --json
 """
@@ -22,21 +23,22 @@ Examples:
 @click.command("list", help=HELP)
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("-c", "--config", help="Pipeline file whose imports are listed as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(words: tuple[str, ...], config: str | None, as_json: bool) -> None:
+@click.option("--presets", is_flag=True, help="List the shipped pipelines, for -c.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+def command(words: tuple[str, ...], config: str | None, presets: bool, as_json: bool) -> None:
     """List the passes: group, contract, what they do. With WORDs, those that hold them all."""
-    from onnx_passes.cli.pass_rows import pass_rows
+    from onnx_passes.cli.pass_rows import pass_rows, preset_rows
 
     rows = [
         row
-        for row in pass_rows(config)
+        for row in (preset_rows() if presets else pass_rows(config))
         if all(word.lower() in " ".join(map(str, row.values())).lower() for word in words)
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     if not rows:
-        click.echo("no pass matches", err=True)
+        click.echo("nothing matches", err=True)
         raise click.exceptions.Exit(2)
     for group in dict.fromkeys(row["group"] for row in rows):
         click.secho(group, bold=True)

@@ -25,36 +25,48 @@ from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.pipeline.collector import patient_collector
 
-COMMANDS = {
-    "run": "run a pipeline of verified passes over a model (the default)",
-    "report": "show a saved run, and judge it by other thresholds",
-    "tune": "choose the precision of each part of a model",
-    "bisect": "find the first bad pass and rewrite",
-    "reduce": "find the smallest model that still fails",
-    "certify": "test and prove rewrite rules on their own",
-    "build": "compile a model with TensorRT, with or without a GPU",
-    "inspect": "print what a model, or saved data, hold",
-    "view": "write the graph of a model as a page for a browser",
-    "lint": "list all that is wrong about a model",
-    "compare": "run models on engines side by side, and compare what they give",
-    "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
-    "extract": "cut a part out of a model, at values that are named",
-    "split": "cut a model into parts, at values or by size",
-    "insert": "replace a part by one node",
-    "rename": "give values and nodes other names",
-    "set-metadata": "set what a model says of itself",
-    "strip-weights": "remove the weights of a model, to share it without them",
-    "restore-weights": "put them back, or random ones like them",
-    "prune": "set two of each four weights to zero, for sparse tensor cores",
-    "plugin": "find the operators that TensorRT plugins take over, and replace them",
-    "diff": "list how two models differ, whatever their inner names are",
-    "data": "join, convert and show saved inputs and outputs",
-    "list": "list the passes",
-    "explain": "explain a pass",
-    "new-pass": "write a new pass and its test from a template",
-    "config": "check or print a pipeline file, or print its JSON Schema",
-    "completion": "print a script by which a shell completes words",
+GROUPS = {
+    "Optimise": {
+        "run": "run a pipeline of verified passes over a model (the default)",
+        "tune": "choose the precision of each part of a model",
+        "build": "compile a model with TensorRT, with or without a GPU",
+    },
+    "Verify and debug": {
+        "compare": "run models on engines side by side, and compare what they give",
+        "report": "show a saved run, and judge it by other thresholds",
+        "bisect": "find the first bad pass and rewrite",
+        "reduce": "find the smallest model that still fails",
+        "lint": "list all that is wrong about a model",
+    },
+    "Inspect": {
+        "inspect": "print what a model, or saved data, hold",
+        "view": "write the graph of a model as a page for a browser",
+        "diff": "list how two models differ, whatever their inner names are",
+        "data": "join, convert and show saved inputs and outputs",
+    },
+    "Edit": {
+        "sanitize": "tidy a model: fold, clean up, other shapes or outputs",
+        "extract": "cut a part out of a model, at values that are named",
+        "split": "cut a model into parts, at values or by size",
+        "insert": "replace a part by one node",
+        "rename": "give values and nodes other names",
+        "set-metadata": "change the metadata of a model",
+        "strip-weights": "remove the weights of a model, to share it without them",
+        "restore-weights": "put weights back, or random ones like them, into a model",
+        "prune": "set two of each four weights to zero, for sparse tensor cores",
+        "plugin": "find the operators that TensorRT plugins take over, and replace them",
+    },
+    "Write passes": {
+        "list": "list the passes, or the presets",
+        "explain": "explain a pass",
+        "new-pass": "write a new pass and its test from a template",
+        "certify": "test and prove rewrite rules on their own",
+        "config": "check or print a pipeline file, or print its JSON Schema",
+        "completion": "print a script by which a shell completes words",
+    },
 }
+"""The commands, and what each does, by what people come for."""
+COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
 
 INTERNAL, CLOSED = 70, 141
 
@@ -84,8 +96,9 @@ class Program(click.Group):
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Exit codes of all commands"):
@@ -197,7 +210,7 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
         abandon_stdout()
         return CLOSED
     except OnnxPassesError as error:
-        if debug and words[:1] != ["tune"]:  # where --debug asks for nodes
+        if debug:
             traceback.print_exc()
         _tell(f"error[{error.code}]: {error}")
         return error.exit_code

@@ -25,7 +25,9 @@ path = click.Path(path_type=Path)
 def edits(command: Command) -> Command:
     """Give a command the argument and the options that all of them have."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE."
+        ),
         click.option(
             "-o", "--output", type=path, required=True, help="Where to write the model."
         ),

@@ -27,6 +27,16 @@ def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
     return describe_passes(import_from(config))
 
 
+def preset_rows() -> list[Mapping[str, str]]:
+    """Return name and summary of every shipped pipeline, in the form of rows of passes."""
+    from onnx_passes.configs.shipped import shipped_configs, shipped_summary
+
+    return [
+        {"name": n, "group": "presets", "contract": f"-c {n}", "summary": shipped_summary(n)}
+        for n in shipped_configs()
+    ]
+
+
 def group_names() -> list[str]:
     """Return the names of all groups of passes."""
     index = library_alone()

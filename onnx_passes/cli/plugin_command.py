@@ -76,6 +76,7 @@ def command() -> None:
 @command.command("list", help=_LIST)
 @_sources
 @click.option(
+    "-e",
     "--engine",
     "package",
     type=click.Choice(["tensorrt-rtx", "tensorrt"]),
@@ -88,7 +89,7 @@ def command() -> None:
     type=path,
     help="Library of plugins to load first. Repeat for several.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def list_plugins(
     sources: tuple[str, ...],
     package: Package | None,
@@ -132,7 +133,7 @@ def list_plugins(
 @command.command("match", help=_MATCH, no_args_is_help=True)
 @click.argument("model", type=path)
 @_sources
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def match(model: Path, sources: tuple[str, ...], as_json: bool) -> None:
     """List where plugins would replace nodes."""
     from onnx_passes.model.load import load_model

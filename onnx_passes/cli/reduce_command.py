@@ -61,7 +61,9 @@ class _Reduce(ManyWords):
 @click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the result.")
 @click.option("--check", metavar="CMD", help="Command that judges candidates.")
 @click.option("--check-function", metavar="MODULE:FUNCTION", help="Function that judges.")
-@click.option("--engine", metavar="ENGINE", help="Engine under test, in the form of compare.")
+@click.option(
+    "-e", "--engine", metavar="ENGINE", help="Engine under test, in the form of compare."
+)
 @click.option(
     "--against",
     metavar="ENGINE|golden",
@@ -127,7 +129,7 @@ class _Reduce(ManyWords):
     "--replay", type=_path, metavar="FILE", help="Read answers from FILE, and add new ones."
 )
 @add_options((*SOURCE, *CLUSTER))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 def command(model: Path, output: Path | None, **given: Plain) -> None:
     """Reduce a model."""

@@ -42,7 +42,6 @@ Examples:
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of saved runs, and end.")
 @click.option("-v", "--verbose", count=True, help="Print more: each check, each output.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-@click.option("--debug", is_flag=True, help="Show Python's traceback of an error.")
 def command(
     run: Path | None,
     rtol: float | None,
@@ -54,10 +53,8 @@ def command(
     schema: bool,
     verbose: int,
     quiet: bool,
-    debug: bool,
 ) -> None:
     """Show a saved run, and write it in other forms."""
-    del debug  # read by the program itself
     from onnx_passes.cli.run_outputs import write_reports
     from onnx_passes.report.console import ConsoleReporter
     from onnx_passes.report.json import json_schema, read_json

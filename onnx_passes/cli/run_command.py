@@ -59,7 +59,12 @@ Examples:
 @click.command("run", help=HELP, no_args_is_help=True)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("passes", nargs=-1, metavar="[PASS]... [OUT]")
-@click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
+@click.option(
+    "-c",
+    "--config",
+    help="Pipeline file, or a preset: cleanup, lower, optimize, optimize-ort, simplify, "
+    "streamline, tensorrt ('onnx-passes list --presets' explains them).",
+)
 @click.option(
     "-o",
     "--output",

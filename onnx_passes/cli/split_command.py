@@ -34,7 +34,7 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
     "--at", cls=Several, multiple=True, metavar="NAME...", help="Values at which a part ends."
 )
 @click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def command(
     model: Path,
     output: Path,

@@ -48,7 +48,7 @@ Examples:
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/ --jobs 4
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
   onnx-passes tune model.onnx -c tune.yaml --record search --explain /encoder/MatMul
-  onnx-passes tune model.onnx -c tune.yaml --debug
+  onnx-passes tune model.onnx -c tune.yaml --culprits
 """
 _path = click.Path(path_type=Path)
 
@@ -58,6 +58,7 @@ _path = click.Path(path_type=Path)
 @click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
 @click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the model.")
 @click.option(
+    "-s",
     "--set",
     "overrides",
     multiple=True,
@@ -86,9 +87,7 @@ _path = click.Path(path_type=Path)
 @add_options((*SOURCE, *JOBS, *CLUSTER))
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each step.")
 @click.option(
-    "--debug",
     "--culprits",
-    "culprits",
     is_flag=True,
     help="Name the fewest nodes that must stay in float32, all others in the first format.",
 )

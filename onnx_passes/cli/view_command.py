@@ -50,12 +50,10 @@ _path = click.Path(path_type=Path)
     metavar="FILE",
     help="Ranges are those seen on these inputs, on ONNX Runtime, instead of bounds.",
 )
-@click.option("--debug", is_flag=True, hidden=True)
 def command(
-    model: str, output: Path | None, report: Path | None, load_inputs: str | None, debug: bool
+    model: str, output: Path | None, report: Path | None, load_inputs: str | None
 ) -> None:
     """Write the graph of a model as a page."""
-    del debug  # read by the program itself
     from onnx_passes.cli.destinations import check_destinations
     from onnx_passes.cli.reduce_runs import infer_shapes
     from onnx_passes.model.load import load_model

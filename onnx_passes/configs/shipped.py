@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 
 from onnx_passes.configs.problems import described, located
@@ -27,6 +29,13 @@ def shipped_configs() -> list[str]:
 def shipped_source(name: str) -> Source:
     """Return the text of a pipeline that ships with the package."""
     return Source(name, resources.files(_FOLDER).joinpath(f"{name}.yaml").read_text("utf-8"))
+
+
+def shipped_summary(name: str) -> str:
+    """Return what the comment of a shipped pipeline says first, up to a pause."""
+    lines = shipped_source(name).text.splitlines()
+    head = takewhile(lambda line: line.startswith("# "), lines)
+    return re.split(r"[.:;](?: |$)", " ".join(line[2:] for line in head))[0]
 
 
 def shipped_steps(name: str) -> tuple[Step, ...]:

@@ -147,7 +147,7 @@ class ConsoleReporter(ConsolePrinter):
         for note in done.notes:
             self._detail(self._glyphs.name(note))
         if done.verdict is Verdict.FAILED:
-            self._panel(done.name, self._told.of_pass(done))
+            self._rows(self._told.of_pass(done))
 
     def _stop(self) -> None:
         if self._progress is not None:

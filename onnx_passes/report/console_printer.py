@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-_ROW_STYLES = {BEFORE: "red", AFTER: "green", MISMATCH: "bold red", "reproduce": "bold"}
-_ROW_SIGNS = {BEFORE: "- ", AFTER: "+ ", MISMATCH: "^ "}
 _LABELS = {
-    "unverified": "yellow",
-    "precondition": "yellow",
-    "verdict": "yellow",
+    **dict.fromkeys(("unverified", "precondition", "verdict"), "yellow"),
     "wrong": "red",
+    BEFORE: "green",
+    AFTER: "red",
+    MISMATCH: "bold red",
 }
 _LABEL = 10
 _NARROWEST, _WIDEST = 40, 200
@@ -58,29 +57,6 @@ class ConsolePrinter:
     @property
     def _width(self) -> int:
         return self._console.width
-
-    def _panel(self, title: str, rows: list[Row]) -> None:
-        """Show a failure: nodes as a diff, the mismatch where it is."""
-        from rich.panel import Panel
-        from rich.table import Table
-        from rich.text import Text
-
-        if not rows:
-            return
-        if not self._terminal:
-            for label, told in rows:
-                self._print(f"  {label:<9} {told}")
-            return
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
-        last = ""
-        for label, told in rows:
-            text = Text(_ROW_SIGNS.get(label, "") + told, _ROW_STYLES.get(label, ""))
-            grid.add_row("" if label in (last, MISMATCH) else label, text)
-            last = label if label != MISMATCH else last
-        head = Text(self._glyphs.name(title), STYLES["bad"])
-        self._console.print(Panel(grid, title=head, title_align="left", border_style="red"))
 
     def _head(self, verdict: str, tone: str, rest: str) -> None:
         from rich.text import Text

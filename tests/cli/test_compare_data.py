@@ -37,8 +37,10 @@ def test_two_engines_agree_over_all_samples(cli):
 
 
 def test_accuracy_that_is_lost_is_found_with_its_samples(cli, blind, tmp_path):
-    places = ("--page", "page.html", "--save-worst", "worst", "--result", "r.json")
-    done = cli("compare", MODEL, blind, *FAST, "--accuracy", "drop=1%,confidence=99%", *places)
+    places = ("--html", "page.html", "--save-worst", "worst", "--journal", "j")
+    words = ("compare", MODEL, blind, *FAST, "--accuracy", "drop=1%,confidence=99%", *places)
+    done = cli(*words)
+    assert cli(*words, "--json=r.json").code == 1
     assert done.code == 1, done.out
     assert "FAILED  400 of 400" in done.out
     result = json.loads((tmp_path / "r.json").read_text())
@@ -150,9 +152,10 @@ def test_what_cannot_be_done_is_told(cli, words, message):
 
 
 def test_a_journal_is_gone_on_from(cli, tmp_path):
-    words = ("compare", MODEL, *FUSED, *FAST, "--shard", "100", "--journal", "j", "--result")
-    cli(*words, "one.json")
-    done = cli(*words, "two.json")
+    words = ("compare", MODEL, *FUSED, *FAST, "--shard", "100", "--journal", "j")
+    cli(*words, "--json=one.json")
+    cli(*words, "--json=two.json")
+    done = cli(*words)
     assert "all 4 shards are from the journal" in done.out
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 

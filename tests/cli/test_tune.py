@@ -77,10 +77,9 @@ def test_a_record_of_another_search_is_refused(cli, config):
     assert "another model, data or settings" in found.err
 
 
-@pytest.mark.parametrize("option", ["--debug", "--culprits"])
-def test_culprits_of_a_format(cli, config, option):
+def test_culprits_of_a_format(cli, config):
     found = cli(
-        *("tune", MODEL, "-c", config, option, "--set", "tune.formats=[int8-static]"),
+        *("tune", MODEL, "-c", config, "--culprits", "-s", "tune.formats=[int8-static]"),
         *("--set", "verify.metrics={snr: [38, .inf]}", "--json", "found.json"),
     )
     assert found.code == 0, found.err
@@ -89,13 +88,6 @@ def test_culprits_of_a_format(cli, config, option):
     assert "must stay in float32" in found.out
     assert nodes
     assert all(name in found.out for name in nodes)
-
-
-def test_debug_asks_for_nodes_and_shows_no_traceback_of_a_wrong_file(cli, config):
-    found = cli("tune", MODEL, "-c", config, "--debug", "--set", "tune.formats=[float15]")
-    assert found.code == 2
-    assert "there is no format 'float15'" in found.err
-    assert "Traceback" not in found.err
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def pages(tmp_path_factory):
         shutil.copy(DIGITS / name, folder)
     images, labels = (np.load(folder / f"{name}.npy") for name in ("images", "labels"))
     np.savez(folder / "data.npz", image=images, label=labels)
-    data = ("--data", "data.npz", "--labels", "label", "--page", "data.html")
+    data = ("--data", "data.npz", "--labels", "label", "--html", "data.html")
     run(folder, "compare", DIGITS / "model.onnx", out, *data)
     (folder / "tune.yaml").write_text(TUNE)
     tuned = ("-c", "tune.yaml", "-o", "tuned.onnx", "--html", "tune.html")

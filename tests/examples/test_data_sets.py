@@ -51,10 +51,14 @@ def test_the_cluster_gives_the_same_bytes(tmp_path):
     ) as cluster:
         try:
             address = cluster.stdout.readline().split()[-1]
-            words = ("--accuracy", "drop=1%", "--shard", "100", "--result")
-            plain = compare(tmp_path / "rounded.onnx", *words, tmp_path / "a.json")
+            words = ("--accuracy", "drop=1%", "--shard", "100")
+            plain = compare(tmp_path / "rounded.onnx", *words, f"--json={tmp_path}/a.json")
             spread = compare(
-                tmp_path / "rounded.onnx", *words, tmp_path / "b.json", "--scheduler", address
+                tmp_path / "rounded.onnx",
+                *words,
+                f"--json={tmp_path}/b.json",
+                "--scheduler",
+                address,
             )
             assert plain.returncode == spread.returncode == 0, spread.stderr
             assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()

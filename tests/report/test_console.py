@@ -43,7 +43,7 @@ def plain(monkeypatch):
 def test_the_verdict_comes_first_then_what_changed_and_what_was_checked(sample):
     lines = printed(sample("resnet50"), terminal=True).splitlines()
     assert lines[0] == "VERIFIED  models/resnet50-v1-7.onnx → out/resnet50.onnx  13.4 s"
-    labels = [line[:14].strip() for line in lines[1:] if line[:14].strip()]
+    labels = [line[:12].strip() for line in lines[1:] if line[:12].strip()]
     assert labels[:4] == ["nodes", "weights", "changed", "checked"]
     text = " ".join(" ".join(lines).split())
     assert "231 → 117 (-49.4 %)" in text

@@ -174,7 +174,7 @@ def test_the_command_line_tunes_a_loop_and_explains_a_node_of_it(folder, capfd):
 def test_debug_names_the_nodes_of_a_loop(folder, capfd):
     text = (folder / "tune.yaml").read_text()
     (folder / "tune.yaml").write_text(text.replace("15,", "60,"))
-    assert run_command(folder, "writer.onnx", "-c", "tune.yaml", "--debug") == 0
+    assert run_command(folder, "writer.onnx", "-c", "tune.yaml", "--culprits") == 0
     told = capfd.readouterr().out
     assert "must stay in float32" in told
     assert "net/block" in told

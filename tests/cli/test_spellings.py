@@ -1,0 +1,84 @@
+"""Options are spelled alike in all commands, and presets and commands are easy to find."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from onnx_passes.cli.main import COMMANDS, GROUPS, program
+from onnx_passes.configs.shipped import shipped_configs
+
+
+def leaves():
+    for name in COMMANDS:
+        command = program.get_command(click.Context(program), name)
+        inner = getattr(command, "commands", None)
+        yield from (
+            {f"{name} {n}": c for n, c in inner.items()} if inner else {name: command}
+        ).items()
+
+
+LEAVES = dict(leaves())
+
+
+def spellings(command):
+    return {
+        text
+        for param in command.params
+        if isinstance(param, click.Option)
+        for text in param.opts
+    }
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_one_thing_has_one_spelling(name):
+    found = spellings(LEAVES[name])
+    for short, long in {
+        "-e": "--engine",
+        "-s": "--set",
+        "-c": "--config",
+        "-o": "--output",
+    }.items():
+        assert (short in found) == (long in found), long
+    assert not found & {"--page", "--result"}
+    debug = next(param for param in LEAVES[name].params if "--debug" in param.opts)
+    assert debug.help == "Show Python's traceback of an error."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("inspect", "model"), ("lint",), ("compare",), ("list", "gelu")],
+    ids=lambda words: words[0],
+)
+def test_json_is_printed_or_written(cli, model, words):
+    given = [*words] if words[0] == "list" else [*words, model]
+    printed = cli(*given, "--json")
+    written = cli(*given, "--json=found.json")
+    assert written.code == printed.code
+    assert not written.out
+    kind = type(json.loads(printed.out))
+    assert isinstance(json.loads(Path("found.json").read_text()), kind)
+
+
+def test_a_place_for_json_that_is_none_is_told(cli, model):
+    Path("folder").mkdir()
+    done = cli("inspect", "model", model, "--json=folder")
+    assert done.code == 2
+    assert "--json folder is a folder" in done.err
+
+
+def test_the_help_groups_all_commands(cli):
+    told = cli("--help").out
+    assert [told.index(f"\n{title}:\n") for title in GROUPS] == sorted(
+        told.index(f"\n{title}:\n") for title in GROUPS
+    )
+    assert all(f"\n  {name} " in told for name in COMMANDS)
+
+
+def test_presets_are_listed_and_named_where_they_are_asked_for(cli):
+    rows = json.loads(cli("list", "--presets", "--json").out)
+    assert [row["name"] for row in rows] == shipped_configs()
+    assert all(20 < len(row["summary"]) < 120 for row in rows)
+    told = "".join(cli("run", "--help").out.split())  # wrapped at hyphens too
+    assert ",".join(shipped_configs()) in told
