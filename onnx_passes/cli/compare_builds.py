@@ -60,7 +60,9 @@ def make_runners(
 
     if engines and not models:
         raise UsageError("--engine is given, and no MODEL to run on it")
-    texts = engines or ("onnxruntime",)
+    # What is timed is what is deployed: all optimisations, the threads of the machine.
+    deployed = "onnxruntime{optimization=all,threads=0}"
+    texts = engines or (deployed if timed else "onnxruntime",)
     # Both sides of a comparison compute alike: one large model decides for all.
     lean = not timed and any(_is_large(path, loader) for path, loader in loaders.items())
     made = [

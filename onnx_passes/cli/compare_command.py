@@ -258,6 +258,7 @@ def command(
         if as_json:
             click.echo(json.dumps(comparison_dict(found), indent=2))
         else:
-            for line in comparison_lines(found, verbose=verbose):
+            asked = bool(given["iterations"] or given["warm_up"]) and not timed
+            for line in comparison_lines(found, verbose=verbose, latencies=asked):
                 echo_line(line)
     raise click.exceptions.Exit(found.exit_code)

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import duration, number, one_line, plural
-from onnx_passes.report.timings import builds_lines, timing_lines
+from onnx_passes.report.timings import builds_lines, ratio_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.found import FirstDifference, Found, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
@@ -23,15 +23,20 @@ SHOWN = 20
 """Values that are listed of each kind, where nobody asks for all."""
 
 
-def comparison_lines(found: Found, *, verbose: bool = False) -> Iterator[str]:
+def comparison_lines(
+    found: Found, *, verbose: bool = False, latencies: bool = False
+) -> Iterator[str]:
     """Describe what was found, a line for each fact.
 
     Args:
         found: What was found.
         verbose: Whether every value is listed.
+        latencies: Whether the time that each run took is among them.
     """
     for run in found.runs:
         yield from _run(run, found)
+        if latencies and run.latency is not None:
+            yield f"    latency: {latency_text(run.latency)}"
     for invalid in found.invalid:
         at = shape_text(invalid.first)
         yield (
@@ -48,6 +53,7 @@ def comparison_lines(found: Found, *, verbose: bool = False) -> Iterator[str]:
     for timing in found.timings:
         told = latency_text(timing.latency) if timing.latency is not None else ""
         yield from timing_lines(timing, told, verbose=verbose)
+    yield from ratio_lines(found.timings)
     for builds in found.builds:
         yield from builds_lines(builds)
     for note in found.notes:
@@ -61,8 +67,6 @@ def _run(run: Run, found: Found) -> Iterator[str]:
     if run.batches > 1:
         parts.append(f"in {run.batches} batches")
     yield f"{one_line(run.name)}: {', '.join(parts)}"
-    if run.latency is not None:
-        yield f"    latency: {latency_text(run.latency)}"
 
 
 def _values(run: Run, verbose: bool) -> Iterator[str]:

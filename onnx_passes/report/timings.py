@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from onnx_passes.report.text import number, one_line, plural
 from onnx_passes.runtime.layers import EngineLayer
@@ -37,12 +37,21 @@ def timing_lines(timing: Timing, latency_text: str, *, verbose: bool = False) ->
         yield f"    note: {one_line(note)}"
 
 
+def ratio_lines(timings: Sequence[Timing]) -> Iterator[str]:
+    """Say how many times as fast as the first each later run is, by medians."""
+    known = [(t.run, t.latency.median) for t in timings if t.latency is not None]
+    for run, median in known[1:]:
+        if median:
+            ratio = number(known[0][1] / median, 3)
+            yield f"{one_line(run)} is {ratio} times as fast as {one_line(known[0][0])}"
+
+
 def spread(latency: Latency) -> str:
     """Say how far runs are apart, so that a difference of two medians can be judged."""
     if not latency.median:
         return "unknown"
-    part = (latency.p90 - latency.least) / latency.median
-    return f"the 90th percentile is {part:.0%} of the median above the least"
+    part = number(latency.p90 / latency.median, 3)
+    return f"the 90th percentile is {part} times the median"
 
 
 def _layers(layers: list[EngineLayer], verbose: bool) -> Iterator[str]:

@@ -17,7 +17,8 @@ def told(done):
 
 
 def test_times_are_told_with_percentiles_and_layers(cli):
-    done = cli("compare", DIGITS, "--time", "--iterations", "4", "--warm-up", "1", "--json")
+    words = ("--time", "-e", "onnxruntime", "--iterations", "4", "--warm-up", "1", "--json")
+    done = cli("compare", DIGITS, *words)
     assert done.code == 0, done.err
     (timing,) = told(done)["timings"]
     latency = timing["latency"]
