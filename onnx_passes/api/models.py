@@ -16,6 +16,8 @@ from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.dynamic_dims import read_dynamic_dims
 from onnx_passes.model.load import load_model
+from onnx_passes.ops.bodies import QONNX_ALIASES, attach_to_model, has_body
+from onnx_passes.ops.bodies.domains import CHANNELS_LAST
 from onnx_passes.runtime.engine_base import Data, Feeds
 
 AnyModel: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
@@ -79,6 +81,26 @@ def _array(name: str, value: Data, type_: ir.TypeProtocol | None) -> Data:
             f"input {name!r} is not an array: {error}",
             help="give numbers of one type, in lists of equal lengths",
         ) from error
+
+
+def with_functions(model: ir.Model) -> ir.Model:
+    """Return a model that any engine loads: operators of one's own get their functions.
+
+    Engines know neither this package's operators nor those that a user has registered. QONNX's
+    stay as they are, unless the file needs functions in any case.
+
+    Args:
+        model: It stays as it is.
+    """
+    known = (*QONNX_ALIASES, CHANNELS_LAST)
+    if not any(
+        has_body(node.domain, node.op_type) and node.domain not in known
+        for node in model.graph.all_nodes()
+    ):
+        return model
+    complete = copy_model(model)
+    attach_to_model(complete)
+    return complete
 
 
 def notebook_frame(page: str, title: str) -> str:

@@ -11,7 +11,13 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.api.models import AnyModel, notebook_frame, take_model, take_samples
+from onnx_passes.api.models import (
+    AnyModel,
+    notebook_frame,
+    take_model,
+    take_samples,
+    with_functions,
+)
 from onnx_passes.configs.default_budget import with_budget
 from onnx_passes.configs.pipeline_files import config_from_data, default_config, load_config
 from onnx_passes.configs.resolve import note_of_presets
@@ -78,8 +84,8 @@ class RunResult:
         return self
 
     def proto(self) -> onnx.ModelProto:
-        """Return the result as ONNX's own model."""
-        return to_proto(self.model)
+        """Return the result as ONNX's own model, which holds what ``-o`` writes."""
+        return to_proto(with_functions(self.model))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as ``-o`` does, and return where it is.
@@ -89,7 +95,7 @@ class RunResult:
         """
         self.raise_for_verdict()
         goal = Path(path)
-        save_model(self.model, goal)
+        save_model(with_functions(self.model), goal)
         return goal
 
     def html(self) -> str:

@@ -213,17 +213,14 @@ def save_result(
         ModelError: The file cannot be written.
         VerificationError: It does not hold the model that was verified.
     """
+    from onnx_passes.api.models import with_functions
     from onnx_passes.model.formats import form_of
     from onnx_passes.model.save import save_model
-    from onnx_passes.ops.bodies import CUSTOM, attach_to_model
     from onnx_passes.report.run_report import ReadBackReport
     from onnx_passes.verify.read_back import ReadBack
 
     report = run.report
-    # Other engines do not know the operators of our own domain. A file that holds some needs
-    # functions in any case, so that what is left of QONNX's operators gets its own as well.
-    if any(node.domain == CUSTOM for node in run.model.graph.all_nodes()):
-        attach_to_model(run.model)
+    run.model = with_functions(run.model)
     # ONNX text has no place for doc strings and other remarks.
     check = ReadBack(remarks=form_of(goal) != "text") if report.verify else None
     sizes = [sum(path.stat().st_size for path in (loaded.path, *loaded.external))]

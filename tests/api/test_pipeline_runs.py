@@ -7,6 +7,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes import passes
+from onnx_passes.cli import main
 from onnx_passes.errors import ReferenceDataError, UnknownPassError, UsageError
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
@@ -132,3 +133,31 @@ def test_samples_in_one_array_are_split_for_a_fixed_batch(tmp_path):
     model = onnx.parser.parse_model(text)
     done = onnx_passes.run(model, inputs={"x": np.ones((5, 2), np.float32)})
     assert done.report.reference.samples == 5
+
+
+def test_what_is_returned_and_saved_is_what_the_program_writes(tmp_path, monkeypatch):
+    import onnxruntime as ort
+
+    from onnx_passes.ops.bodies import attach
+
+    monkeypatch.setattr(attach, "_FUNCTIONS", dict(attach._FUNCTIONS))
+    body = onnx.parser.parse_function(
+        '<domain: "acme", opset_import: ["" : 20]> Twice (x) => (y) { y = Add(x, x) }'
+    )
+    attach.register_function("acme", "Twice", lambda: body)
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20, "acme" : 1]>
+        main (float[2] x) => (float[2] y) { i = Identity(x) y = acme.Twice(i) }"""
+    )
+    done = onnx_passes.run(model, ["eliminate-identity"])
+    done.save(tmp_path / "saved.onnx")
+    onnx.save(done.proto(), tmp_path / "proto.onnx")
+    onnx.save(model, tmp_path / "model.onnx")
+    words = [str(tmp_path / "model.onnx"), "-o", str(tmp_path / "written.onnx")]
+    with pytest.raises(SystemExit) as end:
+        main([*words, "eliminate-identity"])
+    assert end.value.code == 0
+    for name in ("saved", "proto", "written"):
+        session = ort.InferenceSession(tmp_path / f"{name}.onnx")
+        assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [2, 2]
+    assert not done.model.functions
