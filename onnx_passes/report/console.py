@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from onnx_passes.report import summary
 from onnx_passes.report.console_printer import ConsolePrinter
 from onnx_passes.report.console_summary import ConsoleSummary
+from onnx_passes.report.console_text import STYLES
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.text import duration
@@ -111,7 +112,8 @@ class ConsoleReporter(ConsolePrinter):
         )
         self._rows(told.failure() if failed else told.success())
         if self._level > _ERRORS:
-            self._rows(told.doubts())
+            for doubt in told.doubts():
+                self._say(doubt, STYLES["warn"])
             for remark in told.remarks(noise=self._level >= _DETAILS):
                 self._say(remark)
             self._rows(told.next_steps())

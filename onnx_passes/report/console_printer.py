@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LABELS = {
-    **dict.fromkeys(("unverified", "precondition", "verdict"), "yellow"),
+    "verdict": "yellow",
     "wrong": "red",
     BEFORE: "green",
     AFTER: "red",
@@ -87,14 +87,14 @@ class ConsolePrinter:
         if self._terminal and grid.row_count:
             self._console.print(grid)
 
-    def _say(self, told: str) -> None:
+    def _say(self, told: str, style: str = "") -> None:
         """Print a sentence; on a terminal it breaks between words."""
         from rich.text import Text
 
         if self._terminal:
-            self._console.print(Text(told))
+            self._console.print(Text(told, style))
         else:
-            self._print(told)
+            self._print(told, style)
 
     def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
         """Print what GitHub shows beside a commit."""

@@ -14,7 +14,7 @@ from onnx_passes.report.pass_report import Blame, PassReport
 from onnx_passes.report.run_report import EngineReport, RunReport
 from onnx_passes.report.summary import EngineTally
 from onnx_passes.report.text import NOISE, bound, change, duration, number, plural
-from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
+from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
 _MOST, _MOST_DOUBTS, _LONGEST = 5, 20, 70
 _ENGINES = {
@@ -122,17 +122,17 @@ class ConsoleSummary:
         elif failed is not None and failed.action == "warned":
             yield "file", "it was written all the same, as on_failure is warn"
 
-    def doubts(self) -> Iterator[Row]:
+    def doubts(self) -> Iterator[str]:
         """Yield what was not verified, and what holds on the values seen alone."""
         report = self._report
         if not report.verify:
-            yield "", "VERIFICATION IS OFF: nothing that the passes do is checked"
-        parts = {"unverified": report.not_verified, "precondition": report.preconditions}
+            yield "VERIFICATION IS OFF: nothing that the passes do is checked"
+        parts = {"not verified": report.not_verified, "precondition": report.preconditions}
         for label, sentences in parts.items():
-            yield from ((label, self._name(told)) for told in sentences[:_MOST_DOUBTS])
+            yield from (f"{label}: {self._name(told)}" for told in sentences[:_MOST_DOUBTS])
             if len(sentences) > _MOST_DOUBTS:
                 rest = len(sentences) - _MOST_DOUBTS
-                yield label, f"and {rest:,} more, in the JSON report"
+                yield f"{label}: and {rest:,} more, in the JSON report"
 
     def remarks(self, *, noise: bool) -> Iterator[str]:
         """Yield waivers and notes.
@@ -235,6 +235,8 @@ class ConsoleSummary:
         if ran and all(check.verdict is Verdict.PASSED for check in ran):
             told = summary.passed_text(ran)
             return f"outputs {told}"
+        if tally.level not in (None, EXECUTED) and not tally.failed:
+            return f"{tally.level}, not verified"  # why is among what was not verified
         words = tally.words
         told = f"{words.head}, {words.why}" if words.why else words.head
         worst = f", largest error {bound(tally.max_abs)}" if tally.max_abs else ""

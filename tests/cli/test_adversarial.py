@@ -124,7 +124,7 @@ def test_both_sides_of_a_bound_are_among_the_ordinary_samples(go):
 @pytest.mark.parametrize("name", [name for name in CASES if name != BOUNDS])
 def test_special_values_show_what_random_ones_do_not(go, name):
     done, report = go(CASES[name], "random")
-    assert done.code == 0
+    assert done.code in (0, 4)  # verified, or not: never failed
     # Edges are among the random samples, special values are not.
     kinds = "size ", "multiples of 1/2", "limits", "large floats"
     edges = tuple(f"adversarial: {kind}" for kind in kinds)
@@ -148,7 +148,7 @@ def test_special_values_are_added_to_given_data(go, tmp_path):
     np.save(tmp_path / "x.npy", np.float32([[1, 2, 3]]))
     given = "{inputs: x.npy}"
     done, report = go(CASES["x / x is 1"], "random", given)
-    assert (done.code, report["reference"]["samples"]) == (0, 1)
+    assert (done.code, report["reference"]["samples"]) == (4, 1)
     done, report = go(CASES["x / x is 1"], "adversarial", given)
     assert done.code == 1
     assert report["reference"]["source"] == "x.npy and adversarial"
@@ -157,7 +157,7 @@ def test_special_values_are_added_to_given_data(go, tmp_path):
 
 def test_a_range_of_the_user_is_kept(go):
     done, report = go(CASES["x / x is 1"], "adversarial", "{ranges: {x: [1, 2]}}")
-    assert done.code == 0
+    assert done.code == 4
     assert "adversarial: extremes in x" in report["reference"]["names"]
     assert not any("NaN" in name for name in report["reference"]["names"])
     assert report["reference"]["source"] == "generated (seed 0) and adversarial"

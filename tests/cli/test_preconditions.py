@@ -1,7 +1,6 @@
 """What holds on the inputs that were given, and not on others."""
 
 import json
-import re
 
 import numpy as np
 import onnx
@@ -48,7 +47,7 @@ def test_a_rewrite_that_is_right_on_the_given_inputs_alone_is_a_precondition(run
     assert done.code == 0
     (told,) = report["preconditions"]
     assert "l differs on drawn values" in told
-    assert re.search(r"precondition +forget-slopes", done.err)
+    assert "precondition: forget-slopes" in done.err
     assert report["passes"][0]["verdict"] == "passed"
 
 
