@@ -42,7 +42,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
         precedes: Names of passes that come after this one in a group of both.
         followed_by: Names of passes that the pipeline runs after this one changed the model.
         interface_changes: What this pass may change of the model's interface: any of
-            "inputs", "outputs", "types", "dims". Everything else belongs to the user.
+            "inputs", "outputs", "types", "dims", or "metadata" if it drops what the model says
+            of itself. Everything else belongs to the user.
         repeats_itself: Whether what it does depends on the model and its options alone, so
             that a pipeline need not run it again on a model that it did not change. So it is
             with the library's passes; one of yours may share state, unless it says so.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.configs.resolved import PassStep
 from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError, VerificationError
+from onnx_passes.model.copy import header_difference
 from onnx_passes.model.walk import all_graphs, node_count, topological_order, weight_bytes
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
 from onnx_passes.passes.context import Application
@@ -145,6 +146,7 @@ class PassRun:
             report.verdict = Verdict.FAILED
             self._fail(PassError(wrong), f"PassError: {wrong}")
         elif report.changed and (gate := state.gate) is not None:
+            self._note_lost_header()
             with gate.running(f"the check of pass {self.pass_.name!r}"):
                 self._verify(gate, change)
         elif report.changed:
@@ -158,6 +160,12 @@ class PassRun:
             state.valid[self.pass_.name] = type(self.pass_)
         self._finish()
         return kept
+
+    def _note_lost_header(self) -> None:
+        """Report what the model no longer says of itself, unless the pass declares that."""
+        lost = header_difference(self.before.model, self.state.model)
+        if lost and "metadata" not in self.pass_.interface_changes:
+            self.state.report.notes.append(f"pass {self.pass_.name!r}: {', '.join(lost)}")
 
     def _measure(self) -> Snapshot | None:
         """Report the size of the result; return its snapshot if nothing is checked."""
