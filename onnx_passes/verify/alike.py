@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.model.walk import captured_values
-from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.model.walk import captured_values, subgraphs_of
+from onnx_passes.verify.node_equality import branch_taken, constant_tensor
 from onnx_passes.verify.numbering import Numbering, Numbers
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Region
@@ -89,7 +89,11 @@ def _alike(
     """Return the obligations whose numbers are equal."""
     table = Numbering()
     # A branch that is never taken may be dropped; where it stays, it is held to its promise.
-    inlined = not any(node.op_type == "If" for node in region.nodes)
+    inlined = not any(
+        node.op_type == "If" and branch_taken(node) is not None
+        for outer in region.nodes
+        for node in (outer, *(n for graph in subgraphs_of(outer) for n in graph.all_nodes()))
+    )
     right_numbers = new.number(table, inlined=inlined)
     pairs = {one.old: right_numbers.get(one.new) for one in agreed if one.tensor is None}
     left_numbers = old.number(table, pairs, inlined=inlined)

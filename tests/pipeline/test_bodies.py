@@ -53,7 +53,16 @@ WRONG = {
     "no If": (TEXT, (IF, "Neg(x)")),
     "Where": (TEXT, (f"y = {IF}", "o = Neg(x) b = Relu(x) y = Where(c, o, b)")),
 }
+TAKEN = TEXT.replace(
+    f"y = {IF}",
+    "k1 = Constant<value = bool {1}>() y = If(k1) <then_branch = outer () => (float[N, 4] v) "
+    f"{{ v = {IF} }}, else_branch = never () => (float[N, 4] f) {{ f = Sin(x) }}>",
+)
 RIGHT = {
+    "If inside of one that is always taken": (
+        TAKEN,
+        (TAKEN[TAKEN.index("y = If") : TAKEN.rindex("}")], f"y = {IF}"),
+    ),
     "new name": (TEXT, ("b = Abs(x)", "n = Neg(x) bb = Max(n, x)"), ("4] b)", "4] bb)")),
     "rebuilt": (BEHIND, *ANEW, ("b = Abs(x)", "n = Neg(x) b = Max(n, x)")),
     "Where": (TEXT, (f"y = {IF}", "o = Neg(x) b = Abs(x) y = Where(c, o, b)")),
