@@ -14,7 +14,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.derived import excuse_by_cause
-from onnx_passes.pipeline.engine_noise import Noise, settle_drift
+from onnx_passes.pipeline.engine_noise import Noise
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.measure import metrics_check
 from onnx_passes.pipeline.output_limits import Limits, Thresholds
@@ -193,10 +193,9 @@ class Comparing:
     def _settled(self, check: Check, bench: Bench, produced: list[Outputs]) -> Check | None:
         """Return a check of drift as passed where rounding moves the original as far."""
         try:
-            moved = self.noise.of_rounding(bench)
+            found = self.noise.settle_drift(check, bench, produced)
         except EngineError:
             return None
-        found = settle_drift(check, bench.original, produced, moved)
         note = f"drift on {check.engine}: {found.reason}" if found is not None else ""
         if found is not None and found.verdict is Verdict.PASSED:
             notes = self.baseline.notes
