@@ -10,12 +10,12 @@ opset is the logarithm of a Softmax, which is minus infinity where that of a flo
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops import load_op
 from onnx.reference.ops.op_roi_align import RoiAlign as OnnxRoiAlign
 
 from onnx_passes.runtime.engine_base import Array
@@ -23,7 +23,7 @@ from onnx_passes.runtime.engine_base import Array
 ONE_AXIS = 13
 """The opset from which on a Softmax normalises one axis."""
 FREE_OF_IS_TEST, SAYS_THAT_IT_TRAINS = 7, 14
-"""The opsets that changed what tells BatchNormalization to train."""
+"""The opsets that changed how BatchNormalization is made to train."""
 BROADCASTS = 7
 """The opset from which on operands are broadcast as numpy does."""
 HALF_PIXELS = 16
@@ -141,8 +141,7 @@ class _Broadcast(_Versioned):
 
 
 def _with_axis(name: str) -> type[OpRun]:
-    module = importlib.import_module(f"onnx.reference.ops.op_{name.lower()}")
-    own = getattr(module, name)
+    own = load_op("", name)
     # The evaluator finds an operator by the name of its class.
     return type(name, (_Broadcast, own), {"compute": own._run})
 
