@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 import onnx
-import onnx.shape_inference
+
+from onnx_passes.model.inference import infer
 
 _SMALL = 1024  # bytes; shapes, axes and indices take no more
 _LOGGER = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ def infer_output_types(model: onnx.ModelProto) -> list[str]:
     if not missing:
         return []
     try:
-        inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
+        inferred = infer(_without_weights(model))
     except Exception as error:  # whatever C++ throws, and protobufs over 2 GiB
         _LOGGER.debug("no types are inferred: %s", error)
         return []

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
+from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.knowledge import Knowledge
@@ -137,7 +138,7 @@ def infer_shapes(
     facts, ambiguous = Knowledge(model.graph.opset_imports), taken(model)
     for number in range(MAX_ROUNDS):
         draft.update(numbers=number == 0, keep=refined)
-        inferred = onnx.shape_inference.infer_shapes(
+        inferred = infer(
             draft.proto, check_type=check_type, strict_mode=strict_mode, data_prop=data_prop
         )
         declared = merging.merge(draft.types_in(inferred))
@@ -185,7 +186,7 @@ def contradiction(model: ir.Model) -> str | None:
     attach_bodies(proto)
     forget(proto.graph, numbers=True)
     try:
-        onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+        infer(proto, strict_mode=True)
     except onnx.shape_inference.InferenceError as error:
         return _first_line(error)
     return None

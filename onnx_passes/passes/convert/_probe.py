@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes._support.scopes import own_values
@@ -118,7 +119,7 @@ class Probe:
             if output.type.HasField("tensor_type"):
                 output.type.tensor_type.ClearField("shape")
         try:
-            onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+            infer(proto, strict_mode=True)
         except onnx.shape_inference.InferenceError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             return lines[0] if lines else "no reason given"

@@ -11,9 +11,9 @@ from functools import cache, cached_property
 
 import onnx
 import onnx.inliner
-import onnx.shape_inference
 import onnx_ir as ir
 
+from onnx_passes.model.inference import infer
 from onnx_passes.ops.costs import flops_of
 from onnx_passes.ops.domains.interval_ends import UNBOUNDED
 from onnx_passes.ops.operands import Operands
@@ -164,9 +164,7 @@ class Shaping:
         fault: Fault | None = None
         for strict in (True, False):
             try:
-                fixed = onnx.shape_inference.infer_shapes(
-                    fixed, strict_mode=strict, data_prop=True
-                )
+                fixed = infer(fixed, strict_mode=strict)
             except Exception as error:  # for contradictions, and models it cannot take
                 fault = fault or _blamed(str(error))
                 continue

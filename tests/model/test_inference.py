@@ -1,0 +1,40 @@
+import onnx
+import onnx.shape_inference
+import pytest
+
+from onnx_passes.model.inference import infer
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[N] x) => (float[M] y) '
+LONG = "<int64[1] n = {1099511627776}> { v = ConstantOfShape(n) s = Size(v) y = Expand(x, s) }"
+SHORT = "<int64[1] n = {3}> { s = Shape(x) k = Mul(s, n) y = Expand(x, k) }"
+LATE = """<bool c = {0}> {
+    y = If (c) <
+        then_branch = t () => (float[K] a) {
+            n = Constant<value = int64[1] {1099511627776}>()
+            v = ConstantOfShape(n) a = Add(v, v)
+        },
+        else_branch = e () => (float[L] b) { b = Relu(x) }
+    >
+}"""
+
+
+@pytest.mark.parametrize(("text", "followed"), [(LONG, False), (LATE, False), (SHORT, True)])
+def test_values_of_long_vectors_are_not_followed(text, followed, monkeypatch):
+    asked, original = [], onnx.shape_inference.infer_shapes
+
+    def told(model, check_type=False, strict_mode=False, data_prop=False):
+        asked.append(data_prop)
+        return original(model, check_type, strict_mode) if data_prop else original(model)
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", told)
+    infer(onnx.parser.parse_model(HEAD + text))
+    assert (True in asked) == followed
+
+
+def test_values_of_shapes_are_followed():
+    model = onnx.parser.parse_model(
+        HEAD + "<int64[1] n = {3}> { s = Shape<start=0, end=0>(x) y = Concat<axis=0>(x, x) "
+        "k = Concat<axis=0>(n, n) z = ConstantOfShape(k) }"
+    )
+    types = {info.name: info.type for info in infer(model).graph.value_info}
+    assert [dim.dim_value for dim in types["z"].tensor_type.shape.dim] == [3, 3]
