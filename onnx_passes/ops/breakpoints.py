@@ -67,10 +67,12 @@ def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
 def _ends(node: ir.Node) -> Array | None:
     """Return numbers at, or next to, which a quantised value saturates; None for others."""
     scale = _scale(node)
+    if scale is None:
+        return None
     bits = _constant(node, 3) if node.domain else None
     if not node.domain and node.outputs[0].dtype is not None:
         bits = np.asarray(node.outputs[0].dtype.bitwidth)
-    if scale is None or bits is None or bits.size != 1 or not 0 < bits.item() <= _MOST_BITS:
+    if bits is None or bits.size != 1 or not 0 < bits.item() <= _MOST_BITS:
         return None
     half: float = 2.0 ** (bits.item() - 1)
     return np.outer([-half, half, 2 * half], np.unique(scale)).reshape(-1)

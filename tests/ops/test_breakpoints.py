@@ -29,6 +29,14 @@ def test_what_is_compared_with_a_text_has_no_breakpoint():
     assert not breakpoints_of([node]).get("x")
 
 
+def test_a_reader_that_gives_text_has_no_breakpoint():
+    text = "{ s = Cast<to = 8>(x) y = Cast<to = 1>(s) }"
+    model = ir.from_onnx_text(HEAD + text)
+    cast = model.graph.node(0)
+    cast.outputs[0].dtype = ir.DataType.STRING
+    assert breakpoints_of([cast]) == {}
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_values_lie_on_both_sides_and_are_finite(dtype):
     like = np.zeros((2, 8), dtype)
