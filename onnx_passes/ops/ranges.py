@@ -19,6 +19,9 @@ from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.operator_class import Operator, operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 
+_MOST_ELEMENTS = 1 << 24
+"""Elements that may represent all of a node's operands."""
+
 _POINTS, _SPANS = IntervalSemantics(numbers=True), IntervalSemantics()
 
 
@@ -48,6 +51,8 @@ def _found(operator: Operator, operands: Operands, dtype: ir.DataType) -> Interv
         fill = operator.fill_of(operands.node)
         return found if fill is None else hull_of(found, (fill, fill))
     shapes = operator.representatives(operands)
+    if sum(map(math.prod, shapes)) > _MOST_ELEMENTS:
+        raise Unsupported(f"the range of rows of {operator.op_type}")
     tensors = [
         operands.tensor(i, shape, exact=i in operator.exact) for i, shape in enumerate(shapes)
     ]
