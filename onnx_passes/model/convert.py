@@ -55,6 +55,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_drop_shapes_of_no_type(model),
         *_drop_idle_annotations(model),
         *hand_out(model),
+        *_declare_alike(model),
         *infer_output_types(model),
     ]
 
@@ -83,6 +84,18 @@ def _name_default_domain(model: onnx.ModelProto) -> list[str]:
             else:
                 seen.add(imports[index].domain)
     return ["domain 'ai.onnx' is written as '', its other name"] if holders else []
+
+
+def _declare_alike(model: onnx.ModelProto) -> list[str]:
+    """Give an output that is an input the input's shape: onnx-ir holds one of them."""
+    inputs = {value.name: value.type for value in model.graph.input}
+    found = []
+    for value in model.graph.output:
+        declared = inputs.get(value.name)
+        if declared is not None and not value.type.tensor_type.HasField("shape"):
+            value.type.CopyFrom(declared)
+            found.append(f"the output {value.name!r} is an input, whose type it is given")
+    return found
 
 
 def _type_attributes(model: onnx.ModelProto) -> list[str]:

@@ -123,3 +123,14 @@ def test_metadata_that_is_there_twice_is_noted(write, proto):
     loaded = load_model(write(proto))
     assert loaded.notes == ["not kept: metadata_props[0].value"]
     assert loaded.model.metadata_props == {"k": "2"}
+
+
+def test_an_output_that_is_an_input_may_lack_its_shape(write, proto):
+    name = proto.graph.input[0].name
+    bare = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+    proto.graph.output.append(bare)
+    loaded = load_model(write(proto))
+    given = loaded.model.graph.inputs[0]
+    assert loaded.model.graph.outputs[-1] is given
+    assert given.shape is not None
+    assert loaded.notes == [f"the output {name!r} is an input, whose type it is given"]
