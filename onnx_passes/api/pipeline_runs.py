@@ -213,7 +213,7 @@ def _step(given: object) -> str:
 
 
 def _reference(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> ReferenceData:
-    samples = [
+    samples: list[Feeds] = [
         part
         for sample in take_samples(inputs, model)
         for part in split_sample(sample, count_samples(sample, model))
