@@ -12,8 +12,8 @@ from onnx_passes.report.text import number, size
 _WIDTH, _HEIGHT = 960, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, _WIDTH - 36, 18, _HEIGHT - 52
 _LINE, _LETTER, _MOST_LINES = 17, 7.0, 9
-_LEAST = 1e-4
-"""Shares of a budget below this stand at the bottom."""
+_LEAST = 1e-12
+"""Shares of a budget below this are drawn as this."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class FrontChart:
         """Place the points, the lines of the grid, and the front."""
         self.unit = unit
         finite = [p.error for p in points if 0 < p.error < math.inf]
-        self._low = math.floor(math.log10(max(_LEAST, min([*finite, 0.1]))))
+        # The line below the least error is that of none.
+        self._low = math.floor(math.log10(max(_LEAST, min([*finite, 0.1])))) - 1
         self._high = max(1, math.ceil(math.log10(max([*finite, 1.0])) + 0.05))
         self._most = max([highest, *(p.cost for p in points)]) or 1.0
         self.limit = self._y(1.0)

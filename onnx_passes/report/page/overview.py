@@ -22,7 +22,7 @@ from onnx_passes.report.text import bound, change, duration, plural
 from onnx_passes.verify.result import Verdict
 
 _TOLD = FailureRows(Glyphs.of("utf-8"))
-_STYLES = {BEFORE: "old", AFTER: "new", MISMATCH: "wrong"}
+_STYLES = {BEFORE: "right", AFTER: "wrong", MISMATCH: "wrong"}
 _MOST_SENTENCES = 50
 _MOST_FAILURES = 5
 _MOST_DRAWN = 2
