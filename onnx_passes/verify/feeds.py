@@ -131,7 +131,7 @@ class _Fit:
             if isinstance(dim, int):
                 if dim != size:
                     raise self._misfit(given, f"axis {axis} is {size}, and must be {dim}")
-            elif dim.value is not None and single:
+            elif dim.value and single:
                 known, by = self.sizes.setdefault(str(dim.value), (size, self.name))
                 if known != size:
                     raise self._misfit(

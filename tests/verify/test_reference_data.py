@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.reference_data import load_reference
 
 TWO = "(float[N,3] x, int64[N] k) => (float[N,3] y, float[N] z)"
@@ -329,3 +330,11 @@ def test_inputs_with_an_initializer_may_be_left_out(folder):
 def test_nothing_given_is_nothing_loaded(folder):
     reference = load_reference({"seed": 3, "inputs": None}, model(), folder)
     assert (reference.samples, reference.expected) == ([], None)
+
+
+def test_a_dimension_whose_name_is_empty_has_any_size():
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[N, 4, M] x) => (y) { y = Relu(x) }'
+    )
+    model.graph.inputs[0].shape = ir.Shape([ir.SymbolicDim(""), 4, ir.SymbolicDim("")])
+    check_feeds({"x": np.ones((2, 4, 3), np.float32)}, model, {})
