@@ -23,7 +23,7 @@ from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.body_models import Bodies, entered, holds_bodies
 from onnx_passes.verify.evidence import Evidence, weakest
 from onnx_passes.verify.judge import Promise, describe_mismatch
-from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.verify.node_equality import branch_taken, never_iterates
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import value_names
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
@@ -98,9 +98,10 @@ class InBodies:
             samples: Values of the model before, by name.
         """
         for node in filter(holds_bodies, nodes):
-            first = node.inputs[0]
-            if node.op_type == "If" and first and constant_tensor(first) is not None:
+            if node.op_type == "If" and branch_taken(node) is not None:
                 continue  # it never takes the other branch
+            if node.op_type == "Loop" and never_iterates(node):
+                continue
             names = {name for name, a in node.attributes.items() if a.type is _GRAPH}
             names -= {name for holder, name in self._vouched if holder is node}
             if left := sorted(names - entered(node, samples)):

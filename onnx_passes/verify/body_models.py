@@ -12,6 +12,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.engine_base import Array, Data, Engine
+from onnx_passes.verify.compare import identical
 from onnx_passes.verify.node_equality import constant_tensor
 
 _HOLDERS = ("If", "Loop", "Scan")
@@ -85,7 +86,9 @@ def pair_holders(
         if old is not None and olds.get(old) == kind:
             pairs = zip(names, (v.name for v in old.outputs), strict=True)
             alike = all(a == b for a, b in pairs if a in makers)
-            found.append(Holders(old, node, alike and _taken_alike(old, node, samples)))
+            found.append(
+                Holders(old, node, alike and _entered_alike(old, node, samples, replaced))
+            )
             del olds[old], news[node]
     for kind in dict.fromkeys(news.values()):
         rest = [[node for node in side if side[node] == kind] for side in (olds, news)]
@@ -100,19 +103,27 @@ def _kind(node: ir.Node) -> tuple[str, int]:
     return node.op_type, len(node.outputs)
 
 
-def _taken_alike(old: ir.Node, new: ir.Node, samples: Sequence[Mapping[str, Array]]) -> bool:
-    """Whether both nodes take the same branch on each sample; loops have but one."""
-    if old.op_type != "If":
-        return True
-    one, other = old.inputs[0], new.inputs[0]
-    if one is None or other is None:
+def _entered_alike(
+    old: ir.Node,
+    new: ir.Node,
+    samples: Sequence[Mapping[str, Array]],
+    replaced: Mapping[str, str],
+) -> bool:
+    """Whether both nodes take the same branch, or enter a body with the same values."""
+    if len(old.inputs) != len(new.inputs):
         return False
-    try:
-        return one.name == other.name or all(
-            bool(_value(one, values)) == bool(_value(other, values)) for values in samples
-        )
-    except KeyError:
-        return False
+    for one, other in zip(old.inputs, new.inputs, strict=True):
+        if one is None or other is None:
+            if one is not other:
+                return False
+        elif replaced.get(str(other.name), other.name) != one.name:
+            try:
+                same = all(identical(_value(one, v), _value(other, v)) for v in samples)
+            except KeyError:
+                return False
+            if not same:
+                return False
+    return True
 
 
 def entered(node: ir.Node, samples: Sequence[Mapping[str, Array]]) -> set[str]:

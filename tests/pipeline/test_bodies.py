@@ -58,7 +58,24 @@ TAKEN = TEXT.replace(
     "k1 = Constant<value = bool {1}>() y = If(k1) <then_branch = outer () => (float[N, 4] v) "
     f"{{ v = {IF} }}, else_branch = never () => (float[N, 4] f) {{ f = Sin(x) }}>",
 )
+NEVER = LOOP.replace("z = Sub(n, i)", "z = Constant<value = int64 {0}>()")
+STATES = f"""(float[N, 4] x) => (float[N, 4] y) {{ {SEEN}
+    n = Constant<value = int64 {{3}}>() go = Constant<value = bool {{1}}>()
+    r, t = Loop(n, go, x, e) <body = d (int64 i0, bool ci, float[N, 4] s, float[N, 4] w)
+        => (bool co, float[N, 4] u, float[N, 4] v) {{
+        co = Identity(ci) u = Sin(w) v = Add(s, w) }}> y = Sub(r, t) }}"""
 RIGHT = {
+    "loop that is never entered": (
+        NEVER,
+        (NEVER[NEVER.index("r = Loop") : NEVER.index(" y =")], "r = Identity(x)"),
+    ),
+    "states in another order": (
+        STATES,
+        ("go, x, e)", "go, e, x)"),
+        ("float[N, 4] s, float[N, 4] w", "float[N, 4] w, float[N, 4] s"),
+        ("float[N, 4] u, float[N, 4] v", "float[N, 4] v, float[N, 4] u"),
+        ("Sub(r, t)", "Sub(t, r)"),
+    ),
     "If inside of one that is always taken": (
         TAKEN,
         (TAKEN[TAKEN.index("y = If") : TAKEN.rindex("}")], f"y = {IF}"),
