@@ -85,6 +85,7 @@ BY_NAME = {
     "onnx_passes": "names of the Python API",
     "onnx_passes.cli.deferred": "modules inside of a package that is loaded late",
     "onnx_passes.cli.main": "commands",
+    "onnx_passes.cli.run_outputs": "forms of a report, which are slow to import",
     "onnx_passes.cli.reduce_checks": "a function of the user",
     "onnx_passes.configs.imports": "modules of the user",
     "onnx_passes.data.optional_libraries": "libraries that may be missing",

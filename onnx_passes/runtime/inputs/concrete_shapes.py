@@ -324,8 +324,9 @@ def _infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
 def _blamed(message: str) -> Fault:
     """Return the first node that shape inference names, in a body if there is no other."""
     faults: list[Fault] = []
-    ends = [found.start() for found in _BLAMED.finditer(message)][1:]
-    for found, end in zip(_BLAMED.finditer(message), [*ends, len(message)], strict=True):
+    named = [*_BLAMED.finditer(message)]
+    ends = [*(found.start() for found in named[1:]), len(message)]
+    for found, end in zip(named, ends[: len(named)], strict=True):
         text = message[found.end() : end].replace("[ShapeInferenceError]", "").strip(" :\n")
         if text != "Inference error(s)":  # of a node in a body of this one
             faults.append(Fault(int(found["place"]), text, nested=bool(found["nested"])))
