@@ -76,7 +76,8 @@ def convert(key, target, folder):
         outcome, found = examine(
             one, config, contract_of("optimize"), folder, given=one is case
         )
-        if found is not None and "no equivalent in opset" not in found:
+        excused = outcome == "not verified" or "no equivalent in opset" in (found or "")
+        if found is not None and not excused:
             wrong.append(f"{one.id} to {target}: {outcome}: {found}")
     return wrong
 
