@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.inputs import generate
@@ -160,3 +161,20 @@ def test_indices_are_followed_into_functions_branches_and_loops(parse):
         <domain: "my", opset_import: ["" : 21]> f (d, j) => (r) { r = Gather(d, j) }"""
     feeds, _ = made(parse, text)
     assert all(set(sample["i"]) == {0, 1, 2} for sample in feeds)
+
+
+@pytest.mark.parametrize(
+    ("trips", "result", "endless"),
+    [
+        ("", "d = Identity(c)", True),
+        ("", "d = Not(c)", False),
+        ("n", "d = Identity(c)", False),
+    ],
+)
+def test_a_loop_without_an_end_is_not_started(trips, result, endless):
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+    g (float[2] x, bool keep, int64 n) => (float[2] y) {{
+        y = Loop({trips}, keep, x) <body = b (int64 i, bool c, float[2] s)
+            => (bool d, float[2] u) {{ {result} u = Neg(s) }}> }}"""
+    for feeds in generate(ir.from_onnx_text(text), seed=0, samples=2):
+        assert bool(feeds["keep"]) is not endless
