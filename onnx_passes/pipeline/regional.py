@@ -43,10 +43,6 @@ _MOVES = frozenset(
 )
 """Operators that compute no element: where only these are new, no output is likely to move."""
 
-_ON_PURPOSE = (
-    'a pass that means to change values inside declares @passes.verify.equality(at="outputs")'
-)
-
 
 @dataclass
 class RegionCheck:
