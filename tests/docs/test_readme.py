@@ -1,0 +1,88 @@
+"""The first page: its numbers are those of the benchmarks, and its commands can be typed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from onnx_passes.cli.main import program
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+
+
+def rows(text):
+    for line in text.splitlines():
+        if line.startswith("| "):
+            yield [cell.strip().strip("*") for cell in line.strip("|").split("|")]
+
+
+def table(header):
+    """Return the rows of the table with these columns, by their first cell."""
+    found, names = {}, []
+    for row in rows(BENCHMARKS):
+        if set(header) <= set(row):
+            names = row
+        elif names and len(row) == len(names):
+            found.setdefault(row[0], dict(zip(names, row, strict=True)))
+        else:
+            names = []
+    return found
+
+
+NODES = table(["original", "onnxslim", "onnxsim", "`optimize`"])
+COSTS = table(["inference", "size", "verified"])
+PUBLISHED = table(["nodes", "`optimize`", "onnxsim", "onnxslim", "verdict"])
+SHOWN = [row for row in rows(README.partition("## What it looks like")[0]) if row[1].isdigit()]
+
+
+@pytest.mark.parametrize("row", SHOWN, ids=lambda row: row[0])
+def test_numbers_are_those_of_the_benchmarks(row):
+    name, original, slim, sim, ours, size, time = row
+    if name in PUBLISHED:
+        known = PUBLISHED[name]
+        assert known["verdict"] == "VERIFIED"
+        assert original == known["nodes"]
+    else:
+        known, costs = NODES[name], COSTS[name]
+        assert original == known["original"]
+        assert (size, time) == (costs["size"], costs["inference"])
+    assert [slim, sim, ours] == [known[n] for n in ("onnxslim", "onnxsim", "`optimize`")]
+
+
+def test_there_are_language_models_and_a_published_one():
+    names = {row[0] for row in SHOWN}
+    assert len(names) >= 5
+    assert names & set(PUBLISHED)
+
+
+def test_what_is_said_of_planted_faults_is_measured():
+    caught = re.search(
+        r"Of (\d+) wrong .*?, (\d+) are .*? (\d+) with .*? (\d+) of (\d+)\.", README
+    )
+    measured = re.search(
+        r"All (\d+) on small models .*?: (\d+) by default .*?, (\d+) by default or .*? "
+        r"named in (\d+) of (\d+)\.",
+        BENCHMARKS,
+    )
+    assert caught.groups() == measured.groups()
+
+
+LINES = [
+    *re.findall(r"^    (onnx-passes .*)$", README, re.M),
+    *(cell for cell in re.findall(r"`(onnx-passes [^`]*)`", README) if "@" not in cell),
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_commands_are_those_that_there_are(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line)[1:]
+    context = click.Context(program)
+    name = words[0] if program.get_command(context, words[0]) else "run"
+    words = words[name == words[0] :]
+    # Options and arguments are read as they would be; nothing is done.
+    program.get_command(context, name).make_context(name, words)
