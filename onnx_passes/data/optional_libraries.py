@@ -33,5 +33,5 @@ def import_optional(module: str) -> Foreign:
         extra, use = EXTRAS[library]
         raise UsageError(
             f"the library {library!r}, which {use}, is not installed",
-            help=f"install it: pip install 'onnx-passes[{extra}]'",
+            help=f"in a checkout: pip install '.[{extra}]'",
         ) from error

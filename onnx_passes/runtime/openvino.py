@@ -153,7 +153,8 @@ def load_openvino() -> tuple[ModuleType, Foreign]:
         ov = importlib.import_module("openvino")
     except ImportError as error:
         raise EngineUnavailableError(
-            f"openvino cannot be loaded: {error}", help="pip install 'onnx-passes[openvino]'"
+            f"openvino cannot be loaded: {error}",
+            help="in a checkout: pip install '.[openvino]'",
         ) from error
     return ov, ov.Core()
 

@@ -38,7 +38,7 @@ def test_without_the_compiler_build_says_what_to_install(cli, model, tmp_path):
     assert done.code == 3
     assert done.err.splitlines() == [
         "error[engine-unavailable]: tensorrt-rtx is not installed",
-        "  = help: pip install 'onnx-passes[tensorrt-rtx]'",
+        "  = help: in a checkout: pip install '.[tensorrt-rtx]'",
     ]
     assert not (tmp_path / "a.engine").exists()
 
@@ -47,7 +47,7 @@ def test_without_the_compiler_build_says_what_to_install(cli, model, tmp_path):
 def test_without_the_compiler_the_pipeline_says_so_in_a_sentence(cli, model):
     done = cli("-c", "tensorrt", "-o", "out.onnx", model)
     assert done.code == 0
-    told = "tensorrt-rtx is not installed (pip install 'onnx-passes[tensorrt-rtx]')"
+    told = "tensorrt-rtx is not installed (in a checkout: pip install '.[tensorrt-rtx]')"
     assert done.err.count(told) == 1
     required = ("-s", "engines.1.tensorrt-rtx.require=built")
     assert cli("-c", "tensorrt", *required, "-o", "out.onnx", model).code == 3

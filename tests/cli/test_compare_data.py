@@ -164,7 +164,7 @@ def test_without_scipy_one_sentence_says_what_to_install(cli, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.special", None)
     done = cli("compare", MODEL, *FUSED, *FAST)
     assert done.code == 2
-    assert "pip install 'onnx-passes[data]'" in done.err
+    assert "pip install '.[data]'" in done.err
 
 
 def test_a_pipeline_finds_data_from_the_working_folder(cli, write, tmp_path):

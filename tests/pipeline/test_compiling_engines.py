@@ -98,7 +98,9 @@ def test_without_the_package_the_run_says_what_to_install():
     assert report.verdict is Verdict.PASSED
     assert levels(report) == [(Verdict.NOT_VERIFIED, "absent")]
     engine = done.report.engines[-1]
-    told = "absent: tensorrt-rtx is not installed (pip install 'onnx-passes[tensorrt-rtx]')"
+    told = (
+        "absent: tensorrt-rtx is not installed (in a checkout: pip install '.[tensorrt-rtx]')"
+    )
     assert (engine.level, engine.level_reason) == ("absent", told)
     assert done.report.not_verified == [f"the result: {told} (tensorrt-rtx[8.9])"]
     assert done.report.exit_code == 0
@@ -112,7 +114,7 @@ def test_a_required_level_fails_where_the_package_is_absent(level):
         go("swap-sum", require=level)
     assert failure.value.exit_code == 3
     assert failure.value.message.endswith("tensorrt-rtx is not installed")
-    assert failure.value.help == "pip install 'onnx-passes[tensorrt-rtx]'"
+    assert failure.value.help == "in a checkout: pip install '.[tensorrt-rtx]'"
 
 
 def test_where_no_engine_executes_nothing_is_verified():

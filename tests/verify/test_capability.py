@@ -82,7 +82,7 @@ def test_without_tensorrt_what_to_install_is_said(package, monkeypatch):
     monkeypatch.setattr(engine, "installed_version", lambda package: None)
     with pytest.raises(EngineUnavailableError) as failure:
         ask(CHAIN, package)
-    assert failure.value.help == f"pip install 'onnx-passes[{package}]'"
+    assert failure.value.help == f"in a checkout: pip install '.[{package}]'"
 
 
 @pytest.mark.tensorrt

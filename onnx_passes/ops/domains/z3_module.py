@@ -24,5 +24,5 @@ def z3() -> Term:
     except ImportError:
         raise UsageError(
             "proving a rewrite rule needs the z3 solver, which is not installed",
-            help="pip install 'onnx-passes[prove]'",
+            help="in a checkout: pip install '.[prove]'",
         ) from None

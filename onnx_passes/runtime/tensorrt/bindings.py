@@ -24,7 +24,7 @@ _DISTRIBUTIONS: dict[Package, tuple[str, ...]] = {
 
 def install_help(package: Package) -> str:
     """Return what installs a package."""
-    return f"pip install 'onnx-passes[{package}]'"
+    return f"in a checkout: pip install '.[{package}]'"
 
 
 def installed_version(package: Package) -> str | None:

@@ -1,7 +1,7 @@
 """Rewrite rules verified on their own, before any model meets them.
 
 ``prove_pair`` compares two graphs and ``prove_rule`` a rule's graphs before and after, in
-every arithmetic that applies. z3 is needed: ``pip install 'onnx-passes[prove]'``.
+every arithmetic that applies. z3 is needed: ``pip install '.[prove]'``.
 """
 
 from onnx_passes.verify.rules.exact import Effort

@@ -84,4 +84,4 @@ def test_without_matplotlib_the_command_that_installs_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match="matplotlib") as failure:
         layers([ValueLayer(1.0, passed=True)], "run")
-    assert "pip install 'onnx-passes[plots]'" in failure.value.help
+    assert "pip install '.[plots]'" in failure.value.help

@@ -199,4 +199,4 @@ def test_a_package_that_is_absent_is_told_with_what_installs_it(package):
     with pytest.raises(EngineUnavailableError) as failure:
         load_bindings(package)
     assert failure.value.message == f"{package} is not installed"
-    assert failure.value.help == f"pip install 'onnx-passes[{package}]'"
+    assert failure.value.help == f"in a checkout: pip install '.[{package}]'"

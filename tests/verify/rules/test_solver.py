@@ -18,7 +18,7 @@ def test_a_missing_solver_is_one_sentence_with_the_command(monkeypatch):
     try:
         with pytest.raises(UsageError, match="not installed") as error:
             z3_module.z3()
-        assert error.value.help == "pip install 'onnx-passes[prove]'"
+        assert error.value.help == "in a checkout: pip install '.[prove]'"
     finally:
         z3_module.z3.cache_clear()
 
