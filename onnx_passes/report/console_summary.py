@@ -261,6 +261,8 @@ class ConsoleSummary:
     def _opsets(self, before: dict[str, int], after: dict[str, int]) -> Iterator[str]:
         for domain in sorted(before.keys() | after.keys()):
             old, new = before.get(domain, "none"), after.get(domain, "none")
+            if old == new and not self._details:
+                continue
             yield f"{self._name(domain) or 'ai.onnx'} {self._glyphs.step(old, new)}"
 
     def _rewrite(self, blame: Blame) -> str:
