@@ -9,7 +9,7 @@ import onnx
 from onnx_passes.model.protos import graphs_of
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
-_CONCERNED = frozenset({*_POOLS, "Constant", "Squeeze"})
+_CONCERNED = frozenset({*_POOLS, "Constant", "PRelu", "Squeeze"})
 _NO_ATTRIBUTE = onnx.AttributeProto()
 
 
@@ -21,6 +21,7 @@ def follow_engines(graph: onnx.GraphProto, empty: AbstractSet[str] = frozenset()
       at most window - stride gives the right number for any size of the image.
     - Squeeze with an empty list of axes: onnx removes no dimension, ONNX Runtime all of size
       1, as if there were no list.
+    - PRelu: onnx lets the slope be repeated, ONNX Runtime both operands, as in a product.
 
     Args:
         graph: The graph, subgraphs included, changed in place; not meant to be run.
@@ -38,6 +39,8 @@ def follow_engines(graph: onnx.GraphProto, empty: AbstractSet[str] = frozenset()
                 _cap(attributes)
             if node.op_type == "Squeeze" and not node.domain and empty & {*node.input[1:]}:
                 del node.input[1]
+            if node.op_type == "PRelu" and not node.domain:
+                node.op_type = "Mul"
         for body in graphs_of(node.attribute):
             follow_engines(body, empty)
 

@@ -68,3 +68,16 @@ def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, e
         )
         (found,) = session.run(None, {"x": np.ones((2, 1, 3), np.float32)})
         assert list(found.shape) == expected
+
+
+def test_both_operands_of_prelu_are_repeated():
+    text = (
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[1, N] x, float[2, 3, 1] w) '
+        "=> (float[a, b, c] y) { p = PRelu(x, w) y = Neg(p) }"
+    )
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    assert list(map(str, model.graph.node(0).outputs[0].shape)) == ["2", "3", "N"]
+    session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    feeds = {"x": np.ones((1, 4), np.float32), "w": np.ones((2, 3, 1), np.float32)}
+    assert session.run(None, feeds)[0].shape == (2, 3, 4)
