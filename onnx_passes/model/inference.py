@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import onnx.checker
 import onnx.shape_inference
 
 from onnx_passes.model.protos import all_bodies
@@ -29,11 +30,14 @@ def infer(
     Raises:
         onnx.shape_inference.InferenceError: Inference fails as a whole.
     """
-    # To follow values, onnx makes a dimension of each element of any vector.
-    inferred = onnx.shape_inference.infer_shapes(model, check_type, strict_mode)
-    if not data_prop or any(map(_is_long, _infos(inferred))):
-        return inferred
-    return onnx.shape_inference.infer_shapes(model, check_type, strict_mode, data_prop)
+    try:
+        # To follow values, onnx makes a dimension of each element of any vector.
+        inferred = onnx.shape_inference.infer_shapes(model, check_type, strict_mode)
+        if not data_prop or any(map(_is_long, _infos(inferred))):
+            return inferred
+        return onnx.shape_inference.infer_shapes(model, check_type, strict_mode, data_prop)
+    except onnx.checker.ValidationError as error:  # of functions that call each other
+        raise onnx.shape_inference.InferenceError(str(error)) from error
 
 
 def _infos(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

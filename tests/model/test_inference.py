@@ -38,3 +38,13 @@ def test_values_of_shapes_are_followed():
     )
     types = {info.name: info.type for info in infer(model).graph.value_info}
     assert [dim.dim_value for dim in types["z"].tensor_type.shape.dim] == [3, 3]
+
+
+def test_a_function_that_calls_itself_is_an_error_of_inference():
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> g (float[N] x) => (float[N] y) '
+        '{ y = own.f(x) } <domain: "own", opset_import: ["" : 20, "own" : 1]> '
+        "f (a) => (b) { c = Relu(a) b = own.f(c) }"
+    )
+    with pytest.raises(onnx.shape_inference.InferenceError, match="recursive"):
+        infer(model)
