@@ -52,7 +52,7 @@ from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.well_formed import check_structure
 
-_NAMES = re.compile(r"'[^']*'|\b(the|node|that computes)\b|[()\s]")
+_NAMES = re.compile(r"'[^']*'|function op \w+|\b(the|node|that computes)\b|[()\s]")
 AMPLIFIED = (
     "no rewrite is blamed, since each change agrees by itself: the model amplifies their "
     "rounding by more than the last places of its weights. Give inputs of your own, or a "

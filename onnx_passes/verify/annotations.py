@@ -123,7 +123,7 @@ def _sizes(inputs: Sequence[ir.Value], values: Mapping[str, Array]) -> dict[str,
         array = values.get(str(value.name))
         if array is not None and value.shape is not None and len(value.shape) == array.ndim:
             for dim, size in zip(value.shape, array.shape, strict=True):
-                if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
+                if isinstance(dim, ir.SymbolicDim) and dim.value:
                     found.setdefault(str(dim.value), size)
     return found
 

@@ -131,3 +131,9 @@ def test_what_follows_from_a_wrong_note_or_a_loop_that_is_not_entered_is_no_faul
     model = ir.from_onnx_text(f'<ir_version: 10, opset_import: ["" : 20]> g {text}')
     done = run_pipeline(model, default_config(["reproducers=false"], ["shape-inference"]))
     assert done.error is None
+
+
+def test_dimensions_whose_names_are_empty_are_not_one():
+    model = noted(ir.DataType.FLOAT, ["", 4])
+    model.graph.inputs[0].shape = ir.Shape([ir.SymbolicDim(""), ir.SymbolicDim("")])
+    assert find_wrong_annotations(ir.from_onnx_text(MODEL.format(a="")), model, SAMPLES) == []
