@@ -82,7 +82,7 @@ class Loop(Operator):
 
     def admits(self, use: Use) -> ValueHint | None:
         if use.index == 1:
-            return exactly(not _is_endless(use.node))
+            return exactly(True)
         if use.index > 1:
             return None
         # A scan output is as long as there were trips.
@@ -94,17 +94,6 @@ class Loop(Operator):
 
     def breakpoints(self, use: Use) -> tuple[float, ...]:
         return (0.0, 1.0) if use.index < 2 else ()
-
-
-def _is_endless(node: ir.Node) -> bool:
-    """Whether a Loop has no trip count, and its body returns the condition as it is."""
-    body = node.attributes["body"].as_graph()
-    value = body.outputs[0] if body.outputs else None
-    while value is not None and (made := value.producer()) is not None:
-        if made.graph is not body or made.op_type != "Identity":
-            return made.graph is not body and node.inputs[0] is None
-        value = made.inputs[0]
-    return node.inputs[0] is None
 
 
 class Scan(Operator):

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.admitted import admitted
-from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.use import Use
 
@@ -34,7 +34,7 @@ class Tracer:
         """
         hint = ValueHint()
         for use, layout in self._uses(value, rng):
-            found = admitted(use)
+            found = exactly(False) if _starts_for_ever(use) else admitted(use)
             if found is not None:
                 hint = hint & (found if layout else found.without_layout())
         return hint
@@ -52,6 +52,23 @@ class Tracer:
                 if after not in seen:
                     seen.add(after)
                     queue.append((after, layout and keeps))
+
+
+def _starts_for_ever(use: Use) -> bool:
+    """Whether a value lets a Loop begin that has no trip count, and nothing that ends it.
+
+    Its body returns the condition as it is.
+    """
+    node = use.node
+    if node.op_type != "Loop" or node.domain or use.index != 1 or node.inputs[0] is not None:
+        return False
+    body = node.attributes["body"].as_graph()
+    value: ir.Value | None = body.outputs[0] if body.outputs else None
+    while value is not None and (made := value.producer()) is not None:
+        if made.graph is not body or made.op_type != "Identity":
+            return made.graph is not body
+        value = made.inputs[0]
+    return True
 
 
 def _returned(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
