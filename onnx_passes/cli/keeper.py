@@ -38,6 +38,9 @@ _TICK = 1.0
 _MOST = 4
 """Number of crashes after which nothing of a group is run."""
 
+_PATIENCE = 10.0
+"""Seconds that a child may take to end at a signal: native code may not hear it."""
+
 _ECHO = 0.2
 """Seconds in which a signal to a whole process group has reached the child, too."""
 
@@ -74,7 +77,7 @@ class _Keeper:
         }
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or nobody can wait for a child
         self._lifeline = os.pipe()
-        self._received, self._alone = 0, False
+        self._received, self._alone, self._waited = 0, False, 0
         self._stuck: list[Labels] = []
 
     def fork(self) -> bool:
@@ -114,6 +117,8 @@ class _Keeper:
         if announced is not None:
             os._exit(code if code >= 0 else announced)
         if self._received or -code in ENDING:
+            if code == -signal.SIGKILL:
+                _tell("interrupted: nothing was written")
             os._exit(128 + (self._received or -code))
         running = list(self._page.active().values())
         if self._stuck:
@@ -163,7 +168,10 @@ class _Keeper:
         return first + TIMES * self._page.longest
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        """Kill a child that does not get on with what was made up."""
+        """Kill a child that does not get on with what was made up, or does not end."""
+        self._waited += bool(self._received)
+        if self._waited * _TICK > _PATIENCE and self._child:
+            os.kill(self._child, signal.SIGKILL)
         active = self._page.active()
         self._ticks = Counter({place: self._ticks[place] + 1 for place in active})
         stuck = [n for k, n in active.items() if self._ticks[k] * _TICK > self._limit(n[-1])]

@@ -58,6 +58,12 @@ class Killed(Ends):
 @passes.register()
 class Sleeps(Ends):
     def end(self): time.sleep(60)
+
+@passes.register()
+class Deaf(Ends):
+    def end(self):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+        time.sleep(600)
 """
 
 # What a part reads that no run of a whole model had is drawn.
@@ -302,10 +308,11 @@ def test_a_result_that_ends_the_engine_is_an_error(tmp_path, model, write):
 
 
 @pytest.fixture
-def sleeping(tmp_path, model, write):
+def sleeping(request, tmp_path, model, write):
     """Start a run whose pass sleeps, in a process group of its own; return the process."""
     write("ends.py", PASSES)
-    config = write("c.yaml", "imports: [ends]\npasses: [sleeps]\n")
+    name = getattr(request, "param", "sleeps")
+    config = write("c.yaml", f"imports: [ends]\npasses: [{name}]\n")
     process = subprocess.Popen(
         [*PROGRAM, "-c", str(config), "-o", "o.onnx", str(model)],
         cwd=tmp_path,
@@ -333,6 +340,15 @@ def test_a_signal_to_the_parent_or_to_both_is_handled_once(sleeping, send, numbe
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert err.strip() == f"{word}: nothing was written"
+
+
+@pytest.mark.parametrize("sleeping", ["deaf"], indirect=True)
+def test_a_child_that_does_not_hear_a_signal_is_killed(sleeping):
+    process, _ = sleeping
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert err.strip() == "interrupted: nothing was written"
 
 
 def test_a_parent_that_is_killed_leaves_no_child(sleeping):
