@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 HELP = """\
-Explain a PASS, or each pass of a group: docstring, options, contract.
+Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
 
 \b
 Examples:
+  onnx-passes explain optimize
   onnx-passes explain fuse-batch-normalization
   onnx-passes explain eliminate
 """
@@ -20,7 +21,11 @@ Examples:
 def command(name: str, config: str | None) -> None:
     """Explain a PASS, or each pass of a group: docstring, options, contract."""
     from onnx_passes.cli.pass_descriptions import explanation, import_from
-    from onnx_passes.passes.registry import lookup
+    from onnx_passes.configs.shipped import shipped_configs, shipped_source
+    from onnx_passes.passes.registry import is_known, lookup
 
     scope = import_from(config)
+    if name in shipped_configs() and not is_known(name):
+        click.echo(shipped_source(name).text.rstrip())
+        return
     click.echo("\n\n".join(explanation(cls) for cls in lookup(name, scope=scope)))

@@ -254,7 +254,7 @@ def passed_text(checks: Iterable[Check]) -> str:
     """Return how near what was compared is: ``equal``, ``within 3e-7, accuracy 0.98``."""
     numeric = [c for c in checks if c.verdict is Verdict.PASSED and c.outputs]
     scores = [
-        f"{m.name} {number(m.value)}"
+        f"{m.name} {number(m.value, 6)}"
         for c in checks
         if c.verdict is Verdict.PASSED
         for m in c.metrics
