@@ -38,6 +38,14 @@ DECIDING = frozenset(
 )
 """Operators whose results jump where operands are equal, or next to an integer."""
 
+_WITHOUT_FLOATS = frozenset(
+    (
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsInf", "IsNaN"),
+        *("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Range", "Shape", "Size"),
+    )
+)
+"""Operators that make sizes, indices and decisions of floats."""
+
 INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 """Which operand of an operator holds indices that may count from the end."""
 
@@ -48,3 +56,9 @@ def makes_steps(node: ir.Node) -> bool:
         to = named_type(node.attributes.get("to")) or node.outputs[0].dtype
         return to is None or not to.is_floating_point()
     return node.op_type in ROUNDING_TO_STEPS | DECIDING
+
+
+def gives_no_floats(node: ir.Node) -> bool:
+    """Whether a node makes sizes, indices or decisions of floats, or casts them to others."""
+    cast = node.op_type in ("Cast", "CastLike") and makes_steps(node)
+    return cast or node.op_type in _WITHOUT_FLOATS

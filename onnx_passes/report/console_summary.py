@@ -109,7 +109,8 @@ class ConsoleSummary:
             told = [_reason(c) for c in found if c.verdict is Verdict.FAILED]
             text = "; ".join(dict.fromkeys(filter(None, told)))
             if not text or failed is None:
-                text = _plain(error or self._error(failed))
+                own = failed.error if failed is not None else None
+                text = _plain(own or error or self._error(failed))
             for label, line in _lines("error", text):
                 yield label, self._name(line)
         elif error:

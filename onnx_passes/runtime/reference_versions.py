@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import load_op
 from onnx.reference.ops.op_roi_align import RoiAlign as OnnxRoiAlign
@@ -28,10 +29,11 @@ BROADCASTS = 7
 """The opset from which on operands are broadcast as numpy does."""
 HALF_PIXELS = 16
 """The opset from which on RoiAlign says where pixels lie."""
-_OF_TWO = (
-    *("Add", "And", "Div", "Equal", "Greater", "Less"),
-    *("Mul", "Or", "Pow", "PRelu", "Sub", "Xor"),
-)
+_OF_TWO = {"PRelu"} | {
+    schema.name
+    for schema in onnx.defs.get_all_schemas_with_history()
+    if "broadcast" in schema.attributes
+}
 
 
 class _Versioned(OpRun):

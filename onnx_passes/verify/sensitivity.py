@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs, all_nodes
-from onnx_passes.ops.decisions import RESIZING, makes_steps
+from onnx_passes.ops.decisions import RESIZING, gives_no_floats, makes_steps
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 
@@ -22,13 +22,6 @@ _MOVED = frozenset(
     (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 )
 """Types of weights that are moved: scales of 16 bits round no less than those of 32."""
-_ENDS = frozenset(
-    (
-        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsInf", "IsNaN"),
-        *("ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Range", "Shape", "Size"),
-    )
-)
-"""Operators that make sizes, indices and decisions of floats."""
 
 
 def makes_any_steps(model: ir.Model) -> bool:
@@ -91,9 +84,7 @@ def _reaching(model: ir.Model) -> set[ir.Value]:
             continue
         found.add(value)
         node = value.producer()
-        if node is None or node.op_type in _ENDS:
-            continue
-        if node.op_type in ("Cast", "CastLike") and makes_steps(node):
+        if node is None or gives_no_floats(node):
             continue
         read = node.inputs[:1] if node.op_type in RESIZING else node.inputs
         pending += [value for value in read if value is not None]

@@ -21,6 +21,6 @@ def test_quiet_keeps_findings_to_the_report(cli, tmp_path):
 
 
 def test_a_model_of_pytorch_is_printed_though_its_constants_have_slashes_in_their_names(cli):
-    done = cli(DIGITS, "cost")
+    done = cli("-o", "-", DIGITS, "cost")
     assert done.code == 0, done.err
     assert "main_graph (float[batch,1,8,8] image)" in done.out
