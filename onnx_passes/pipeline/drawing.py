@@ -259,7 +259,9 @@ class Drawing:
                 places.append(place)
                 rows.append((row_of(old, feed, recorded), row_of(new, feed, recorded)))
         told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
-        return None if told is None else replace(told, row=places[told.row])
+        if told is None:
+            return None
+        return replace(told, row=places[told.row], complete=len(places) == len(draws))
 
     def _judge(
         self,

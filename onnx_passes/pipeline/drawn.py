@@ -28,6 +28,7 @@ class Drawn:
         values: Where they do not, what was drawn when they differ most, by name.
         given: Whether these are inputs of the model, so that they may occur.
         row: Which of the draws that is.
+        complete: Whether both sides ran on each of the draws.
     """
 
     agrees: bool
@@ -35,6 +36,7 @@ class Drawn:
     values: Mapping[str, Array] = field(default_factory=dict)
     given: bool = False
     row: int = 0
+    complete: bool = True
 
 
 def is_plain(array: Array) -> bool:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError
+from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.engine_base import Array, Data, Engine
+from onnx_passes.runtime.inputs.concrete_shapes import concretize, skeleton
+from onnx_passes.runtime.inputs.memory import check_memory
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.node_equality import constant_tensor
 
@@ -41,6 +43,22 @@ class Bodies:
     feeds: list[dict[str, Data]]
     samples: list[int]
     certain: bool
+
+    def is_entered(self, samples: Sequence[Mapping[str, Array]]) -> bool:
+        """Whether a sample of the main graph enters the body."""
+        return self.name in entered(self.holder, samples)
+
+    @property
+    def fits_memory(self) -> bool:
+        """Whether no value alone takes all memory, as far as shapes are inferred."""
+        given = self.feeds[0].items()
+        shapes = {name: data.shape for name, data in given if isinstance(data, np.ndarray)}
+        try:
+            for model in (self.before, self.after):
+                check_memory(concretize(skeleton(model), shapes, {})[0])
+        except ModelError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)
