@@ -48,7 +48,7 @@ ROOMS = {
     "model": Size(3589, 40, 6),
     "ops": Size(9349, 107, 17),
     "passes": Size(22021, 344, 0),
-    "pipeline": Size(10056, 85, 28),
+    "pipeline": Size(10066, 85, 28),
     "plain": Size(7, 1, 0),
     "report": Size(3767, 43, 8),
     "runtime": Size(7150, 82, 17),
@@ -56,7 +56,7 @@ ROOMS = {
     "testing": Size(96, 1, 0),
     "traits": Size(41, 4, 0),
     "tuning": Size(3768, 38, 10),
-    "verify": Size(20334, 185, 40),
+    "verify": Size(20350, 185, 40),
     "benchmarks": Size(17944, 153, 0),
     "tests": Size(58400, 661, 0),
 }

@@ -32,7 +32,7 @@ HALF_PIXELS = 16
 _OF_TWO = {"PRelu"} | {
     schema.name
     for schema in onnx.defs.get_all_schemas_with_history()
-    if "broadcast" in schema.attributes
+    if "broadcast" in schema.attributes and schema.max_input == 2
 }
 
 
