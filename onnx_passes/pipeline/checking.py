@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.sections import OutputTolerance
+from onnx_passes.configs.sections import OutputTolerance, Reference
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.both_ends import check_original, check_thresholds
 from onnx_passes.pipeline.compiling_engines import begin
@@ -35,7 +34,9 @@ from onnx_passes.runtime.inputs import (
     name_of,
     without_crashes,
 )
+from onnx_passes.runtime.inputs.dims import symbols_of
 from onnx_passes.runtime.weightless import keep_split
+from onnx_passes.verify.annotations import named_sizes
 from onnx_passes.verify.opened import Opening, operators_without_engine
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
 from onnx_passes.verify.snapshot import Snapshot
@@ -89,7 +90,7 @@ def make_gate(
     )
     report.notes += invalid
     given = bool(reference.samples)
-    made = [] if given else _generated(model, config)
+    made = [] if given else _generated(model, config.reference)
     special = _special(model, config, reference.samples, made)
     if made:
         source = f"generated (seed {config.reference.seed})"
@@ -133,17 +134,12 @@ def _with_results(
 ) -> ReferenceData:
     """Return reference data with drawn values of the inputs that opening a model adds."""
     settings, samples = config.reference, list[Feeds]()
+    named = symbols_of(model.graph.inputs, model).kinds  # formulas follow from them
     for given in reference.samples:
-        dims = dict(settings.dims)
-        for value in model.graph.inputs:
-            array = given.get(str(value.name))
-            if isinstance(array, np.ndarray) and value.shape is not None:
-                pairs = zip(value.shape, array.shape, strict=False)
-                dims |= {str(d.value): size for d, size in pairs if not isinstance(d, int)}
-        made = make_samples(
-            model, seed=settings.seed, samples=1, ranges=settings.ranges, dims=dims
-        )
-        samples.append({**made[0].feeds, **given})
+        sizes = named_sizes(model.graph.inputs, given).items()
+        dims = {**settings.dims, **{n: size for n, size in sizes if n in named}}
+        (made,) = _generated(model, settings.model_copy(update={"samples": 1, "dims": dims}))
+        samples.append({**made.feeds, **given})
     return replace(reference, samples=samples, expected=None)
 
 
@@ -161,7 +157,7 @@ def make_baseline(
         spec = config.reference.model_dump()
         reference = load_reference(spec, model, config.folder or Path())
     given = bool(reference.samples)
-    made = [] if given else without_crashes(_generated(model, config))
+    made = [] if given else without_crashes(_generated(model, config.reference))
     return prepared(
         model,
         reference.samples or made,
@@ -221,8 +217,7 @@ def report_baseline(report: RunReport, gate: Gate, result: ir.Model | None = Non
             report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
 
 
-def _generated(model: ir.Model, config: PipelineConfig) -> list[Made]:
-    settings = config.reference
+def _generated(model: ir.Model, settings: Reference) -> list[Made]:
     return make_samples(
         model,
         seed=settings.seed,

@@ -45,7 +45,7 @@ def find_wrong_annotations(
     named = [(value, str(value.name), _note(value)) for value in noted]
     found: list[str] = []
     for values in samples:
-        sizes = _sizes(after.graph.inputs, values)
+        sizes = named_sizes(after.graph.inputs, values)
         wrong: dict[str, str] = {}
         right: set[Hashable] = set()  # most values have one of a few types and shapes
         for value, name, note in named:
@@ -116,13 +116,18 @@ def _note(value: ir.Value) -> tuple[Hashable, ...]:
     return value.dtype, None if shape is None else tuple(shape_fields(shape)[0])
 
 
-def _sizes(inputs: Sequence[ir.Value], values: Mapping[str, Array]) -> dict[str, int]:
-    """Return the sizes of the dimensions that inputs name."""
+def named_sizes(inputs: Sequence[ir.Value], values: Mapping[str, Data]) -> dict[str, int]:
+    """Return the sizes of the dimensions that inputs name.
+
+    Args:
+        inputs: The inputs.
+        values: Their values in one sample, by name; only arrays have sizes.
+    """
     found: dict[str, int] = {}
     for value in inputs:
-        array = values.get(str(value.name))
-        if array is not None and value.shape is not None and len(value.shape) == array.ndim:
-            for dim, size in zip(value.shape, array.shape, strict=True):
+        shape, array = value.shape, values.get(str(value.name))
+        if isinstance(array, np.ndarray) and shape is not None and len(shape) == array.ndim:
+            for dim, size in zip(shape, array.shape, strict=True):
                 if isinstance(dim, ir.SymbolicDim) and dim.value:
                     found.setdefault(str(dim.value), size)
     return found

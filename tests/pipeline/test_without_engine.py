@@ -12,6 +12,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Kind
+from onnx_passes.verify.reference_data import ReferenceData
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> g (float[N, 4] x) => '
 AHEAD = "i = Identity(x) a = Exp(i) n = Neg(a) m = Neg(n)"
@@ -164,3 +165,14 @@ def test_from_the_command_line_with_inputs_of_the_user(domain, tmp_path):
             "NobodyHasThis",
             "Relu",
         ]
+
+
+@pytest.mark.parametrize("dim", [None, "2*N"])
+def test_inputs_of_the_user_need_no_plain_names_of_dimensions(dim):
+    model = ir.from_onnx_text(HEAD + AROUND)
+    model.graph.inputs[0].shape = ir.Shape([dim, 4])
+    given = ReferenceData([{"x": np.ones((4, 4), np.float32)}], None, "test")
+    config = default_config(["reproducers=false"], ["without-engine-right"])
+    done = run_pipeline(model, config, reference=given)
+    assert done.error is None
+    assert done.report.not_verified == ["no engine runs acme::Plug"]

@@ -7,7 +7,6 @@ from onnx_passes.runtime.inputs.adversarial import (
 )
 from onnx_passes.runtime.inputs.describe import describe_feeds
 from onnx_passes.runtime.inputs.edges import DRAWN, LARGE_FLOATS, edge_samples
-from onnx_passes.runtime.inputs.sample_costs import SampleCosts
 from onnx_passes.runtime.inputs.seeded_feeds import (
     Made,
     generate,
@@ -21,7 +20,6 @@ __all__ = [
     "LARGE_FLOATS",
     "AdversarialFeeds",
     "Made",
-    "SampleCosts",
     "Substitute",
     "Substitutes",
     "adversarial",
