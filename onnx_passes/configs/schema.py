@@ -144,7 +144,7 @@ class PipelineConfig(Section):
         "count where this file has none.",
     )
     passes: Annotated[tuple[Step, ...], PlainValidator(_steps)] = Field(
-        default=(), description="The steps, in order. A shipped pipeline stands for its steps."
+        default=(), description="The steps, in order. A shipped pipeline means its steps."
     )
     skip: tuple[str, ...] = Field(
         default=(), description="Passes and groups that are left out of the steps."

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.configs.sections import OutputTolerance
-from onnx_passes.contracts import Contract, Metric
+from onnx_passes.contracts import Contract, Metric, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.causes import Cause
@@ -30,7 +30,7 @@ from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.engine_base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.compare import identical
+from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.result import ENGINE, Check, OutputCheck, Verdict
 from onnx_passes.verify.sensitivity import makes_any_steps
 
@@ -244,11 +244,14 @@ class Arbiter:
             f"{check.engine} treats the result otherwise than the original, and "
             f"{plain.engine.name} finds them to agree: {check.reason or 'they differ'}"
         )
-        wrong = {o.output.partition("[")[0] for o in check.outputs if not o.passed}
+        wrong = {
+            o.output: Promise(Tolerance(o.rtol, o.atol)) for o in check.outputs if not o.passed
+        }
         if any(
-            not identical(one.get(name), other.get(name))
+            promise.broken({name: one[name]}, {name: other[name]})
             for one, other in zip(bench.original, plain.original, strict=True)
-            for name in wrong
+            for name, promise in wrong.items()
+            if name in one and name in other
         ):
             reason += (
                 "; they differ on the original already: -e onnxruntime checks without what "
