@@ -112,10 +112,10 @@ class Verify(Section):
         description="How many times its error against float64 a result may have, with "
         "'reference: float64'.",
     )
-    drawn_share: Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)] = Field(
-        default=0.2,
-        description="The share of the time of a run that may go into drawn values, which show "
-        "what the samples may lack; 0 asks for none. Two seconds are always free.",
+    drawn_parts: Annotated[int, Strict(), Field(ge=0)] = Field(
+        default=1000,
+        description="How many parts of a run are run on drawn values at most, which show what "
+        "the samples may lack; 0 runs none.",
     )
     drift: ToleranceSection = Field(
         default_factory=ToleranceSection,

@@ -20,6 +20,7 @@ from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
 from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
+from onnx_passes.runtime.inputs.seeded_feeds import elements_of
 from onnx_passes.runtime.large_models import left_out_of
 from onnx_passes.runtime.parallel import run_one
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -141,6 +142,7 @@ class Baseline:
             if any(b.ran and b.engine == bench.engine for b in self.benches):
                 bench.when = "never"  # the other checks each pass already, and so the end
                 return
+            self._keep_small()
             try:
                 self._first_run(bench)
             except EngineError as second:
@@ -154,6 +156,13 @@ class Baseline:
         if not self.deterministic:
             bench.doubted = True
             self.unstable |= self._differing(bench, bench.original)
+
+    def _keep_small(self) -> None:
+        """Leave out what was generated larger than needed: an evaluator in Python is slow."""
+        sizes = [elements_of(feeds) for feeds in self.samples]
+        ordinary = [n for n, s in zip(sizes, self.samples, strict=True) if name_of(s) is None]
+        if ordinary and not self.given and not any(bench.ran for bench in self.benches):
+            self.keep([i for i, size in enumerate(sizes) if size <= min(ordinary)])
 
     def _first_run(self, bench: Bench) -> None:
         if why := avoided(bench.label):

@@ -33,7 +33,7 @@ class EngineCheck:
 
     Attributes:
         settings: The section ``verify`` of the pipeline.
-        allowance: The time for drawn values.
+        allowance: How many parts may be run on drawn values.
         recorders: What records the values inside a model, by the engine.
     """
 

@@ -72,7 +72,7 @@ class Gate:
             without names, and how often.
         levels: The engines that compile.
         opening: Leaves out what no engine runs.
-        allowance: The time for drawn values.
+        allowance: How many parts may be run on drawn values.
         engines: What checks a pass on an engine that executes.
         checked: Nodes and tensors that onnx's checker has accepted.
     """
@@ -87,8 +87,8 @@ class Gate:
     checked: CheckedNodes = field(default_factory=CheckedNodes)
 
     def __post_init__(self) -> None:
-        """Start the clock."""
-        self.allowance = Allowance(self.settings.drawn_share)
+        """Build what checks a pass on engines."""
+        self.allowance = Allowance(self.settings.drawn_parts)
         self.engines = EngineCheck(self.settings, self.allowance)
 
     @classmethod

@@ -120,7 +120,7 @@ class Conclusion:
         proved: What of it is proved.
         bodies: What was found of bodies.
         samples: For a body, the sample of the model that each of its own is from, by identity.
-        allowance: The time for drawn values; None for as long as they take.
+        allowance: How many parts may be run on drawn values; None for all.
     """
 
     values: RegionValues

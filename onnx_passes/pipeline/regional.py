@@ -58,7 +58,7 @@ class RegionCheck:
         applied: The rewrites that the pass recorded.
         promises: What the pass promises, with its limits for values inside.
         untouched: Whether ``before`` computes what the original does.
-        allowance: The time for drawn values; None for as long as they take.
+        allowance: How many parts may be run on drawn values; None for all.
         samples: For a body, the sample of the model that each of its own is from, by identity.
     """
 

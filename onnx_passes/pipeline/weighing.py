@@ -55,7 +55,7 @@ class Weighing:
         settled: Where the models agree again behind values that differ.
         proved: The values that are computed alike on both sides.
         generated: Whether the inputs of the model were generated, so that others are as good.
-        allowance: The time for drawn values; None for as long as they take.
+        allowance: How many parts may be run on drawn values; None for all.
         inputs: Values of inputs of the model, where a part differs on them and they are as
             good as those of the samples: what the caller adds to these.
     """
@@ -219,25 +219,17 @@ class Weighing:
         return holder.op_type == "If" and varies and chosen not in made
 
     def _run_together(self, parts: Sequence[ObligationPart]) -> None:
-        """Run parts that will be probed in one session, if there is time for them."""
+        """Run parts that will be probed in one session."""
         if not self.bench.node_by_node:
             return
-        for start in range(0, len(parts), _TOGETHER):
-            some = parts[start : start + _TOGETHER]
-            if self.allowance is None:
-                self._drawing.run_together(some)
-            elif self.allowance.lasts:
-                with self.allowance.charged():
-                    self._drawing.run_together(some)
+        left = len(parts) if self.allowance is None else self.allowance.left
+        for start in range(0, min(left, len(parts)), _TOGETHER):
+            self._drawing.run_together(parts[start : min(left, start + _TOGETHER)])
 
     def _asked(self, part: ObligationPart, one: Evidence) -> Evidence:
-        """Probe a part, if there is time for it."""
-        if self.allowance is None:
-            return self._probe(part, one)
-        if not self.allowance.grants():
-            return one
-        with self.allowance.charged():
-            return self._probe(part, one)
+        """Probe a part, if one more may be run."""
+        granted = self.allowance is None or self.allowance.grants()
+        return self._probe(part, one) if granted else one
 
     def _probe(self, part: ObligationPart, one: Evidence) -> Evidence:
         """Ask a part that was executed about values that the samples may lack.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class ReferenceSession:
         if self._evaluator is None:
             raise EngineError("the session is closed")
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
                 results = self._evaluator.run(names, dict(feeds))
         except Exception as error:
             raise _translate(error) from error

@@ -16,6 +16,7 @@ from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import parallel
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceSession
 from onnx_passes.verify.result import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
@@ -191,3 +192,20 @@ def test_no_engine_that_can_run_the_original_ends_the_run():
     )
     with pytest.raises(EngineError, match="cannot run the original model"):
         run_pipeline(ir.from_onnx_text(NAMED_AS_BY_A_FUSION), config)
+
+
+def test_an_evaluator_in_python_that_stands_in_runs_on_the_least_sizes_alone(monkeypatch):
+    seen = set()
+    run = ReferenceSession.run
+
+    def watched(self, feeds, outputs=None):
+        seen.update(feeds[name].shape for name in feeds if name == "x")
+        return run(self, feeds, outputs)
+
+    monkeypatch.setattr(ReferenceSession, "run", watched)
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N,3,H,W] x) => (float[N,3,H,V] y)
+        { i = Identity(x) y = AveragePool<kernel_shape = [1,1], pads = [0,1,0,1]>(i) }"""
+    done = run_pipeline(ir.from_onnx_text(text), default_config(extra_passes=["cleanup"]))
+    assert any("reference stands in" in note for note in done.report.notes)
+    assert {shape[2:] for shape in seen} == {(64, 96)}

@@ -135,7 +135,7 @@ def test_a_relu_lost_ahead_of_a_maximum_of_many_is_found(monkeypatch):
 def test_ties_between_levels_are_no_precondition(run):
     done = run(
         "<float c = {3.75}> { m = Sign(x) y = Greater(m, c) }",
-        "verify.drawn_share=1",
+        "verify.drawn_parts=100",
     )
     assert done.error is None
     assert not done.report.preconditions

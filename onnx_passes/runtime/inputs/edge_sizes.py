@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.walk import all_nodes
@@ -14,7 +13,7 @@ from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.adversarial import AdversarialFeeds, make_sized
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, symbols_of
-from onnx_passes.runtime.inputs.seeded_feeds import DEAR, Made, Ranges
+from onnx_passes.runtime.inputs.seeded_feeds import DEAR, Made, Ranges, elements_of
 
 _MOST_ALONE = 3
 SMALL = 1 << 16
@@ -23,8 +22,7 @@ SMALL = 1 << 16
 
 def is_small(feeds: Feeds) -> bool:
     """Whether a sample of edge values is small, by its number of elements."""
-    arrays = (data for data in feeds.values() if isinstance(data, np.ndarray))
-    return sum(array.size for array in arrays) <= SMALL
+    return elements_of(feeds) <= SMALL
 
 
 def is_cheap(made: Made) -> bool:

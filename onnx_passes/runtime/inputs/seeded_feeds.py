@@ -165,11 +165,14 @@ def make_samples(
     return made
 
 
+def elements_of(feeds: Feeds) -> int:
+    """Return how many elements the tensors of a sample have."""
+    return sum(data.size for data in feeds.values() if isinstance(data, np.ndarray))
+
+
 def _count(dims: Dims, made: Sequence[Made]) -> int:
     """Return how many samples are enough; sizes that the user gave take turns in all."""
-    arrays = made[0].feeds.values() if made and not dims else ()
-    elements = sum(array.size for array in arrays if isinstance(array, np.ndarray))
-    if elements < LARGE:
+    if dims or not made or elements_of(made[0].feeds) < LARGE:
         return SAMPLES
     shapes = [static_shape(value) for node in made[0].model.graph for value in node.outputs]
     computed = sum(math.prod(shape) for shape in shapes if shape is not None)
