@@ -178,37 +178,57 @@ class Baseline:
 
     def _drop_failing(self, bench: Bench, error: EngineError) -> None:
         """Keep the generated samples that the original runs on."""
+        with running(bench.label), bench.engine.prepare(self.model) as session:
+            if found := self.sift(bench, session):
+                bench.take(found)
+            else:
+                self._substitute(bench, session, error)
+
+    def sift(
+        self, bench: Bench, session: Session, names: Sequence[str] | None = None
+    ) -> list[Outputs]:
+        """Leave out the generated samples that the original does not run on.
+
+        Args:
+            bench: The engine.
+            session: The original on it.
+            names: Outputs to compute; None for all.
+
+        Returns:
+            Outputs of each sample that is kept; empty if only special ones would be, and none
+            is left out then.
+
+        Raises:
+            EngineError: The engine does not know the model, or the user gave the samples.
+        """
         found: dict[int, Outputs] = {}
         notes = []
         special: list[tuple[AdversarialFeeds, EngineError]] = []
-        with running(bench.label), bench.engine.prepare(self.model) as session:
-            for index, feeds in enumerate(self.samples):
-                try:
-                    found[index] = run_one(session, feeds)
-                except EngineError as failure:
-                    if isinstance(feeds, AdversarialFeeds):
-                        special.append((feeds, failure))
-                        continue
-                    if isinstance(failure, UnsupportedModelError):
-                        raise
-                    error = failure
-                    if self.given:
-                        raise InputsRefusedError(
-                            f"{bench.engine.name} cannot run the original model on the "
-                            f"reference inputs: {error.message}",
-                            help="correct the inputs under 'reference', or the model",
-                        ) from error
-                    notes.append(
-                        f"generated sample {index} does not run on {bench.engine.name}: "
-                        f"{failure.message}"
-                    )
-            if all(name_of(self.samples[index]) is not None for index in found):
-                self._substitute(bench, session, error)
-                return
+        for index, feeds in enumerate(self.samples):
+            try:
+                found[index] = run_one(session, feeds, names)
+            except EngineError as failure:
+                if isinstance(feeds, AdversarialFeeds):
+                    special.append((feeds, failure))
+                    continue
+                if isinstance(failure, UnsupportedModelError):
+                    raise
+                if self.given:
+                    raise InputsRefusedError(
+                        f"{bench.engine.name} cannot run the original model on the "
+                        f"reference inputs: {failure.message}",
+                        help="correct the inputs under 'reference', or the model",
+                    ) from failure
+                notes.append(
+                    f"generated sample {index} does not run on {bench.engine.name}: "
+                    f"{failure.message}"
+                )
+        if all(name_of(self.samples[index]) is not None for index in found):
+            return []
         self.notes += notes
-        self.note_left_out(bench, special)
+        self._note_left_out(bench, special)
         self.keep(list(found))
-        bench.take(list(found.values()))
+        return list(found.values())
 
     def _substitute(self, bench: Bench, session: Session, error: EngineError) -> None:
         """Replace generated samples if the original runs on none of them."""
@@ -229,7 +249,7 @@ class Baseline:
         self.notes.append(found.note)
         bench.take(found.outputs)
 
-    def note_left_out(
+    def _note_left_out(
         self, bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]
     ) -> None:
         """Say which of the special samples that were asked for the original does not take.

@@ -15,8 +15,7 @@ from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute, record_weights
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session, label_of_feeds
-from onnx_passes.runtime.inputs import AdversarialFeeds
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, label_of_feeds
 from onnx_passes.runtime.parallel import run_each, run_one
 from onnx_passes.verify.recording import (
     Recording,
@@ -188,8 +187,8 @@ class Recorder:
             samples: The inputs.
             needed: Names that are kept in any case.
             shaped: The model whose values may be asked for, if it differs.
-            drop: Where the model is the original, what leaves out the special samples that it
-                does not take.
+            drop: Where the model is the original, what leaves out the samples that it does
+                not take.
 
         Raises:
             EngineError: The model does not run.
@@ -204,7 +203,13 @@ class Recorder:
             shown = exposed(model, weights=False, hidden=hidden, needed=needed)
             with self.bench.engine.prepare(shown) as session:
                 if not found:
-                    found = [run_one(session, samples[0])]
+                    try:
+                        found = [run_one(session, samples[0])]
+                    except EngineError:
+                        if drop is None or not drop.sift(self.bench, session, names[:1]):
+                            raise
+                        samples = drop.samples
+                        found = [run_one(session, samples[0])]
                     self._sizes |= {name: _size(value) for name, value in found[0].items()}
                     # Sizes that nobody noted are known now: the others need not pay for them.
                     more = self._hidden(model, shaped, samples, {*needed, *names})
@@ -215,9 +220,9 @@ class Recorder:
                 try:
                     found += run_each(self.bench.engine, session, samples[1:], wanted)
                 except EngineError:
-                    if drop is None:
+                    if drop is None or not drop.sift(self.bench, session, names[:1]):
                         raise
-                    samples = self._without_special(session, samples, wanted, drop)
+                    samples = drop.samples
                     found += run_each(self.bench.engine, session, samples[1:], wanted)
         recordings = []
         for feeds, values in zip(samples, found, strict=True):
@@ -226,29 +231,6 @@ class Recorder:
             recordings.append(recording)
         outputs = [{name: values[name] for name in names} for values in found]
         return Recorded(recordings), outputs
-
-    def _without_special(
-        self,
-        session: Session,
-        samples: Sequence[Feeds],
-        names: Sequence[str],
-        baseline: Baseline,
-    ) -> Sequence[Feeds]:
-        """Leave out the special samples that the original does not run on."""
-        refused: list[tuple[AdversarialFeeds, EngineError]] = []
-        for feeds in samples:
-            if isinstance(feeds, AdversarialFeeds):
-                try:
-                    run_one(session, feeds, names[:1])
-                except EngineError as error:
-                    refused.append((feeds, error))
-        if refused:
-            gone = [feeds for feeds, _ in refused]
-            baseline.keep(
-                [i for i, s in enumerate(samples) if not any(s is other for other in gone)]
-            )
-            baseline.note_left_out(self.bench, refused)
-        return baseline.samples
 
     def hidden(
         self, model: ir.Model, samples: Sequence[Feeds], needed: Collection[str]
