@@ -20,7 +20,7 @@ from onnx_passes.pipeline.derived import find_cause
 from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, reads_of, row_of
 from onnx_passes.pipeline.drawn_rows import DrawnRows
 from onnx_passes.pipeline.fused import explain
-from onnx_passes.pipeline.joined_runs import NodeRun, run_joined
+from onnx_passes.pipeline.joined_runs import NodeRun, run_joined, stands_alone
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Outputs
@@ -119,7 +119,11 @@ class Drawing:
         label = made_up.label(DRAWN, MANY)
         if made_up.avoided(label):
             return
-        asked = [part for part in parts if self._admits(part)]
+        asked = [
+            part
+            for part in parts
+            if all(stands_alone(*side) for side in self._sides(part)) and self._admits(part)
+        ]
         rows = [
             self._rows.draw(part, self._rows.sources(part), DRAWS_OF_OTHERS) for part in asked
         ]

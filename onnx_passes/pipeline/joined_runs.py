@@ -39,20 +39,24 @@ class NodeRun:
     rows: Sequence[Mapping[str, Array]]
 
     @property
-    def stands_alone(self) -> bool:
-        """Whether the nodes compute the same beside others, whatever their values are named.
-
-        Seeds of random operators follow from names, and bodies read values by name.
-        """
-        return not self.model.functions and not any(
-            may_draw(node) or any(subgraphs_of(node)) for node in self.nodes
-        )
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the constants that the nodes read."""
         values = {v for node in self.nodes for v in node.inputs if v is not None}
         return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
+
+
+def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes compute the same beside others, whatever their values are named.
+
+    Seeds of random operators follow from names, and bodies read values by name.
+
+    Args:
+        model: The model that they are from.
+        nodes: The nodes.
+    """
+    return not model.functions and not any(
+        may_draw(node) or any(subgraphs_of(node)) for node in nodes
+    )
 
 
 def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
@@ -72,7 +76,7 @@ def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]]
         return None
     if sum(piece.nbytes for piece in pieces) > _MOST_BYTES:
         return None
-    if not all(piece.stands_alone for piece in pieces):
+    if not all(stands_alone(piece.model, piece.nodes) for piece in pieces):
         return None
     boundaries = [boundary_of(piece.nodes) for piece in pieces]
     parts = [
