@@ -74,6 +74,12 @@ Examples:
 @click.option(
     "--skip", multiple=True, metavar="PASS", help="Leave a pass or group out of the pipeline."
 )
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="NODE",
+    help="Leave out the rewrites that remove a node, named by itself or by a value of it.",
+)
 @click.option("--no-passes", is_flag=True, help="Run no pass: copy the model.")
 @click.option(
     "--dims",
@@ -173,6 +179,7 @@ def command(
     config: str | None,
     output: Path | None,
     skip: Sequence[str],
+    keep: Sequence[str],
     no_passes: bool,
     dims: Sequence[str],
     overrides: Sequence[str],
@@ -242,7 +249,9 @@ def command(
         if config
         else default_config(extra, [*first, *passes])
     )
-    settings = settings.model_copy(update={"skip": (*settings.skip, *skip)})
+    settings = settings.model_copy(
+        update={"skip": (*settings.skip, *skip), "keep": (*settings.keep, *keep)}
+    )
     if settings.logging.verbose:
         verbose = max(verbose, 1)
     loaded = load_model(model)

@@ -149,6 +149,11 @@ class PipelineConfig(Section):
     skip: tuple[str, ...] = Field(
         default=(), description="Passes and groups that are left out of the steps."
     )
+    keep: tuple[str, ...] = Field(
+        default=(),
+        description="Nodes that stay, by their names or those of values that they compute: "
+        "rewrites that remove one are left out, or the whole pass.",
+    )
     exhaustive: bool = Field(
         default=False,
         description="Whether to repeat all steps until the model stops changing.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -112,8 +113,10 @@ class PassRun:
             failure = error
         report.pass_seconds = time.perf_counter() - start
         report.notes += state.context.notes
-        if failure is None and state.paying is not None and report.claimed:
-            self._undo_what_does_not_pay(state.paying)
+        if failure is None and report.claimed:
+            self._keep_nodes()
+            if state.paying is not None:
+                self._undo_what_does_not_pay(state.paying)
         report.rewrites = [rewrite_summary(a) for a in self.applied]
         self._note_in_history()
         if failure is None:
@@ -196,21 +199,48 @@ class PassRun:
             state.skipping.note(self.step, state.snapshot, [])
         state.invalidate(self.pass_, self.applied)
 
+    def _keep_nodes(self) -> None:
+        """Leave out the rewrites that remove a node that must stay."""
+        keep = self.state.staying
+        if not (lost := keep.lost_in(self.state.model)):
+            return
+        rest, skip = keep.restore(self.before.model, self._made)
+        self._take(rest, skip)
+        if rest is None:
+            note = f"pass {self.pass_.name!r} was left out, to keep {', '.join(lost)}"
+            self.state.report.notes.append(note)
+        else:
+            rewrites = "1 rewrite" if len(skip) == 1 else f"{len(skip)} rewrites"
+            self.report.notes.append(f"left out {rewrites}, to keep {', '.join(lost)}")
+
     def _undo_what_does_not_pay(self, paying: Paying) -> None:
         """Leave out the rewrites that cost more than they save, before anything is checked."""
-        state, report, first = self.state, self.report, self.first or 0
-        seconds = state.config.limits.pass_seconds
-        made_by = (self.make, self.before, state.context, first)
-        attempts = Attempts(*made_by, lambda *_: Checked(), seconds)
-        made = Attempt(attempts, state.model, list(self.applied))
-        chosen = paying.choose(self.pass_, attempts, made)
+        report, made = self.report, self._made
+        chosen = paying.choose(self.pass_, made.attempts, made)
         report.pays, report.notes = chosen.reports, [*report.notes, *chosen.notes]
-        if not chosen.undone:
-            return
-        rest = chosen.rest
-        state.model = self.before.restore() if rest is None else rest.model
-        state.rewrites.applied[first:] = [] if rest is None else rest.applied
-        state.rewrites.skip |= chosen.skip
+        if chosen.undone:
+            self._take(chosen.rest, chosen.skip)
+
+    @property
+    def _made(self) -> Attempt:
+        """What the pass made, not checked yet."""
+        state = self.state
+        attempts = Attempts(
+            self.make,
+            self.before,
+            state.context,
+            self.first or 0,
+            lambda *_: Checked(),
+            state.config.limits.pass_seconds,
+        )
+        return Attempt(attempts, state.model, list(self.applied))
+
+    def _take(self, rest: Attempt | None, skip: AbstractSet[str]) -> None:
+        """Go on with what the pass makes without some rewrites; None undoes all of it."""
+        rewrites = self.state.rewrites
+        self.state.model = self.before.restore() if rest is None else rest.model
+        rewrites.applied[self.first or 0 :] = [] if rest is None else rest.applied
+        rewrites.skip |= skip
 
     def _may_undo(self) -> bool:
         """Whether the model before a pass may be needed once it has run.
@@ -218,7 +248,9 @@ class PassRun:
         Copies take a tenth of a run's time. Where nothing is checked and a failure ends the
         run, only an analysis is held against the model that it was given.
         """
-        needed = self.state.gate is not None or self.state.paying is not None
+        state = self.state
+        needed = state.gate is not None or state.paying is not None
+        needed |= bool(state.staying.operators)
         return needed or self.policy != "stop" or isinstance(self.pass_, Analysis)
 
     def _change(self) -> Change:

@@ -15,6 +15,7 @@ from onnx_passes.passes.base import ALL, Pass
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.rewriting import only_rewrites
 from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.kept_nodes import KeptNodes
 from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
 from onnx_passes.plain import PlainDict
@@ -52,6 +53,7 @@ class RunState:
         rewrites: Budget and record of rewrites over the whole run.
         whole: Compares models over the data set of the pipeline; None without one.
         paying: Undoes rewrites that do not pay; None without an objective.
+        staying: The nodes that must stay.
         after_step: Called after each step at top level that did not stop the run.
     """
 
@@ -68,6 +70,7 @@ class RunState:
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
+        self.staying = KeptNodes.of(self.model, self.config)
         self.file_bytes = ungrown_bytes(self.model)
         self.state: PlainDict = {"counter": 0, "history": []}
         given = self.gate is not None and self.gate.baseline.given

@@ -9,6 +9,7 @@ from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import format_pipeline
 from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.model.load import load_model
 
 OWN = """\
 import onnx_ir as ir
@@ -118,3 +119,50 @@ def test_a_name_that_means_two_things_is_noted(cli, model, write, name):
 def test_a_preset_is_explained_by_its_file(cli):
     assert "Makes a model smaller and faster" in cli("explain", "optimize").out
     assert "cleanup" in cli("explain", "cleanup").out  # the passes of the group
+
+
+@pytest.fixture
+def chain(write):
+    write(
+        "chain.onnxtxt",
+        """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,4] w)
+        { a = Relu(x) b = Relu(a) i = Identity(b) y = Neg(i) j = Identity(z) w = Exp(j) }""",
+    )
+    return "chain.onnxtxt"
+
+
+def operators(path):
+    return [(node.op_type, node.outputs[0].name) for node in load_model(path).model.graph]
+
+
+@pytest.mark.parametrize("words", [[], ["--no-verify"]])
+def test_a_node_that_must_stay_stays(cli, chain, words):
+    done = cli(chain, "-o", "out.onnxtxt", "--keep", "i", "-v", *words)
+    assert done.code == 0, done.err
+    found = operators("out.onnxtxt")
+    assert ("Identity", "i") in found
+    assert not {("Identity", "j"), ("Relu", "a"), ("Relu", "b")} <= set(found)
+    assert ("Identity", "j") not in found
+    assert "left out 1 rewrite, to keep i" in " ".join((done.out + done.err).split())
+
+
+def test_a_pass_without_rewrites_that_removes_a_node_that_must_stay_is_left_out(cli, write):
+    write("cfg.yaml", "passes: [fold-constants]\nkeep: [n]\n")
+    write(
+        "folded.onnxtxt",
+        """<ir_version: 10, opset_import: ["" : 20]> g (float[4] x) => (float[4] y)
+        <float[4] c = {1, 2, 3, 4}> { n = Neg(c) y = Add(x, n) }""",
+    )
+    done = cli("-c", "cfg.yaml", "-o", "out.onnxtxt", "folded.onnxtxt")
+    assert done.code == 0, done.err
+    assert ("Neg", "n") in operators("out.onnxtxt")
+    assert "pass 'fold-constants' was left out, to keep n" in " ".join(
+        (done.out + done.err).split()
+    )
+
+
+def test_a_node_that_is_not_there_is_not_kept(cli, chain):
+    done = cli(chain, "--keep", "ii")
+    assert done.code == 2
+    assert "no such node or value" in done.err
