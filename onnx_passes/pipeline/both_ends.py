@@ -88,15 +88,22 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
         bench.begin(model, state.baseline.samples, "the check of the result")
     checks: list[Check] = []
     for bench in asked:
-        found = _end(bench, state, model)
+        found = run_end(bench, state, model)
         again = is_in_doubt(state, bench, found)
-        checks += _end(bench, state, model) if again else found
+        checks += run_end(bench, state, model) if again else found
     if state.at_origin or state.origin is not None:
         return checks
     return Arbiter(state, state.original.model, model, asked).at_end(checks)
 
 
-def _end(bench: Bench, state: State, model: ir.Model) -> list[Check]:
+def run_end(bench: Bench, state: State, model: ir.Model) -> list[Check]:
+    """Hold a whole model against the original on one engine.
+
+    Args:
+        bench: The engine.
+        state: What is known of the model.
+        model: The model.
+    """
     name, samples = bench.engine.name, state.baseline.samples
     if not samples:
         reason = "there are no reference samples"

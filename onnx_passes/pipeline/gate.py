@@ -28,6 +28,7 @@ from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.compiling_engines import CompiledLevels
 from onnx_passes.pipeline.concluding import DEFAULTS_FIXED, conclude, only_renamed
+from onnx_passes.pipeline.deployed import check_deployed
 from onnx_passes.pipeline.engine_check import EngineCheck
 from onnx_passes.pipeline.engine_noise import Noise
 from onnx_passes.pipeline.interfaces import (
@@ -311,7 +312,11 @@ class Gate:
         except OnnxPassesError as error:
             return [Check("drift", Verdict.NOT_VERIFIED, reason=error.message)]
         with self.running("the check of the result"):
-            return check_end(self.state, model, moments)
+            checks = check_end(self.state, model, moments)
+            if "end" in moments and all(c.verdict is Verdict.PASSED for c in checks):
+                self.state, deployed = check_deployed(self.state, model, checks)
+                checks += deployed
+        return checks
 
     def _opened(self, snapshot: Snapshot) -> Snapshot:
         return (
