@@ -106,13 +106,6 @@ Examples:
     "the size of the file.",
 )
 @click.option(
-    "--search",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Try N other orders of passes, unchecked, and run the one whose result costs least "
-    "under --objective. [default: 0]",
-)
-@click.option(
     "--precision",
     type=click.Choice(["float16", "int8", "int8-static", "int4"]),
     help="Convert or quantise the result of the passes; int8-static needs --calib.",
@@ -185,7 +178,6 @@ def command(
     overrides: Sequence[str],
     engines: Sequence[str],
     objective: str | None,
-    search: int | None,
     precision: str | None,
     inputs: str | None,
     labels: str | None,
@@ -230,8 +222,6 @@ def command(
         extra.append(f"engines={engines_text(engines)}")
     if objective is not None:
         extra.append(f"objective={objective}")
-    if search is not None:
-        extra.append(f"search={search}")
     if no_verify:
         extra.append("verify=false")
     elif allow_invalid:

@@ -187,12 +187,6 @@ class PipelineConfig(Section):
         "after: nodes, the time of runs on the last engine, or the size of the file. Those "
         "that do not pay are undone. Without it none is measured.",
     )
-    search: int = Field(
-        default=0,
-        ge=0,
-        description="How many other orders of the passes in groups that repeat are tried, "
-        "unchecked, before the one whose result costs least under 'objective' runs, checked.",
-    )
     strict: bool = Field(
         default=False, description="Whether a run fails if something could not be verified."
     )

@@ -151,10 +151,10 @@ def _run(
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     manager.whole = whole
-    if config.objective is not None or config.search:
-        from onnx_passes.pipeline.orders import follow_objective
+    if config.objective is not None:
+        from onnx_passes.pipeline.unpaid import Paying
 
-        pipeline = follow_objective(manager, pipeline, reference)
+        manager.paying = Paying.of(config.objective, config, original.model, gate, reference)
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:

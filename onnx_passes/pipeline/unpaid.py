@@ -9,13 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
 
+import onnx_ir as ir
+
+from onnx_passes.configs.engine_configs import resolve_engines
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.paying import may_not_pay
 from onnx_passes.pipeline.attempt import Attempt, Attempts
-from onnx_passes.pipeline.objective import UNITS, Meter, RewriteCost
+from onnx_passes.pipeline.checking import make_baseline
+from onnx_passes.pipeline.objective import UNITS, Meter, Objective, RewriteCost, fast_form
 from onnx_passes.report.pass_report import PaysReport
+
+if TYPE_CHECKING:
+    from onnx_passes.pipeline.gate import Gate
+    from onnx_passes.runtime.engine_base import Feeds
+    from onnx_passes.verify.reference_data import ReferenceData
 
 _MOST_ROUNDS = 4
 """Undone rewrites give way to others, which are measured in turn, so many times at most."""
@@ -58,6 +71,45 @@ class Paying:
 
     meter: Meter
     _kept: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls,
+        objective: Objective,
+        config: PipelineConfig,
+        original: ir.Model,
+        gate: Gate | None,
+        reference: ReferenceData | None,
+    ) -> Paying:
+        """Measure on the last engine of a pipeline.
+
+        Args:
+            objective: What has to be small.
+            config: The pipeline file.
+            original: The model before the first pass.
+            gate: What checks; None where nothing is checked.
+            reference: Reference data, in place of what the pipeline names or generates.
+
+        Raises:
+            ConfigError: There is no engine to measure on.
+        """
+        engines = resolve_engines(config)
+        if not engines:
+            raise ConfigError(
+                "an objective needs an engine, and the pipeline has none",
+                where=config.where("objective"),
+                help="name one under 'engines'",
+            )
+        unchecked = cache(lambda: make_baseline(original, config, reference))
+
+        def samples() -> Sequence[Feeds]:
+            """Return inputs that the original runs on, as it is called now."""
+            baseline = unchecked() if gate is None else gate.state.baseline
+            baseline.ready("each")
+            return baseline.samples
+
+        fast = fast_form(engines[-1].engine)
+        return cls(Meter(objective, fast, engines[0].engine, samples))
 
     def choose(self, pass_: Pass, attempts: Attempts, made: Attempt) -> Chosen:
         """Undo what does not pay.
