@@ -3,7 +3,7 @@
 A rewrite pays if the part of the model that it changes then costs less: nodes, bytes of the
 file, or time on an engine. Most passes only make rewrites that pay. Those whose class sets
 ``always_pays = False`` are measured where a run has an objective
-(``onnx_passes.pipeline.unpaid``).
+(``onnx_passes.pipeline.objective``).
 """
 
 from __future__ import annotations

@@ -23,12 +23,11 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
 from onnx_passes.pipeline.annotation_check import check_annotations
 from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.both_ends import check_end
+from onnx_passes.pipeline.both_ends import check_deployed, check_end
 from onnx_passes.pipeline.budget import Budget
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.compiling_engines import CompiledLevels
 from onnx_passes.pipeline.concluding import DEFAULTS_FIXED, conclude, only_renamed
-from onnx_passes.pipeline.deployed import check_deployed
 from onnx_passes.pipeline.engine_check import EngineCheck
 from onnx_passes.pipeline.engine_noise import Noise
 from onnx_passes.pipeline.interfaces import (

@@ -26,7 +26,7 @@ from onnx_passes.verify.snapshot import Change, Snapshot
 
 if TYPE_CHECKING:
     from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.unpaid import Paying
+    from onnx_passes.pipeline.objective import Paying
 
 
 @dataclass

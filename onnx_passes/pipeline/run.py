@@ -152,7 +152,7 @@ def _run(
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     manager.whole = whole
     if config.objective is not None:
-        from onnx_passes.pipeline.unpaid import Paying
+        from onnx_passes.pipeline.objective import Paying
 
         manager.paying = Paying.of(config.objective, config, original.model, gate, reference)
     error: OnnxPassesError | None = None

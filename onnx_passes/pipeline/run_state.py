@@ -27,7 +27,7 @@ from onnx_passes.verify.snapshot import Snapshot
 if TYPE_CHECKING:
     from onnx_passes.pipeline.drifting import Traced
     from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.unpaid import Paying
+    from onnx_passes.pipeline.objective import Paying
     from onnx_passes.pipeline.whole_data import WholeData
 
 
