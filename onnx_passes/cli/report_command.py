@@ -1,37 +1,26 @@
-"""``onnx-passes report``: a saved run, shown again, and judged by other thresholds."""
+"""``onnx-passes report``: a saved run, shown again and in other forms."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from onnx_passes.cli.word_syntax import read_range
 from onnx_passes.errors import UsageError
 
 HELP = """\
 Show a RUN that 'onnx-passes run --json RUN' saved; no model is run.
 
-With --rtol, --atol or --metric its verdicts are what these thresholds make of the
-saved numbers; what the numbers do not decide is reported as not verified.
-
 \b
 Examples:
   onnx-passes report run.json --html run.html
-  onnx-passes report run.json --rtol 1e-3 --metric accuracy=0.97:1
 """
 
 
 @click.command("report", help=HELP, no_args_is_help=True)
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--rtol", type=float, help="Relative tolerance of float outputs.")
-@click.option("--atol", type=float, help="Absolute tolerance of float outputs.")
-@click.option(
-    "--metric", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a metric."
-)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report.")
 @click.option(
     "--html", "html_path", type=click.Path(path_type=Path), help="Write it as a page."
@@ -44,9 +33,6 @@ Examples:
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def command(
     run: Path | None,
-    rtol: float | None,
-    atol: float | None,
-    ranges: Sequence[str],
     json_path: Path | None,
     html_path: Path | None,
     junit_path: Path | None,
@@ -58,7 +44,6 @@ def command(
     from onnx_passes.cli.run_outputs import write_reports
     from onnx_passes.report.console import ConsoleReporter
     from onnx_passes.report.json import json_schema, read_json
-    from onnx_passes.report.threshold import reapply
 
     if schema:
         click.echo(json.dumps(json_schema(), indent=2))
@@ -69,9 +54,6 @@ def command(
             help="give one that 'onnx-passes run --json FILE' wrote",
         )
     report = read_json(run)
-    metrics = dict(map(read_range, ranges))
-    if rtol is not None or atol is not None or metrics:
-        report = reapply(report, rtol, atol, metrics)
     with ConsoleReporter(sys.stdout, verbosity=-1 if quiet else verbose) as reporter:
         reporter.replay(report)
     write_reports(report, (json_path, html_path, junit_path))

@@ -14,7 +14,6 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
-from onnx_passes.report.threshold import reapply
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.result import Verdict
 
@@ -181,17 +180,6 @@ def test_what_a_metric_allows_is_not_charged_to_tolerance(tmp_path):
     assert passed == [True] * 7 + [False]
 
 
-def test_the_budget_goes_through_json_and_other_thresholds(tmp_path):
+def test_the_budget_goes_through_json(tmp_path):
     report = run(tmp_path, ["budget-creep"] * 4).report
     assert from_json(to_json(report)) == report
-    tight = reapply(report, rtol=1.5e-5, atol=0.0)
-    shares = [p.budget_spent for p in tight.passes]
-    assert shares[0] == pytest.approx(1 / 1.5, rel=0.05)
-    assert [p.verdict is Verdict.FAILED for p in tight.passes] == [False, True, True, True]
-    assert spent(tight.passes[0])[0].limit == pytest.approx(
-        spent(report.passes[0])[0].limit * 1.5 / 6.5
-    )
-    loose = reapply(report, rtol=1e-3, atol=1e-3)
-    assert all(p.verdict is not Verdict.FAILED for p in loose.passes)
-    assert [p.budget_spent for p in loose.passes] == [None] * 4
-    assert any("budget" in note for p in loose.passes for note in p.notes)
