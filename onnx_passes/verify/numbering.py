@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
 from onnx_passes.model.shadowing import shadows_operator
+from onnx_passes.model.tensor_bytes import tensor_buffer
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.randomness import may_draw, may_vary
 from onnx_passes.verify.node_equality import (
@@ -25,6 +26,9 @@ from onnx_passes.verify.node_equality import (
     is_identity,
     same_tensor,
 )
+
+_START = 64
+"""Bytes of a tensor by which its equals are looked up."""
 
 
 class Numbering:
@@ -44,7 +48,7 @@ class Numbering:
         """Return the number of a constant: tensors of one type, shape and content have one."""
         known = self._tensors.get(id(tensor))
         if known is None:
-            alike = self._alike.setdefault((tensor.dtype, tuple(tensor.shape)), [])
+            alike = self._alike.setdefault(_start_of(tensor), [])
             first = next((other for other in alike if same_tensor(other, tensor)), None)
             if first is None:
                 alike.append(tensor)
@@ -53,6 +57,13 @@ class Numbering:
                 known = tensor, self._tensors[id(first)][1]
             self._tensors[id(tensor)] = known  # which keeps it alive, and its id
         return known[1]
+
+
+def _start_of(tensor: ir.TensorProtocol) -> Hashable:
+    """Return what tensors of one content share, and few others."""
+    strings = tensor.dtype is ir.DataType.STRING
+    start = b"" if strings else bytes(tensor_buffer(tensor)[:_START])
+    return tensor.dtype, tuple(tensor.shape), start
 
 
 class Numbers:
