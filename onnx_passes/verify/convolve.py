@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +13,9 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.engine_base import Data
+
+_AT_ONCE = 1 << 19
+"""Elements of windows that are copied at once, if there are several groups."""
 
 
 def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> Array:
@@ -42,14 +46,19 @@ def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> Array:
     windows = windows[(slice(None), slice(None), *steps, *holes)]
     group = int(given.get("group", 1))
     width, made = x.shape[1] // group, w.shape[0] // group
+    batch, sizes = x.shape[0], windows.shape[2 : 2 + rank]
+    places, depth = batch * math.prod(sizes), width * math.prod(kernel)
+    some = max(1, _AT_ONCE // max(1, places * depth))
+    order = (1, 2, *range(3 + rank, 3 + 2 * rank), 0, *range(3, 3 + rank))
     parts = []
-    for g in range(group):
-        rows = windows[:, g * width : (g + 1) * width]
-        columns = w[g * made : (g + 1) * made]
-        inner = (1, *range(2 + rank, 2 + 2 * rank))
-        product = np.tensordot(rows, columns, (inner, tuple(range(1, 2 + rank))))
-        parts.append(np.moveaxis(product, -1, 1))
-    result = np.concatenate(parts, axis=1)
+    for g in range(0, group, some):
+        rows = windows[:, g * width : (g + some) * width]
+        count = rows.shape[1] // max(width, 1)
+        rows = rows.reshape(batch, count, width, *sizes, *kernel).transpose(order)
+        columns = w[g * made : (g + some) * made].reshape(count, made, depth)
+        parts.append(columns @ rows.reshape(count, depth, places))
+    found = np.concatenate(parts).reshape(group * made, batch, *sizes)
+    result = np.moveaxis(found, 0, 1)
     if len(node.input) > 2 and node.input[2]:
         result = result + np.asarray(fed[node.input[2]]).reshape(1, -1, *[1] * rank)
     return result
