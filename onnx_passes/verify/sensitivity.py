@@ -47,9 +47,8 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     for value, tensor in _weights(moved):
         if tensor.dtype not in _MOVED or value not in reaching:
             continue
-        new = ir.tensor(
-            _neighbours(tensor.numpy(), rng, sign), dtype=tensor.dtype, name=value.name
-        )
+        array = _neighbours(tensor.numpy(), rng, sign)
+        new = ir.Tensor(array, dtype=tensor.dtype, name=value.name)  # ir.tensor is slow
         if (node := value.producer()) is None:
             value.const_value = new
         else:
