@@ -202,8 +202,34 @@ def test_inputs_that_fit_no_memory_are_one_error(cli, saved, dims):
     done = cli("-c", "cleanup", "-o", "o.onnx", saved(TEXT.replace("N,2", dims)))
     assert done.code == 3
     assert "the inputs of the model take" in done.err
-    assert "--no-verify" in done.err
-    assert "reference.dims" in done.err
+    for way in ("--no-verify", "reference.dims", "--inputs"):
+        assert way in done.err
+
+
+def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
+    monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
+    text = TEXT.replace("N,2] b", "N,400] b")
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(text.replace("N,2", "N,400")))
+    assert done.code == 3
+    assert "take 12.5 KiB, and this machine has 16 KiB of memory, 2 KiB of it" in done.err
+    assert "the largest is 'a'" in done.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "main (float[10,7,3] x) => (float[10,2147483648,3] y) { z = Relu(x) y = Relu(z) }",
+        "main (float[3] x) => (int64[4611686018427387904] y) { y = NonZero(x) }",
+        """main (float[10,7,3] x) => (float[N,M,K] y) <float[10,2147483648,3] z> {
+          z = Relu(x) y = Relu(z)
+        }""",
+    ],
+)
+def test_memory_is_not_estimated_from_a_false_declaration_of_a_result(cli, saved, text):
+    text = '<ir_version: 10, opset_import: ["" : 20]>' + text
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err
+    assert "the original is not valid ONNX" in done.out + done.err
 
 
 def test_a_value_that_fits_no_memory_is_one_error(cli, saved):
@@ -218,7 +244,7 @@ def test_a_value_that_fits_no_memory_is_one_error(cli, saved):
 
 
 def test_smaller_sizes_are_taken_where_the_usual_ones_do_not_fit(cli, saved, monkeypatch):
-    monkeypatch.setattr(memory, "machine_memory", lambda: 4096)
+    monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2", "N,200")
     done = cli("-c", "cleanup", "-o", "o.onnx", "--json", "r.json", saved(text))
     assert done.code == 0, done.err

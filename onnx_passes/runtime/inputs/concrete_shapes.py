@@ -19,6 +19,7 @@ from onnx_passes.ops.domains.interval_ends import UNBOUNDED
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.inputs.dimension_formulas import size_of
+from onnx_passes.runtime.inputs.memory import believable
 from onnx_passes.runtime.inputs.size_demands import DEMANDING, Misfit, misfit
 from onnx_passes.runtime.inputs.trace import Tracer
 from onnx_passes.runtime.weightless import split_weights
@@ -161,6 +162,10 @@ class Shaping:
         fixed.CopyFrom(self._proto)
         for info in (*fixed.graph.input, *fixed.graph.value_info, *fixed.graph.output):
             _fix(info.type, shapes.get(info.name), size)
+        for info in (*fixed.graph.value_info, *fixed.graph.output):
+            for tensor in _tensor_types(info.type):
+                if not believable(tensor):  # engines do not mind what is declared of results
+                    tensor.ClearField("shape")
         fault: Fault | None = None
         for strict in (True, False):
             try:

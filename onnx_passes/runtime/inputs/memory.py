@@ -8,23 +8,25 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
 from onnx_passes.ops.use import Shape, static_shape
 
-_SHARE = 2
-"""What generated inputs may take: one part in so many of the memory."""
+_SHARE = 8
+"""What generated inputs may take: one part in so many of the memory.
+
+A run holds several samples, and what is computed of them.
+"""
 
 _CGROUPS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 _UNKNOWN = 1 << 40
-_HELP = (
-    "give smaller sizes under 'reference.dims' or smaller inputs under 'reference.inputs', "
-    "or --no-verify, which runs nothing"
-)
+_HELP = "give smaller sizes under 'reference.dims', inputs of your own with --inputs, "
+_HELP += "or --no-verify, which runs nothing"
 
 
 @cache
@@ -42,7 +44,7 @@ def machine_memory() -> int:
 
 
 def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> bool:
-    """Whether one sample of these shapes takes at most half of the memory.
+    """Whether one sample of these shapes takes at most an eighth of the memory.
 
     Args:
         inputs: The inputs, for their types.
@@ -58,7 +60,11 @@ def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> ModelE
         inputs: The inputs, for their types.
         shapes: Their shapes by name.
     """
-    return _error("the inputs of the model take", _input_bytes(inputs, shapes))
+    sizes = {str(value.name): _input_bytes([value], shapes) for value in inputs}
+    largest = max(sizes, key=lambda name: sizes[name])
+    share = f", {_text(machine_memory() // _SHARE)} of it for generated inputs"
+    share += f"; the largest is {largest!r}"
+    return _error("the inputs of the model take", sum(sizes.values()), share)
 
 
 def check_memory(model: ir.Model) -> None:
@@ -86,10 +92,20 @@ def check_memory(model: ir.Model) -> None:
                 raise _error(f"the value {value.name!r} ({node.op_type}) takes", size)
 
 
-def _error(what: str, size: int) -> ModelError:
+def believable(tensor: onnx.TypeProto.Tensor) -> bool:
+    """Whether all of the memory holds a tensor of the sizes that are declared.
+
+    Args:
+        tensor: The type, with its shape.
+    """
+    sizes = [dim.dim_value for dim in tensor.shape.dim if dim.dim_value > 0]
+    return math.prod(sizes) * _bits(ir.DataType(tensor.elem_type)) // 8 <= machine_memory()
+
+
+def _error(what: str, size: int, share: str = "") -> ModelError:
     memory = _text(machine_memory())
     return ModelError(
-        f"{what} {_text(size)}, and this machine has {memory} of memory", help=_HELP
+        f"{what} {_text(size)}, and this machine has {memory} of memory{share}", help=_HELP
     )
 
 
@@ -101,7 +117,7 @@ def _input_bytes(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> int
 
 def _bits(dtype: ir.DataType | None) -> int:
     # numpy holds strings by reference.
-    return 64 if dtype is None or dtype == ir.DataType.STRING else dtype.bitwidth
+    return 64 if dtype in (None, ir.DataType.STRING, ir.DataType.UNDEFINED) else dtype.bitwidth
 
 
 def _text(size: float) -> str:

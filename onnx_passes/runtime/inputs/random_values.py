@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 
@@ -14,6 +17,7 @@ WORDS = ("alpha", "Beta", "gamma delta", "", "1.5", "Ωmega", "zeta")
 _MODERATE = {True: (-10, 10), False: (0, 20)}
 _INTEGER_SPREAD = 20
 _FLOAT_SPREAD = 2.0
+_PIECE = 1 << 20
 
 
 def draw(
@@ -41,14 +45,21 @@ def draw(
     if dtype == ir.DataType.STRING:
         words = np.asarray(hint.words or WORDS, object)
         return np.asarray(words[rng.integers(0, len(words), shape)], object).reshape(shape)
-    if dtype == ir.DataType.BOOL:
-        return _booleans(shape, rng, turn)
-    if dtype.is_integer():
-        return _integers(dtype, shape, hint, rng).astype(dtype.numpy())
-    if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
-        pair = rng.standard_normal((2, *shape))
-        return np.asarray(pair[0] + 1j * pair[1]).astype(dtype.numpy())
-    return _floats(shape, hint, rng).astype(dtype.numpy())
+    if dtype == ir.DataType.BOOL and math.prod(shape) == 1:
+        return np.full(shape, turn % 2 == 0)
+
+    def make(part: tuple[int, ...]) -> Array:
+        if dtype == ir.DataType.BOOL:
+            return rng.integers(0, 2, part)
+        if dtype.is_integer():
+            return _integers(dtype, part, hint, rng)
+        if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+            pair = rng.standard_normal((2, *part))
+            return np.asarray(pair[0] + 1j * pair[1])
+        return _floats(part, hint, rng)
+
+    laid_out = hint.distinct is not None or max(np.ndim(hint.low), np.ndim(hint.high))
+    return make(shape).astype(dtype.numpy()) if laid_out else _narrow(make, shape, dtype)
 
 
 def uniform(
@@ -67,10 +78,27 @@ def uniform(
         high: The greatest value.
         rng: Draws the values.
     """
-    if dtype.is_integer() or dtype == ir.DataType.BOOL:
-        drawn = rng.integers(int(low), int(high), shape, endpoint=True)
-        return np.asarray(drawn).astype(dtype.numpy())
-    return np.asarray(rng.uniform(low, high, shape)).astype(dtype.numpy())
+
+    def make(part: tuple[int, ...]) -> Array:
+        if dtype.is_integer() or dtype == ir.DataType.BOOL:
+            return rng.integers(int(low), int(high), part, endpoint=True)
+        return np.asarray(rng.uniform(low, high, part))
+
+    return _narrow(make, shape, dtype)
+
+
+def _narrow(
+    make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], dtype: ir.DataType
+) -> Array:
+    """Convert what is drawn; of a large tensor in pieces, so that it is never held wide."""
+    size = math.prod(shape)
+    if size <= _PIECE:
+        return np.asarray(make(shape)).astype(dtype.numpy())
+    found = np.empty(size, dtype.numpy())
+    for start in range(0, size, _PIECE):
+        part = found[start : start + _PIECE]
+        part[:] = make(part.shape)
+    return found.reshape(shape)
 
 
 def _exact(exact: Array, dtype: ir.DataType, shape: tuple[int, ...]) -> Array:
@@ -78,12 +106,6 @@ def _exact(exact: Array, dtype: ir.DataType, shape: tuple[int, ...]) -> Array:
     if values.size == int(np.prod(shape)):
         return values.reshape(shape)
     return np.full(shape, values) if values.size == 1 else values
-
-
-def _booleans(shape: tuple[int, ...], rng: np.random.Generator, turn: int) -> Array:
-    if int(np.prod(shape)) == 1:
-        return np.full(shape, turn % 2 == 0)
-    return np.asarray(rng.integers(0, 2, shape) == 1)
 
 
 def _integers(

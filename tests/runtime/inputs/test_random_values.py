@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
+from onnx_passes.runtime.inputs import random_values
 from onnx_passes.runtime.inputs.random_values import draw
 
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
@@ -64,3 +67,21 @@ def test_the_one_value_takes_the_shape_it_can():
 def test_single_booleans_take_turns():
     drawn = [bool(draw(ir.DataType.BOOL, (), ValueHint(), rng(), turn)) for turn in range(4)]
     assert drawn == [True, False, True, False]
+
+
+@pytest.mark.parametrize("hint", [ValueHint(), between(-3, 4), ValueHint(nonzero=True)])
+@pytest.mark.parametrize("name", ["FLOAT", "FLOAT16", "INT32", "UINT8", "BOOL"])
+def test_a_large_tensor_is_drawn_in_pieces_of_the_values_that_it_has_as_a_whole(
+    hint, name, monkeypatch
+):
+    whole = draw(ir.DataType[name], (7, 30), hint, rng())
+    monkeypatch.setattr(random_values, "_PIECE", 64)
+    assert np.array_equal(draw(ir.DataType[name], (7, 30), hint, rng()), whole)
+
+
+def test_a_large_tensor_is_never_held_in_double_precision():
+    tracemalloc.start()
+    array = draw(ir.DataType.FLOAT16, (1 << 24,), ValueHint(), rng())
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * array.nbytes
