@@ -132,7 +132,7 @@ def names_in(dim: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _parse(formula: str) -> tuple[int | str | _Operation, ...]:
-    """Return a formula, each operation after its operands; () for other texts."""
+    """Return a formula of names, each operation after its operands; () for other texts."""
     steps: list[int | str | _Operation] = []
     waiting: list[_Operation] = []  # those whose last operand has not ended
     place, ended = 0, False  # whether an operand ends here
@@ -172,4 +172,5 @@ def _parse(formula: str) -> tuple[int | str | _Operation, ...]:
         ended = kind in ("name", "number") or found == ")"
     steps += reversed(waiting)
     complete = ended and all(operation.strength for operation in waiting)
-    return tuple(steps) if complete else ()
+    # A text of numbers alone, as "3", is a name: to engines it is no size.
+    return tuple(steps) if complete and any(isinstance(s, str) for s in steps) else ()

@@ -60,7 +60,7 @@ class Symbols:
 
 
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
-    """Collect the dynamic dimensions of ``inputs``.
+    """Collect the dynamic dimensions of ``inputs``; what defaults of others settle is fixed.
 
     Args:
         inputs: The inputs.
@@ -68,6 +68,7 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
     """
     symbols = Symbols()
     has_pictures = any(n.op_type in _PICTURE_OPERATORS for n in model.graph.all_nodes())
+    settled = _default_sizes(model)
     for value in inputs:
         assert value.name is not None
         if value.shape is None:
@@ -78,6 +79,9 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
             if isinstance(dim, int):
                 dims.append(dim)
                 continue
+            if (size := size_of(dim.value or "", settled)) is not None:
+                dims.append(size)
+                continue
             name = dim.value or f"{value.name}[{axis}]"
             if dim.value is None:
                 symbols.unnamed.add(name)
@@ -87,6 +91,18 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
                 symbols.kinds.setdefault(atom, kind)
         symbols.shapes[value.name] = tuple(dims)
     return symbols
+
+
+def _default_sizes(model: ir.Model) -> dict[str, int]:
+    """Return the sizes of dimensions that an input with a default names."""
+    found: dict[str, int] = {}
+    for value in model.graph.inputs:
+        tensor = value.const_value
+        if tensor is not None and value.shape is not None:
+            for dim, size in zip(value.shape, tensor.shape.numpy(), strict=False):
+                if isinstance(dim, ir.SymbolicDim) and dim.value:
+                    found[dim.value] = size
+    return found
 
 
 def _kind(name: str, axis: int, shape: ir.Shape, *, has_pictures: bool) -> str:

@@ -99,7 +99,8 @@ def believable(tensor: onnx.TypeProto.Tensor) -> bool:
         tensor: The type, with its shape.
     """
     sizes = [dim.dim_value for dim in tensor.shape.dim if dim.dim_value > 0]
-    return math.prod(sizes) * _bits(ir.DataType(tensor.elem_type)) // 8 <= machine_memory()
+    bits: int = math.prod(sizes) * _bits(ir.DataType(tensor.elem_type))
+    return bits // 8 <= machine_memory()
 
 
 def _error(what: str, size: int, share: str = "") -> ModelError:

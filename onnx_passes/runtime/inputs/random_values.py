@@ -58,8 +58,10 @@ def draw(
             return np.asarray(pair[0] + 1j * pair[1])
         return _floats(part, hint, rng)
 
-    laid_out = hint.distinct is not None or max(np.ndim(hint.low), np.ndim(hint.high))
-    return make(shape).astype(dtype.numpy()) if laid_out else _narrow(make, shape, dtype)
+    laid_out = isinstance(hint.low, np.ndarray) or isinstance(hint.high, np.ndarray)
+    if laid_out or hint.distinct is not None:
+        return make(shape).astype(dtype.numpy())
+    return _narrow(make, shape, dtype)
 
 
 def uniform(

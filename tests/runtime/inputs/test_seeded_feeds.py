@@ -188,6 +188,14 @@ def test_inputs_with_an_initializer_are_left_to_it(parse):
     assert [set(feeds) for feeds in generate(model)] == [{"x"}] * 3
 
 
+def test_a_default_settles_the_sizes_that_it_names(parse):
+    model = parse("g (float[N, M] w, float[N, K] x) => (float[N] y) { y = Add(x, w) }")
+    model.graph.inputs[0].const_value = ir.tensor(np.ones((6, 1), "f4"))
+    model.graph.register_initializer(model.graph.inputs[0])
+    model.graph.inputs[1].shape = ir.Shape(["N", "2*N"])
+    assert [feeds["x"].shape for feeds in generate(model)] == [(6, 12)] * 3
+
+
 def test_optionals_are_filled_and_empty_in_turn(parse):
     model = parse("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }")
     assert [feeds["x"] is None for feeds in generate(model, samples=2)] == [False, True]
