@@ -206,6 +206,15 @@ def test_inputs_that_fit_no_memory_are_one_error(cli, saved, dims):
         assert way in done.err
 
 
+def test_an_input_without_a_rank_is_drawn(cli, saved):
+    def change(model):
+        model.graph.input[0].type.tensor_type.ClearField("shape")
+
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(change=change))
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED"), done.err
+
+
 def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2] b", "N,400] b")

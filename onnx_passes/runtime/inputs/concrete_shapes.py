@@ -342,6 +342,8 @@ def _blamed(message: str) -> Fault:
 def _fix(
     type_proto: onnx.TypeProto, shape: Shape | None, find_size: Callable[[str], int | None]
 ) -> None:
+    if shape is not None and type_proto.HasField("tensor_type"):
+        type_proto.tensor_type.shape.SetInParent()  # that of an input may be unknown
     for tensor in _tensor_types(type_proto):
         if shape is not None:
             tensor.shape.ClearField("dim")

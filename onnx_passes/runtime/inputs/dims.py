@@ -26,6 +26,7 @@ _OTHER = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 # Of a formula that gives no size, and of the elements of a sequence: these may differ in rank,
 # so that it seldom declares one.
 _ELEMENTS = 5
+_USUAL_RANK = 2
 _MOST_PAIRS = 28
 _EQUAL = (4, 6, 8)
 _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"})
@@ -71,11 +72,13 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
     settled = _default_sizes(model)
     for value in inputs:
         assert value.name is not None
-        if value.shape is None:
+        shape = value.shape
+        if shape is None and not isinstance(value.type, ir.TensorType):
             symbols.shapes[value.name] = (_ELEMENTS,)
             continue
+        shape = ir.Shape([None] * _likely_rank(value)) if shape is None else shape
         dims: list[int | str] = []
-        for axis, dim in enumerate(value.shape):
+        for axis, dim in enumerate(shape):
             if isinstance(dim, int):
                 dims.append(dim)
                 continue
@@ -86,7 +89,7 @@ def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
             if dim.value is None:
                 symbols.unnamed.add(name)
             dims.append(name)
-            kind = _kind(name, axis, value.shape, has_pictures=has_pictures)
+            kind = _kind(name, axis, shape, has_pictures=has_pictures)
             for atom in names_in(name):
                 symbols.kinds.setdefault(atom, kind)
         symbols.shapes[value.name] = tuple(dims)
@@ -103,6 +106,16 @@ def _default_sizes(model: ir.Model) -> dict[str, int]:
                 if isinstance(dim, ir.SymbolicDim) and dim.value:
                     found[dim.value] = size
     return found
+
+
+def _likely_rank(value: ir.Value) -> int:
+    """Return a rank that the readers of an input may take, as it declares none."""
+    found: list[int] = []
+    for node, _ in value.uses():
+        perm, window = (node.attributes.get_ints(n, ()) for n in ("perm", "kernel_shape"))
+        found += [len(perm), len(window) + 2 if window else 0]
+        found += [len(v.shape) for v in node.inputs if v is not None and v.shape is not None]
+    return max(found, default=0) or _USUAL_RANK
 
 
 def _kind(name: str, axis: int, shape: ir.Shape, *, has_pictures: bool) -> str:

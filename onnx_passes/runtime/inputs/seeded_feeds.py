@@ -43,8 +43,6 @@ would cost another run.
 DEAR = 1 << 30
 """Scalar operations of one run that make one sample of such sizes enough."""
 
-_HELP = "give reference data, or the shape under `dims` by the name of the input"
-
 
 def generate(
     model: ir.Model,
@@ -75,7 +73,7 @@ def generate(
         The feeds of each sample.
 
     Raises:
-        ReferenceDataError: An input has no type or rank, or an argument does not fit.
+        ReferenceDataError: An input has no type, or an argument does not fit.
         ModelError: The inputs, or a value that the model computes, do not fit into memory.
     """
     return [
@@ -201,9 +199,7 @@ def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
 
 def _check_shape(value: ir.Value, given: Shape | None) -> None:
     if value.type is None:
-        raise ReferenceDataError(f"the input {value.name!r} has no type", help=_HELP)
-    if given is None and value.shape is None and isinstance(value.type, ir.TensorType):
-        raise ReferenceDataError(f"the rank of input {value.name!r} is unknown", help=_HELP)
+        raise ReferenceDataError(f"the input {value.name!r} has no type")
     if given is None or value.shape is None:
         return
     fits = len(given) == len(value.shape) and all(
