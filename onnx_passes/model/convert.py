@@ -48,6 +48,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
     """
     _trim_outputs(model)
     return [
+        *_drop_training(model),
         *_name_default_domain(model),
         *_type_attributes(model),
         *_make_initializers_dense(model, path),
@@ -66,6 +67,14 @@ def _trim_outputs(model: onnx.ModelProto) -> None:
         for node in body.node:
             while node.output and not node.output[-1]:
                 del node.output[-1]
+
+
+def _drop_training(model: onnx.ModelProto) -> list[str]:
+    """Drop what says how to train a model, which no pass keeps right and no engine reads."""
+    if not model.training_info:
+        return []
+    model.ClearField("training_info")
+    return ["training_info is dropped: only what computes the outputs is kept"]
 
 
 def _name_default_domain(model: onnx.ModelProto) -> list[str]:

@@ -70,12 +70,6 @@ def check_header(model: onnx.ModelProto, path: Path) -> None:
         )
     if not model.graph.output:
         raise _refuse("the model has no outputs", path, help="mark what it computes as output")
-    if model.training_info:
-        raise _refuse(
-            "the model holds training information, which would be lost",
-            path,
-            help="remove training_info, or export the model for inference",
-        )
     _check_opsets(model.opset_import, "the model", path)
     for function in model.functions:
         place = f"function '{function.domain}::{function.name}'"

@@ -215,6 +215,18 @@ def test_an_input_without_a_rank_is_drawn(cli, saved):
     assert done.err.startswith("VERIFIED"), done.err
 
 
+def test_training_information_is_dropped_with_a_note(cli, saved):
+    def change(model):
+        training = model.training_info.add()
+        training.algorithm.name = "a"
+        training.algorithm.node.add(op_type="Identity", input=["a"], output=["g"])
+
+    done = cli("-c", "cleanup", "-o", "o.onnx", saved(change=change))
+    assert done.code == 0, done.err
+    assert "training_info is dropped" in done.err
+    assert not onnx.load("o.onnx").training_info
+
+
 def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2] b", "N,400] b")

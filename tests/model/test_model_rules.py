@@ -110,9 +110,6 @@ def test_headers(refused, proto):
     two = with_()
     two.opset_import.append(helper.make_opsetid("ai.onnx", 13))
     assert "versions 20 and 13" in refused(two).message
-    training = with_()
-    training.training_info.add()
-    assert "training" in refused(training).message
 
 
 def test_functions_defined_twice(refused, proto):
