@@ -1,4 +1,4 @@
-"""Branches and loop bodies that hand out a value of the graph around them."""
+"""Branches and loop bodies that hand out a value of the graph around them, or one twice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from onnx_passes.model.protos import all_bodies, graphs_of, place_of
 def hand_out(model: onnx.ModelProto) -> list[str]:
     """Give such a value an Identity inside the branch, in place.
 
-    onnx-ir makes a new value for it that nothing produces, so that its producer looks unused
-    and a cleanup removes it. ONNX Runtime refuses such branches, and advises the Identity.
+    onnx-ir makes a new value for one from around that nothing produces, so that its producer
+    looks unused and a cleanup removes it. ONNX Runtime refuses such branches, and advises the
+    Identity. It takes outputs that are listed twice, which are not valid.
 
     Returns:
         What was changed, one sentence each.
@@ -45,13 +46,17 @@ def _visit(
     for node in body.node:
         for graph in graphs_of(node.attribute):
             own = _own(graph)
+            listed: set[str] = set()
             for output in graph.output:
+                name, twice = output.name, output.name in listed
+                listed.add(name)
                 # A name that is nowhere is refused later.
-                if output.name not in own and output.name in known:
-                    outer, output.name = output.name, next(fresh)
-                    graph.node.add(op_type="Identity", input=[outer], output=[output.name])
+                if twice or (name not in own and name in known):
+                    output.name = next(fresh)
+                    graph.node.add(op_type="Identity", input=[name], output=[output.name])
+                    where = "twice" if twice else "of the graph around it"
                     notes.append(
-                        f"graph '{graph.name}' of {place_of(node)} hands out '{outer}' of the "
-                        "graph around it; an Identity was put between"
+                        f"graph '{graph.name}' of {place_of(node)} hands out '{name}' {where}; "
+                        "an Identity was put between"
                     )
             _visit(graph, known | own, fresh, notes)

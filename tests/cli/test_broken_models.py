@@ -227,6 +227,23 @@ def test_training_information_is_dropped_with_a_note(cli, saved):
     assert not onnx.load("o.onnx").training_info
 
 
+def test_no_pass_is_blamed_for_a_value_that_a_body_lists_twice(cli, saved):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (int64 n, float[2] x, bool b) => (float[2] y, float[K,2] z) {
+      a = Identity(x)
+      y, z = If(b) <then_branch = p () => (float[2] q, float[k,2] r) {
+        q, r = Loop(n, , a) <body = d (int64 i, bool c, float[2] s) => (bool g, float[2] t,
+          float[2] t) { t = Add(s, x) g = Identity(c) }>
+      }, else_branch = e () => (float[2] q, float[k,2] r) {
+        q, r = Loop(n, , a) <body = d (int64 i, bool c, float[2] s) => (bool g, float[2] t,
+          float[2] t) { t = Sub(s, x) g = Identity(c) }>
+      }>
+    }"""
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED"), done.err
+
+
 def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2] b", "N,400] b")

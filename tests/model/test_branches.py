@@ -43,6 +43,18 @@ def test_each_is_noted_and_names_stay_unique(write):
     assert len(set(names)) == 3
 
 
+def test_an_output_that_a_body_lists_twice_is_one_of_an_identity(write):
+    text = HEAD + (
+        "g (int64 n, float[2] x) => (float[2] y, float[K, 2] z) { a = Identity(x) y, z = Loop("
+        "n, , a) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] t) {"
+        "t = Add(s, x) d = Identity(c) }> }"
+    )
+    loaded = load_model(write(text, "m.txt"))
+    assert ["hands out 't' twice" in note for note in loaded.notes] == [True]
+    (path,) = save_model(loaded.model, loaded.path.with_name("o.onnx"))
+    onnx.checker.check_model(onnx.load(path))
+
+
 def test_nested_branches_and_functions(write):
     inner = (
         "z = If(c) <then_branch = p () => (float x) { }, else_branch = q () => (float x) { }>"
