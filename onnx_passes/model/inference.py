@@ -1,4 +1,4 @@
-"""Shape inference of onnx, kept from memory that grows with the elements of a vector."""
+"""Shape inference of onnx, kept from memory without end and from sizes that it invents."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import onnx.shape_inference
 
 from onnx_passes.model.protos import all_bodies
 
+_HIDDEN = "Unknown"
 _LONGEST = 1 << 20
 """Elements of a vector whose values onnx may follow, at 144 bytes each."""
 
@@ -21,6 +22,8 @@ def infer(
 ) -> onnx.ModelProto:
     """Infer types and shapes; a model with longer vectors than ``_LONGEST`` by types alone.
 
+    onnx takes an unknown size of keys or values for 0: such an Attention is not inferred.
+
     Args:
         model: A model, which is left as it is.
         check_type: Whether onnx checks the types of inputs.
@@ -33,11 +36,43 @@ def infer(
     try:
         # To follow values, onnx makes a dimension of each element of any vector.
         inferred = onnx.shape_inference.infer_shapes(model, check_type, strict_mode)
-        if not data_prop or any(map(_is_long, _infos(inferred))):
-            return inferred
-        return onnx.shape_inference.infer_shapes(model, check_type, strict_mode, data_prop)
+        data_prop = data_prop and not any(map(_is_long, _infos(inferred)))
+        if hidden := _invented(inferred):
+            model = onnx.ModelProto.FromString(model.SerializeToString())
+            _rename(model, "Attention", _HIDDEN, hidden)
+        if data_prop or hidden:
+            inferred = onnx.shape_inference.infer_shapes(
+                model, check_type, strict_mode, data_prop
+            )
+        _rename(inferred, _HIDDEN, "Attention", hidden)
+        return inferred
     except onnx.checker.ValidationError as error:  # of functions that call each other
         raise onnx.shape_inference.InferenceError(str(error)) from error
+
+
+def _invented(inferred: onnx.ModelProto) -> set[str]:
+    """Return the results of Attention that hold no element, though no operand is empty."""
+    nodes = [node for _, body in all_bodies(inferred) for node in body.node]
+    nodes = [node for node in nodes if node.op_type == "Attention" and not node.domain]
+    empty = {i.name for i in _infos(inferred) if nodes and _is_empty(i)}
+    return {
+        name
+        for node in nodes
+        for name in empty & {*node.output}
+        if empty.isdisjoint(node.input)
+    }
+
+
+def _is_empty(info: onnx.ValueInfoProto) -> bool:
+    dims = info.type.tensor_type.shape.dim
+    return any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in dims)
+
+
+def _rename(model: onnx.ModelProto, old: str, new: str, makes: set[str]) -> None:
+    for _, body in all_bodies(model) if makes else ():
+        for node in body.node:
+            if node.op_type == old and not makes.isdisjoint(node.output):
+                node.op_type = new
 
 
 def _infos(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:

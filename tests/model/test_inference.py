@@ -48,3 +48,20 @@ def test_a_function_that_calls_itself_is_an_error_of_inference():
     )
     with pytest.raises(onnx.shape_inference.InferenceError, match="recursive"):
         infer(model)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape"), [("B,T,E", None), ("B,T,6", "B,S,6"), ("B,T,0", "B,S,0")]
+)
+def test_an_unknown_size_of_attention_is_not_0(sizes, shape):
+    text = f"""<ir_version: 11, opset_import: ["" : 23]>
+    g (float[B,S,6] q, float[B,T,6] k, float[{sizes}] v) => (float[a,b,c] y) {{
+      z = Attention<q_num_heads = 3, kv_num_heads = 3>(q, k, v) y = Relu(z)
+    }}"""
+    inferred = infer(onnx.parser.parse_model(text), strict_mode=True)
+    found = {info.name: info.type.tensor_type for info in inferred.graph.value_info}
+    dims = (
+        [str(dim.dim_param or dim.dim_value) for dim in found["z"].shape.dim] if found else ""
+    )
+    assert (",".join(dims) or None) == shape
+    assert inferred.graph.node[0].op_type == "Attention"
