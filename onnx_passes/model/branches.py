@@ -56,7 +56,7 @@ def _visit(
                     graph.node.add(op_type="Identity", input=[name], output=[output.name])
                     where = "twice" if twice else "of the graph around it"
                     notes.append(
-                        f"graph '{graph.name}' of {place_of(node)} hands out '{name}' {where}; "
-                        "an Identity was put between"
+                        f"graph '{graph.name}' of {place_of(node)} hands out '{name}' "
+                        f"{where}; an Identity was put between"
                     )
             _visit(graph, known | own, fresh, notes)

@@ -44,10 +44,10 @@ def infer(
             inferred = onnx.shape_inference.infer_shapes(
                 model, check_type, strict_mode, data_prop
             )
-        _rename(inferred, _HIDDEN, "Attention", hidden)
-        return inferred
     except onnx.checker.ValidationError as error:  # of functions that call each other
         raise onnx.shape_inference.InferenceError(str(error)) from error
+    _rename(inferred, _HIDDEN, "Attention", hidden)
+    return inferred
 
 
 def _invented(inferred: onnx.ModelProto) -> set[str]:
