@@ -86,6 +86,8 @@ def make_check(
     against = _engine(given["against"]) if given["against"] else None
     if against is not None:
         boundary.engine = against  # what is right gives the values at the cuts
+    elif engine.describe().get("isolate"):
+        boundary.engine = _engine("onnxruntime{isolate=true}")  # it may end its process, too
     return RunCheck(engine, against, contract)
 
 

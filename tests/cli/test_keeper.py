@@ -211,6 +211,41 @@ def test_nodes_beside_one_that_ends_the_engine_are_folded(tmp_path):
     assert sorted(found) == ["Add", "Add", "Div"]
 
 
+CONSTANTS = """<ir_version: 8, opset_import: ["" : 17]>
+main (int64[1] x, float[2,3] f) => (int64[1] y, float[2,3] z)
+<int64[1] k = {-9223372036854775808}, int64[1] w = {-1}> {
+    q = Div(k, w) y = Add(x, q) z = Relu(f)
+}"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "model.onnx", "model.onnx"),
+        ("reduce", "model.onnx", "-o", "o.onnx", "--engine", "onnxruntime"),
+        ("reduce", "model.onnx", "-o", "o.onnx", "--pass", "fold-constants"),
+        ("tune", "model.onnx", "-c", "c.yaml", "-o", "o.onnx"),
+    ],
+)
+def test_no_command_ends_without_a_word(tmp_path, write, words):
+    save(tmp_path, CONSTANTS)
+    np.savez(tmp_path / "in.npz", x=np.zeros(1, "i8"), f=np.ones((2, 3), "f4"))
+    metrics = "verify: {metrics: {rmse: [0, 0.1]}}\ntune: {formats: [float16]}"
+    write("c.yaml", f"reference: {{inputs: in.npz}}\n{metrics}\n")
+    code, err = call(tmp_path, *words)
+    assert code == 3
+    assert "error[engine-crashed]: the program died of SIGFPE" in err
+    assert "'isolate: true' of an engine" in err
+
+
+def test_reduce_finds_what_ends_an_engine_in_a_child(tmp_path):
+    save(tmp_path, CONSTANTS)
+    engine = "onnxruntime{isolate=true}"
+    code, err = call(tmp_path, "reduce", "model.onnx", "-o", "o.onnx", "--engine", engine)
+    assert code == 0, err
+    assert [node.op_type for node in onnx.load(tmp_path / "o.onnx").graph.node] == ["Div"]
+
+
 @pytest.mark.parametrize(
     ("name", "code", "message"),
     [
