@@ -244,6 +244,20 @@ def test_no_pass_is_blamed_for_a_value_that_a_body_lists_twice(cli, saved):
     assert done.err.startswith("VERIFIED"), done.err
 
 
+def test_no_pass_is_blamed_for_a_false_rank_of_an_inner_value(cli, saved):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[N,M,3] x) => (float[a,b,c] y) <float[4] t> {
+      t = Relu(x) u = Transpose(t) v = Identity(u) y = Neg(v)
+    }"""
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED"), done.err
+    assert [node.op_type for node in onnx.load("o.onnx").graph.node][:2] == [
+        "Relu",
+        "Transpose",
+    ]
+
+
 def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2] b", "N,400] b")

@@ -255,7 +255,7 @@ def _wanted(entry: _Entry, numbers: bool) -> Written | None:
     if not entry.inferred:
         return dims
     if entry.kept is None:
-        return (None,) * len(dims) if numbers else tuple([_number(d) for d in dims])
+        return None if numbers else tuple([_number(d) for d in dims])
     kept = (*entry.kept, *dims[len(entry.kept) :])
     left = zip(dims, kept, strict=False)
     return tuple([d if k is not None else None if numbers else _number(d) for d, k in left])

@@ -32,6 +32,9 @@ def forget(
     for info in (*proto.value_info, *(proto.output if inner else ())):
         if info.name not in fixed:
             dims = info.type.tensor_type.shape.dim
+            if numbers and info.name not in keep:
+                info.type.tensor_type.ClearField("shape")  # a false rank hides the right one
+                continue
             known = keep.get(info.name, (None,) * len(dims))
             for dim, kept in zip(dims, known, strict=False):
                 if kept is None and (numbers or dim.HasField("dim_param")):

@@ -144,7 +144,8 @@ def merge(value: ir.Value, found: FoundShape) -> bool:
         if dims != own:
             value.shape = ir.Shape(dims)
         return dims != found.dims
-    return True
+    value.shape = found.shape  # without what is declared, inference finds another rank
+    return False
 
 
 def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:

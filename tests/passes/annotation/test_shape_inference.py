@@ -91,6 +91,21 @@ def test_the_operators_win_against_a_wrong_declaration():
     assert found["t"] == "[2,3]"
 
 
+def test_the_operators_win_against_a_wrong_rank():
+    text = """(float[N,1,3] x) => (float[a,b,c] y) <float[4] t, float[2,2,2,2] w> {
+        t = Relu(x)
+        u = Transpose(t)
+        f, g = If(c) <then_branch = p () => (float[4] a, float[a,b] d) {
+            a = Exp(t) d = Flatten(u) },
+            else_branch = e () => (float[4] b, float[a,b] h) { b = Neg(t) h = Flatten(u) }>
+        w = Flatten(f)
+        y = Abs(u)
+    }"""
+    found = shapes(infer(text.replace("3] x", "3] x, bool c")))
+    assert (found["t"], found["u"], found["f"]) == ("[N,1,3]", "[3,1,N]", "[N,1,3]")
+    assert found["w"] == "[N,3]"
+
+
 def test_a_declared_size_that_cannot_be_inferred_spreads():
     found = shapes(
         infer(
