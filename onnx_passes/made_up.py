@@ -32,7 +32,10 @@ FOLDING = "folding"
 ENGINES = "engines"
 """The group of engines that run the original, where nothing else is known of a run."""
 
-GROUPS = (INPUTS, GENERATED, DRAWN, FOLDING, ENGINES)
+INFERENCE = "shape inference"
+"""The group of questions to onnx, whose library ends the process on some sizes."""
+
+GROUPS = (INPUTS, GENERATED, DRAWN, FOLDING, ENGINES, INFERENCE)
 """What a command can do without."""
 MANY = "many at once"
 """The detail of what runs in one session with others of its group."""
@@ -164,7 +167,11 @@ def avoided(label: str) -> str | None:
         label: The label that it would have.
     """
     cause = _avoided.get(label) or _avoided.get(group_of(label))
-    return None if cause is None else f"an engine {cause} there"
+    return None if cause is None else f"{_who(label)} {cause} there"
+
+
+def _who(label: str) -> str:
+    return "onnx" if group_of(label) == INFERENCE else "an engine"
 
 
 def allow(group: str) -> None:
@@ -183,7 +190,7 @@ def take_notes() -> list[str]:
     _reported.update(new)
     groups = Counter(map(group_of, new))
     return [
-        f"the run was repeated without {one}: an engine {_avoided[one]} there"
+        f"the run was repeated without {one}: {_who(one)} {_avoided[one]} there"
         for one in new
         # What was found when each ran by itself says more.
         if not one.endswith(f"({MANY})") or groups[group_of(one)] == 1

@@ -6,9 +6,11 @@ import onnx
 import onnx.checker
 import onnx.shape_inference
 
+from onnx_passes.made_up import INFERENCE, avoided, label, running
 from onnx_passes.model.protos import all_bodies
 
 _HIDDEN = "Unknown"
+_TYPES, _VALUES = label(INFERENCE, "types"), label(INFERENCE, "values")
 _LONGEST = 1 << 20
 """Elements of a vector whose values onnx may follow, at 144 bytes each."""
 
@@ -22,7 +24,8 @@ def infer(
 ) -> onnx.ModelProto:
     """Infer types and shapes; a model with longer vectors than ``_LONGEST`` by types alone.
 
-    onnx takes an unknown size of keys or values for 0: such an Attention is not inferred.
+    onnx takes an unknown size of keys or values for 0: such an Attention is not inferred. What
+    ends the process, such as a Slice whose end overflows, is not asked again.
 
     Args:
         model: A model, which is left as it is.
@@ -35,19 +38,28 @@ def infer(
     """
     try:
         # To follow values, onnx makes a dimension of each element of any vector.
-        inferred = onnx.shape_inference.infer_shapes(model, check_type, strict_mode)
+        inferred = _ask(model, check_type, strict_mode)
         data_prop = data_prop and not any(map(_is_long, _infos(inferred)))
+        data_prop = data_prop and not avoided(_VALUES)
         if hidden := _invented(inferred):
             model = onnx.ModelProto.FromString(model.SerializeToString())
             _rename(model, "Attention", _HIDDEN, hidden)
         if data_prop or hidden:
-            inferred = onnx.shape_inference.infer_shapes(
-                model, check_type, strict_mode, data_prop
-            )
+            inferred = _ask(model, check_type, strict_mode, data_prop)
     except onnx.checker.ValidationError as error:  # of functions that call each other
         raise onnx.shape_inference.InferenceError(str(error)) from error
     _rename(inferred, _HIDDEN, "Attention", hidden)
     return inferred
+
+
+def _ask(
+    model: onnx.ModelProto, check_type: bool, strict_mode: bool, data_prop: bool = False
+) -> onnx.ModelProto:
+    named = _VALUES if data_prop else _TYPES
+    if avoided(named):
+        raise onnx.shape_inference.InferenceError("onnx's inference ends the program here")
+    with running(named):
+        return onnx.shape_inference.infer_shapes(model, check_type, strict_mode, data_prop)
 
 
 def _invented(inferred: onnx.ModelProto) -> set[str]:

@@ -238,6 +238,26 @@ def test_no_command_ends_without_a_word(tmp_path, write, words):
     assert "'isolate: true' of an engine" in err
 
 
+@pytest.mark.parametrize(("dies", "named"), [("data_prop", "values"), ("True", "types")])
+def test_what_ends_the_inference_of_onnx_is_not_asked_again(tmp_path, write, dies, named):
+    save(tmp_path, DIVISION.replace("-1}", "-2}"))
+    write(
+        "dies.py",
+        "import os\nimport onnx.shape_inference as known\nasked = known.infer_shapes\n"
+        "def infer(model, check_type=False, strict_mode=False, data_prop=False):\n"
+        f"    if {dies}: os.abort()\n"
+        "    return asked(model, check_type, strict_mode, data_prop)\n"
+        "known.infer_shapes = infer\n",
+    )
+    config = write("c.yaml", "imports: [dies]\npasses: [optimize]\n")
+    words = "-c", config, "-o", "o.onnx", "--json", "r.json", "model.onnx"
+    code, err = call(tmp_path, *words)
+    assert (code, err[:8]) == (0, "VERIFIED"), err
+    told = "the run was repeated without shape inference "
+    told += f"({named}): onnx died of SIGABRT there"
+    assert [note for note in notes(tmp_path) if "repeated" in note] == [told]
+
+
 def test_reduce_finds_what_ends_an_engine_in_a_child(tmp_path):
     save(tmp_path, CONSTANTS)
     engine = "onnxruntime{isolate=true}"

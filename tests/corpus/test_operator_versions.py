@@ -90,7 +90,7 @@ def test_early_versions_are_converted(key, target, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("target", [9, 13, 21])
+@pytest.mark.parametrize("target", [9, 11, 13, 18, 21])
 def test_each_version_is_converted_or_has_no_equivalent(target, tmp_path):
     wrong = []
     for key in schemas():
