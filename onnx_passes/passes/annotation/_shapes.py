@@ -18,9 +18,9 @@ Dim = int | ir.SymbolicDim
 def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     """Combine what is declared and what is inferred of one dimension.
 
-    A number wins against a name, what is inferred against what is declared. The operators
-    decide, and inferred names start at the model's inputs, so that they say which dimensions
-    are equal.
+    What is inferred wins against what is declared: the operators decide, and inferred names
+    start at the model's inputs, so that they say which dimensions are equal. A declared
+    number gives way to such a name, which has any size, and not to one that was invented.
 
     Args:
         declared: The dimension as the model has it.
@@ -28,9 +28,10 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     """
     if isinstance(inferred, int):
         return inferred
-    if isinstance(declared, int) or inferred.value is None:
+    if inferred.value is None:
         return declared
-    return inferred
+    invented = inferred.value.startswith(INVENTED)
+    return declared if invented and isinstance(declared, int) else inferred
 
 
 @dataclass(frozen=True)

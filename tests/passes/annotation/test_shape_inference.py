@@ -91,6 +91,18 @@ def test_the_operators_win_against_a_wrong_declaration():
     assert found["t"] == "[2,3]"
 
 
+def test_a_declared_size_gives_way_to_the_name_of_an_input():
+    """As is left behind where a batch was made dynamic at the input alone."""
+    text = """(float[N,3] x, bool c) => (float[a,b] y) <float[5,3] t> {
+        t = Relu(x)
+        u = If(c) <then_branch = p () => (float[5,K] d) { d = Abs(t) },
+            else_branch = e () => (float[5,3] h) { h = Neg(t) }>
+        y = Abs(u)
+    }"""
+    found = shapes(infer(text))
+    assert (found["t"], found["d"], found["u"]) == ("[N,3]", "[N,3]", "[N,3]")
+
+
 def test_the_operators_win_against_a_wrong_rank():
     text = """(float[N,1,3] x) => (float[a,b,c] y) <float[4] t, float[2,2,2,2] w> {
         t = Relu(x)
