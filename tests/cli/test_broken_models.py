@@ -244,18 +244,6 @@ def test_no_pass_is_blamed_for_a_value_that_a_body_lists_twice(cli, saved):
     assert done.err.startswith("VERIFIED"), done.err
 
 
-def test_no_pass_is_blamed_for_a_false_size_in_a_branch(cli, saved):
-    text = """<ir_version: 10, opset_import: ["" : 20]>
-    main (bool c, float[N,3] x) => (float[p,q] y) {
-      a = If(c) <then_branch = t () => (float[5,K] r) { r = Neg(x) },
-        else_branch = e () => (float[5,3] s) { s = Relu(x) }>
-      b = Identity(a) y = Abs(b)
-    }"""
-    done = cli("-c", "optimize", "-o", "o.onnx", saved(text))
-    assert done.code == 0, done.err
-    assert done.err.startswith("VERIFIED"), done.err
-
-
 def test_no_pass_is_blamed_for_a_false_rank_of_an_inner_value(cli, saved):
     text = """<ir_version: 10, opset_import: ["" : 20]>
     main (float[N,M,3] x) => (float[a,b,c] y) <float[4] t> {
