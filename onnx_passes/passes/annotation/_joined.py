@@ -89,10 +89,9 @@ class Joined:
         parts = [value for value in node.inputs if value is not None]
         ranks = {None if value.shape is None else len(value.shape) for value in parts}
         axis = node.attributes.get_int("axis")
-        if len(ranks) != 1 or None in ranks or axis is None:
+        rank = ranks.pop() if len(ranks) == 1 else None
+        if not rank or axis is None:
             return None
-        (rank,) = ranks
-        assert rank is not None, "see above"
         sizes = [dimension(value, axis % rank) for value in parts]
         name = spelt(functools.reduce(add, sizes))
         if name is None:

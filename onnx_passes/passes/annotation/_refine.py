@@ -135,9 +135,9 @@ def _range(node: ir.Node, facts: Knowledge) -> Dims | None:
 
 def _slice(node: ir.Node, facts: Knowledge) -> Dims | None:
     data = node.inputs[0]
-    if data is None or data.shape is None or node.attributes:
+    rank = 0 if data is None or data.shape is None else len(data.shape)
+    if data is None or not rank or node.attributes:
         return None
-    rank = len(data.shape)
     given = [facts.of(value) for value in node.inputs[1:]]
     starts, ends, axes, steps = (given + [None] * 4)[:4]
     missing = [v is None for v in (*node.inputs, None, None)][3:5]

@@ -103,6 +103,18 @@ def test_a_declared_size_gives_way_to_the_name_of_an_input():
     assert (found["t"], found["d"], found["u"]) == ("[N,3]", "[N,3]", "[N,3]")
 
 
+@pytest.mark.parametrize(
+    "node", ["Concat<axis = 0>(t, t)", "Slice(t, zero, one, zero)", "Concat<axis = -1>(t)"]
+)
+def test_axes_of_a_scalar_are_no_error(node):
+    text = f"""m (float x) => (float[?] y) <int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
+        t = Relu(x) y = {node}
+    }}"""
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 20]>' + text)
+    ShapeInference()(model)
+    assert shapes(model)["t"] == "[]"
+
+
 def test_the_operators_win_against_a_wrong_rank():
     text = """(float[N,1,3] x) => (float[a,b,c] y) <float[4] t, float[2,2,2,2] w> {
         t = Relu(x)
