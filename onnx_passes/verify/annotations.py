@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.model.contents import subgraphs_of
 from onnx_passes.model.fields import shape_fields
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.engine_base import Array, Data
@@ -31,7 +32,7 @@ def find_wrong_annotations(
     An engine may give another shape than the standard: ONNX Runtime does not reduce an empty
     tensor along an axis that is counted from the end. What the standard gives is right then,
     and what follows from such a value says nothing. Nor does what follows from a shape that
-    the model before has wrong, or from a loop that is not entered.
+    the model before has wrong, also in a body, or from a loop that is not entered.
 
     Args:
         before: The model before the pass.
@@ -64,6 +65,7 @@ def find_wrong_annotations(
                 if (array := values.get(str(value.name))) is not None
                 and _told(value, array, sizes) is not None
             }
+            noted_wrong.update(_of_false_bodies(before, values, sizes))
             odd = _odd_values(after.graph, wrong, values, sizes, evaluate, noted_wrong)
             wrong = {name: text for name, text in wrong.items() if name not in odd}
         found += [text for text in wrong.values() if text not in found]
@@ -108,6 +110,22 @@ def _odd_values(
 
 def _values(model: ir.Model) -> list[ir.Value]:
     return [v for node in model.graph for v in node.outputs if v.name]
+
+
+def _of_false_bodies(
+    model: ir.Model, values: Mapping[str, Array], sizes: dict[str, int]
+) -> Iterator[str]:
+    """Yield results of bodies that declare of what goes in or out what it is not."""
+    for node in model.graph:
+        for body in subgraphs_of(node):
+            pairs = zip(reversed(body.inputs), reversed(node.inputs), strict=False)
+            ends = zip(reversed(body.outputs), reversed(node.outputs), strict=False)
+            for inner, outer in (*pairs, *ends):
+                array = None if outer is None else values.get(str(outer.name))
+                if array is not None and inner.shape is not None:
+                    stacked = array.ndim > len(inner.shape) and len(array)
+                    if _told(inner, array[0] if stacked else array, sizes) is not None:
+                        yield from (str(value.name) for value in node.outputs)
 
 
 def _note(value: ir.Value) -> tuple[Hashable, ...]:

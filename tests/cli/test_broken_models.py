@@ -244,6 +244,20 @@ def test_no_pass_is_blamed_for_a_value_that_a_body_lists_twice(cli, saved):
     assert done.err.startswith("VERIFIED"), done.err
 
 
+@pytest.mark.parametrize("shape", ["B,5", "2,5"])
+def test_no_pass_is_blamed_for_a_false_size_in_a_body(cli, saved, shape):
+    text = f"""<ir_version: 10, opset_import: ["" : 20]>
+    main (int64 n, float[{shape}] x) => (float[p,q] o, float[r,s,t] v) {{
+      a = Identity(x)
+      y, z = Loop(n, , a) <body = b (int64 i, bool c, float[1,5] s) =>
+        (bool d, float[1,5] t, float[1,5] u) {{ t = Relu(s) u = Abs(t) d = Identity(c) }}>
+      o = Abs(y) v = Abs(z)
+    }}"""
+    done = cli("-c", "optimize", "-o", "o.onnx", saved(text))
+    assert done.code == 0, done.err
+    assert done.err.startswith("VERIFIED"), done.err
+
+
 def test_no_pass_is_blamed_for_a_false_rank_of_an_inner_value(cli, saved):
     text = """<ir_version: 10, opset_import: ["" : 20]>
     main (float[N,M,3] x) => (float[a,b,c] y) <float[4] t> {
