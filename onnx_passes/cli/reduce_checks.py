@@ -126,7 +126,7 @@ def _pass_check(
 ) -> PassCheck:
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.configs.resolve import resolve
-    from onnx_passes.contracts import Equality, Tolerance
+    from onnx_passes.contracts import Metric, Tolerance, weakest
     from onnx_passes.verify.reduce.checks import PassCheck
 
     pipeline = load_config(config, (), texts) if config else default_config((), texts)
@@ -135,14 +135,13 @@ def _pass_check(
     def make() -> list[Pass]:
         return [step.make({}, {}) for step in steps]
 
-    declared = [c for step in steps for c in step.cls.contracts()]
-    loose = next((c for c in declared if isinstance(c, Tolerance)), None)
-    exact = all(isinstance(c, Equality) for c in declared) and bool(declared)
+    declared = weakest(promised for step in steps if (promised := step.cls.contracts()))
+    limits = [contract for contract in declared if not isinstance(contract, Metric)]
     return PassCheck(
         make,
         boundary.engine,
         ", ".join(step.text for step in steps),
-        contract or loose or (Equality() if exact else Tolerance()),
+        contract or next(iter(limits), Tolerance()),
     )
 
 

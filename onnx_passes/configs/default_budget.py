@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import PassStep
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.contracts import Metric, contracts_of
+from onnx_passes.contracts import Metric
 
 PRECISIONS = {
     "float16": "convert-float16",
@@ -32,7 +32,7 @@ def with_budget(config: PipelineConfig, model: ir.Model) -> tuple[PipelineConfig
     """
     if not config.verify.enabled or config.verify.metrics or config.verify.accuracy:
         return config, []
-    found = [step for step in resolve(config).passes if Metric() in contracts_of(step.cls)]
+    found = [step for step in resolve(config).passes if Metric() in step.cls.contracts()]
     if not found:
         return config, []
     least = _LEAST_COSINE_4_BITS if any(map(_has_few_bits, found)) else _LEAST_COSINE

@@ -18,6 +18,7 @@ from onnx_passes.contracts.contract import (
     equality,
     metric,
     tolerance,
+    weakest,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "metric",
     "metrics",
     "tolerance",
+    "weakest",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, overload
 
@@ -66,6 +66,32 @@ def contracts_of(cls: type[object]) -> tuple[Contract, ...]:
     """Return the contracts declared on a class or inherited, outermost decorator first."""
     declared: tuple[Contract, ...] = getattr(cls, _ATTRIBUTE, ())
     return declared
+
+
+def weakest(parts: Iterable[Sequence[Contract]]) -> tuple[Contract, ...]:
+    """Return what several passes promise as one: nothing that any of them does not promise.
+
+    Args:
+        parts: The contracts of each pass. If one declares none, there is no joint promise.
+    """
+    declared = list(parts)
+    if not all(declared):
+        return ()
+    every = [contract for contracts in declared for contract in contracts]
+    named = [contract.names for contract in every if isinstance(contract, Metric)]
+    names = tuple(dict.fromkeys(n for each in named for n in each)) if all(named) else ()
+    found: list[Contract] = [Metric(names)] if named else []
+    if any(all(isinstance(c, Metric) for c in contracts) for contracts in declared):
+        return tuple(found)
+    if limits := [contract for contract in every if isinstance(contract, Tolerance)]:
+        rtol, atol = [t.rtol for t in limits], [t.atol for t in limits]
+        return (Tolerance(_widest(rtol), _widest(atol)), *found)
+    outputs = Equality("outputs")
+    return (outputs if outputs in every else Equality(), *found)
+
+
+def _widest(limits: Iterable[float | None]) -> float | None:
+    return max((limit for limit in limits if limit is not None), default=None)
 
 
 def _declare(cls: ClassT, contract: Contract) -> ClassT:

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from onnx_passes.contracts import Contract, weakest
 from onnx_passes.errors import FixpointError
 from onnx_passes.model.fingerprint import canonical_hash
-from onnx_passes.passes.base import Pass
+from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.pass_scope import scope_of
 from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
@@ -21,7 +22,8 @@ MAX_ROUNDS = 100
 class ComposePass(Pass, abc.ABC):
     """A sequence of passes, once or until the model stops changing.
 
-    In a pipeline each pass of the sequence is checked on its own, then the whole.
+    In a pipeline each pass of the sequence is checked on its own, then the whole. Unless it
+    declares a contract, it has the weakest of its parts.
 
     Attributes:
         __passes__: Names or classes, in order.
@@ -30,6 +32,22 @@ class ComposePass(Pass, abc.ABC):
 
     __passes__: ClassVar[Sequence[str | type[Pass]]] = ()
     __exhaustive__: ClassVar[bool] = False
+
+    @classmethod
+    def contracts(cls) -> tuple[Contract, ...]:
+        """Return what it declares, or what its parts promise as one."""
+        return super().contracts() or weakest(part.contracts() for part in cls._changing())
+
+    @classmethod
+    def lacks_contract(cls) -> str:
+        """Return which of its parts declares no contract."""
+        names = [part.name for part in cls._changing() if not part.contracts()]
+        return f"its part {names[0]} declares no contract" if names else super().lacks_contract()
+
+    @classmethod
+    def _changing(cls) -> list[type[Pass]]:
+        parts = collect(cls.__passes__, scope_of(cls, ()))
+        return [part for part in parts if not issubclass(part, Analysis)]
 
     @property
     def in_place(self) -> bool:

@@ -156,6 +156,11 @@ class Pass(ir.passes.PassBase, abc.ABC):
         return contracts_of(cls)
 
     @classmethod
+    def lacks_contract(cls) -> str:
+        """Return why what it promises is not known."""
+        return "the pass declares no contract"
+
+    @classmethod
     def promise(cls) -> str:
         """Return what the pass promises, as text."""
         declared = ", ".join(map(str, cls.contracts()))
