@@ -217,7 +217,7 @@ class EngineCheck:
             )
         ]
         if not contracts:
-            reason = "the pass declares no contract"
+            reason = step.pass_.lacks_contract()
             checks = [Check("none", Verdict.NOT_VERIFIED, name, reason=reason)]
         checks[0] = replace(checks[0], seconds=time.perf_counter() - start)
         known = replace(known, accepted=produced, budget=budget)

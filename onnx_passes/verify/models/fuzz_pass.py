@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.contracts import Equality, Tolerance, contracts_of
+from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.registry import collect
@@ -112,7 +112,7 @@ def examine(cls: type[Pass], recipe: Recipe) -> PassTrial:
         cls: The pass.
         recipe: Makes the model.
     """
-    contracts = contracts_of(cls)
+    contracts = cls.contracts()
     contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(
         recipe,

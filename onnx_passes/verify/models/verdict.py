@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from onnx_passes.contracts import Equality, Tolerance, contracts_of
+from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OptionError
 from onnx_passes.passes.base import Pass
 from onnx_passes.plain import PlainDict
@@ -47,7 +47,7 @@ def verdict_of_pass(
     Returns:
         The keys that a rule's verdict has (``verify.rules.fuzz_verdict``).
     """
-    contracts = contracts_of(cls)
+    contracts = cls.contracts()
     declared = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}
     result["declared"] = None if declared is None else str(declared)
