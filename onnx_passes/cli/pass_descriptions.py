@@ -6,10 +6,15 @@ import inspect
 import os
 import re
 import textwrap
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 from onnx_passes.library_index import group_of, summary_of
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.pass_scope import LIBRARY, Scope
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.reasons import WhyNot
 
 
 def import_from(config: str | None) -> Scope:
@@ -106,6 +111,46 @@ def option_docs(cls: type[Pass]) -> dict[str, str]:
         for name, said in re.findall(r"^ {4}(\w+): (.*(?:\n {5}.*)*)", section[0], re.M):
             found[name] = " ".join(said.split())
     return found
+
+
+def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
+    """Yield why a rule did not match, line by line.
+
+    Args:
+        question: What was asked, and what was found in the run.
+        ran: Names of the passes that ran.
+    """
+    from onnx_passes.passes.reasons import MISMATCH, NO_REASON
+    from onnx_passes.passes.registry import imported_pass
+    from onnx_passes.passes.rewriting import Rewriting
+
+    lines = list(question.lines())
+    yield from lines
+    name = question.rule.partition("[")[0]
+    cls = imported_pass(name)
+    if any(line.endswith(NO_REASON) for line in lines):
+        yield from _paragraphs(cls, "Leaves alone:")
+    elif any(line.endswith(MISMATCH) for line in lines):
+        yield from _paragraphs(cls, "Before:")
+    if lines:
+        return
+    where = "" if question.node is None else f" at {question.node!r}"
+    if cls is None or cls.name not in ran:
+        yield f"{question.rule}: the pipeline runs no pass or rule of this name"
+    elif not issubclass(cls, Rewriting):
+        yield f"{name} has no rules: its notes (-v) say what it leaves alone"
+        yield from _paragraphs(cls, "Leaves alone:")
+    else:
+        yield f"{question.rule}{where}: no node that its pattern may end with is left"
+        yield from _paragraphs(cls, "Before:")
+
+
+def _paragraphs(cls: type[Pass] | None, heading: str) -> Iterator[str]:
+    """Yield what the docstring of a pass has under a heading, as one line."""
+    text = inspect.getdoc(cls) or ""
+    found = re.search(rf"^{heading}(.*(?:\n(?!After:|\n).*)*)", text, re.M)
+    if cls is not None and found is not None:
+        yield f"{cls.name}, {heading.lower()} {' '.join(found[1].split())}"
 
 
 def explanation(cls: type[Pass]) -> str:

@@ -266,8 +266,12 @@ def command(
         raise
     if states is not None and run.error is None:
         states.remove()
-    for line in () if question is None else question.lines():
-        echo_line(f"why not: {line}", err=True)
+    if question is not None:
+        from onnx_passes.cli.pass_descriptions import answers
+
+        ran = {done.name.partition("{")[0] for done in run.report.passes}
+        for line in answers(question, ran):
+            echo_line(f"why not: {line}", err=True)
     if run.usable and output == STDOUT:
         print_model(run.model)
     raise click.exceptions.Exit(run.report.exit_code)

@@ -41,8 +41,9 @@ class ComposePass(Pass, abc.ABC):
     @classmethod
     def lacks_contract(cls) -> str:
         """Return which of its parts declares no contract."""
-        names = [part.name for part in cls._changing() if not part.contracts()]
-        return f"its part {names[0]} declares no contract" if names else super().lacks_contract()
+        lacking = next((part for part in cls._changing() if not part.contracts()), None)
+        name = "the pass" if lacking is None else f"its part {lacking.name}"
+        return f"{name} declares no contract"
 
     @classmethod
     def _changing(cls) -> list[type[Pass]]:

@@ -24,7 +24,6 @@ from onnx_passes.passes.hiding import overridable_hidden, types_of_functions_hid
 from onnx_passes.passes.node_index import Container, NodeIndex, Operator, note_constants
 from onnx_passes.passes.patterns import PatternInfo, describe, has_other_version, rule_name
 from onnx_passes.passes.reasons import (
-    NEARBY,
     MatchingTracer,
     is_asking,
     question_of,
@@ -158,6 +157,10 @@ class _Driver:
         if possible is None:
             possible = [info for info in self.candidates(node) if self.may_occur(info)]
             self.possible[operator] = possible
+        for info in possible if self.asked else ():
+            name = rule_name(info.rule)
+            if question := question_of(name, node):
+                question.forget(name, node)
         for info in possible:
             if not info.rule.as_function and not self.may_match(info, node):
                 continue
@@ -170,13 +173,12 @@ class _Driver:
 
     def may_match(self, info: PatternInfo, node: ir.Node) -> bool:
         """Whether it takes the pattern itself to see that a rule does not match."""
-        if not self.asked:
-            return info.can_match(node)
-        if info.may_match(node):
+        if info.can_match(node):
             return True
         name = rule_name(info.rule)
-        if question := question_of(name, node):
-            question.note(name, node, NEARBY)
+        if self.asked and (question := question_of(name, node)):
+            wrong = next(operand for operand in info.operands if not operand.fits(node))
+            question.note(name, node, *wrong.lacks(node))
         return False
 
     def try_apply(self, rule: RewriteRule, container: Container, node: ir.Node) -> bool:
@@ -199,7 +201,7 @@ class _Driver:
                 help="a rule says no by returning a failed MatchResult, not by raising",
             ) from error
         if question is not None and tracer is not None:
-            question.note(name, node, reason_of(tracer, rule))
+            question.note(name, node, *reason_of(tracer, rule, self.model, container, node))
         if delta is None:
             return False
         old, new = list(delta.match.outputs), list(delta.new_outputs)
@@ -215,7 +217,7 @@ class _Driver:
         if len(old) > 1 and creates_cycle(container, matched, old, delta.new_nodes):
             return False
         if question is not None:
-            question.matched(name, node)
+            question.forget(name, node)
         self.scratch.keep_constants(delta.new_nodes)
         texts = tuple(describe(n) for n in matched)
         names = [str(value.name) for value in old]

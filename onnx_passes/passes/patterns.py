@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -49,10 +49,43 @@ class OperandNeed:
         producer = value.producer()
         return (
             producer is not None
-            and (producer.domain, producer.op_type) == self.operator
-            and value.index() == self.output
+            and self._is_computed_by(value)
             and all(operand.fits(producer) for operand in self.operands)
         )
+
+    def lacks(self, node: ir.Node, depth: int = 1) -> tuple[str, int]:
+        """Say what keeps the operand of ``node`` from fitting, and how far up that is."""
+        value = node.inputs[self.index] if self.index < len(node.inputs) else None
+        producer = None if value is None else value.producer()
+        for choice in self._chosen():
+            if value is not None and producer is not None and choice._is_computed_by(value):
+                for operand in choice.operands:
+                    if not operand.fits(producer):
+                        return operand.lacks(producer, depth + 1)
+        found = "left out" if value is None else "an input"
+        if producer is not None:
+            found = f"computed by {producer.op_type}"
+        if value is not None and value.const_value is not None:
+            found = f"a constant of shape {list(value.const_value.shape)}"
+        where = f"input {self.index} of {node.op_type}"
+        return f"{where} is {found}, and the pattern has {self} there", depth
+
+    def __str__(self) -> str:
+        """Say what it asks for."""
+        names = [
+            "a constant" if need.operator is None else need.operator[1]
+            for need in self._chosen()
+        ]
+        shapes = [f" of shape {list(n.shape)}" for n in self._chosen() if n.shape is not None]
+        return " or ".join(dict.fromkeys(names)) + " or".join(dict.fromkeys(shapes))
+
+    def _chosen(self) -> Sequence[OperandNeed]:
+        return [need for c in self.choices for need in c._chosen()] or [self]
+
+    def _is_computed_by(self, value: ir.Value) -> bool:
+        node = value.producer()
+        operator = None if node is None else (node.domain, node.op_type)
+        return operator == self.operator and value.index() == self.output
 
     @cached_property
     def needed(self) -> frozenset[tuple[str, str]]:
@@ -73,7 +106,6 @@ class PatternInfo:
         depth: Number of nodes on the longest path of the pattern.
         size: Number of nodes of the pattern, alternatives included.
         operands: What the operands of the root must be for a match; empty where it has no say.
-        all_operands: The same, with alternatives and the shapes of constants.
     """
 
     rule: RewriteRule
@@ -81,27 +113,20 @@ class PatternInfo:
     depth: int
     size: int
     operands: tuple[OperandNeed, ...] = ()
-    all_operands: tuple[OperandNeed, ...] = ()
 
-    def may_match(self, node: ir.Node) -> bool:
+    def can_match(self, node: ir.Node) -> bool:
         """Whether a match at ``node`` is not ruled out by the operators above it.
 
         Nearly every node fails at its first operand, and this costs a hundredth of trying.
-        """
-        return all(operand.fits(node) for operand in self.operands)
-
-    def can_match(self, node: ir.Node) -> bool:
-        """Whether a match at ``node`` is ruled out neither by that nor by alternatives.
-
         Numbers that a pattern names are scalars, which most constants of models are not.
         """
-        return all(operand.fits(node) for operand in self.all_operands)
+        return all(operand.fits(node) for operand in self.operands)
 
     @cached_property
     def needed(self) -> frozenset[tuple[str, str]]:
         """Domains and operators without which a model has no match."""
         own = frozenset() if self.root is None else frozenset((self.root,))
-        return own.union(*(operand.needed for operand in self.all_operands))
+        return own.union(*(operand.needed for operand in self.operands))
 
     @classmethod
     def of(cls, rule: RewriteRule) -> PatternInfo:
@@ -115,26 +140,10 @@ class PatternInfo:
         depth = max((_depth(node, depths) for node in roots), default=0)
         # Several outputs: one root may lie downstream of the other by a path of any length.
         size = max(len(depths), depth)
-        operands = _operands(roots[0]), _all_operands(roots[0], {})
-        return cls(rule, _operator(roots[0]), depth, size, *operands)
+        return cls(rule, _operator(roots[0]), depth, size, _operands(roots[0], {}))
 
 
-def _operands(pattern: Any) -> tuple[OperandNeed, ...]:
-    """Say what a node pattern asks of its operands; alternatives and variables ask nothing."""
-    found = []
-    for index, value in enumerate(pattern.inputs):
-        if isinstance(value, _pattern_ir.Constant):
-            found.append(OperandNeed(index))
-        elif isinstance(value, _pattern_ir.NodeOutputPattern):
-            producer = value.producer()
-            operator = _operator(producer)
-            if operator is not None:
-                below = _operands(producer)
-                found.append(OperandNeed(index, operator, value.output_index, below))
-    return tuple(found)
-
-
-def _all_operands(
+def _operands(
     pattern: Any, known: dict[int, tuple[OperandNeed, ...]]
 ) -> tuple[OperandNeed, ...]:
     """Say what a node pattern asks of its operands; variables ask nothing.
@@ -172,7 +181,7 @@ def _operand(
     operator = _operator(producer)
     if operator is None:
         return None
-    below = _all_operands(producer, known)
+    below = _operands(producer, known)
     return OperandNeed(index, operator, value.output_index, below)
 
 

@@ -46,7 +46,7 @@ class Rule:
     name: str = ""
 
 
-class _Rewriting(Pass):
+class Rewriting(Pass):
     """What the two kinds of rewrite pass share: rules, and the driver that applies them."""
 
     commute: ClassVar[bool] = False
@@ -89,7 +89,7 @@ class _Rewriting(Pass):
         found = known.get(key)
         if found is None:
             found = [PatternInfo.of(rule) for rule in self.rewrite_rules()]
-            if self.repeats_itself and cls.call is _Rewriting.call:
+            if self.repeats_itself and cls.call is Rewriting.call:
                 known[key] = found
         return found
 
@@ -101,7 +101,7 @@ class _Rewriting(Pass):
         rewrites = self.context.rewrites
         index, rewrites.index = rewrites.index, None
         # A pass with a call of its own may have changed the model before this one.
-        if index is None or index.model is not model or type(self).call is not _Rewriting.call:
+        if index is None or index.model is not model or type(self).call is not Rewriting.call:
             index = NodeIndex.of(model)
         applied = rewrite(model, self.patterns(), rewrites, index)
         rewrites.index = None if applied else index
@@ -121,7 +121,7 @@ class _Rewriting(Pass):
 def only_rewrites(pass_: Pass) -> bool:
     """Whether a pass of the library does nothing but apply its rules."""
     cls = type(pass_)
-    return is_shipped(cls) and issubclass(cls, _Rewriting) and cls.call is _Rewriting.call
+    return is_shipped(cls) and issubclass(cls, Rewriting) and cls.call is Rewriting.call
 
 
 def _accept(*_: object, **__: object) -> bool:
@@ -134,7 +134,7 @@ def _as_rewrite_rules(
     """Return a method that gives rules of onnxscript, whichever kind ``rules`` gives."""
 
     @functools.wraps(rules)
-    def made(self: _Rewriting) -> list[RewriteRule]:
+    def made(self: Rewriting) -> list[RewriteRule]:
         found: list[RewriteRule] = []
         for number, rule in enumerate(rules(self)):
             if isinstance(rule, Rule):
@@ -146,7 +146,7 @@ def _as_rewrite_rules(
     return made
 
 
-class RewriteRulePass(_Rewriting):
+class RewriteRulePass(Rewriting):
     """A rewrite given by a pattern, a side condition and a replacement.
 
     Mix it with :class:`Transformation` or :class:`Annotation`. The three methods are those of
@@ -169,7 +169,7 @@ class RewriteRulePass(_Rewriting):
         return self._made(Rule(self.pattern, self.rewrite, self.check), self.name)
 
 
-class RewriteRuleSetPass(_Rewriting):
+class RewriteRuleSetPass(Rewriting):
     """Several rewrites as one pass.
 
     Implement :meth:`rules`, which yields each as a :class:`Rule`. Or implement

@@ -3,7 +3,10 @@ import pytest
 from click.testing import CliRunner
 
 from onnx_passes.cli.main import program
+from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.eliminate.eliminate_noop_arithmetic import EliminateNoopArithmetic
+from onnx_passes.passes.fusion.fuse_attention import FuseAttention
+from onnx_passes.passes.fusion.fuse_silu import FuseSilu
 from onnx_passes.passes.reasons import WhyNot, asking
 from onnx_passes.testing import parse
 
@@ -12,10 +15,11 @@ MODEL = """(float[2] x, float[2,2] w) => (float[2,2] y, float[2] z, float[2] u)
 { y = Mul(x, d) z = Add(x, c) t = Sub(x, c) u = Neg(t) }"""
 
 
-def reasons(text):
+def reasons(text, pass_=None, model=MODEL):
     question = WhyNot.of(text)
+    parsed = ShapeInference()(parse(model)).model
     with asking(question):
-        EliminateNoopArithmetic()(parse(MODEL))
+        (pass_ or EliminateNoopArithmetic())(parsed)
     return list(question.lines())
 
 
@@ -24,8 +28,6 @@ def reasons(text):
     [
         ("eliminate-noop-arithmetic[Add-right]@z", "the constant is not -0.0"),
         ("eliminate-noop-arithmetic[Mul-right]@y", "the constant may make the"),
-        ("eliminate-noop-arithmetic[Sub-right]@t", "no rule of this name was tried there"),
-        ("eliminate-noop-arithmetic@nothing", "no rule of this name was tried there"),
     ],
 )
 def test_a_rule_says_why_it_did_not_match(rule, reason):
@@ -34,21 +36,75 @@ def test_a_rule_says_why_it_did_not_match(rule, reason):
     assert reason in lines[0]
 
 
+@pytest.mark.parametrize("place", ["[Sub-right]@t", "@nothing"])
+def test_where_it_was_not_tried_there_is_no_reason(place):
+    assert not reasons(f"eliminate-noop-arithmetic{place}")
+
+
 def test_a_pass_is_asked_for_all_of_its_rules():
     assert len(reasons("eliminate-noop-arithmetic@z")) == 2  # from either side
 
 
-def test_the_command_line_prints_it(tmp_path):
+ATTENTION = """<ir_version: 10, opset_import: ["" : {opset}]>
+main ({dtype}[2,3,4,4] q, {dtype}[2,3,4,4] k, {dtype}[2,3,4,4] v) => ({dtype}[2,3,4,4] y) {{
+    t = Transpose<perm = [0, 1, 3, 2]>(k)
+    scores = MatMul(q, t) weights = Softmax(scores) y = {last}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"opset": 20}, "it needs opset 23, and the model has 20"),
+        ({"opset": 23, "dtype": "double"}, "its check refuses"),
+        ({"opset": 20, "dtype": "double"}, "its check refuses"),
+        (
+            {"opset": 23, "last": "MatMul(v, weights)"},
+            "input 0 of MatMul is an input, and the pattern has Softmax or Where there",
+        ),
+    ],
+)
+def test_it_names_the_opset_or_the_operand_that_the_rule_needs(given, reason):
+    words = {"opset": 23, "dtype": "float", "last": "MatMul(weights, v)"} | given
+    text = ATTENTION.format(**words)
+    lines = reasons("fuse-attention@y", FuseAttention(), text)
+    assert [line.partition(": ")[2] for line in lines] == [reason]
+
+
+def test_the_reason_that_came_closest_is_first_and_far_ones_are_counted():
+    muls = " ".join(f"m{i} = Mul(m{i - 1}, {'abcdefghij'[i]})" for i in range(1, 10))
+    names = ", ".join(f"float[2] {c}" for c in "abcdefghij")
+    text = f"""({names}) => (float[2] y, float[2] n)
+    {{ m0 = Mul(a, b) {muls} s = Sigmoid(m9) y = Mul(s, m9) n = Neg(m9) }}"""
+    lines = reasons("fuse-silu", FuseSilu(), text)
+    assert lines[0].endswith("y = Mul(s, m9): it needs opset 24, and the model has 20")
+    assert len(lines) < 8
+
+
+def asked(tmp_path, question, *passes):
     path = tmp_path / "m.onnx"
     ir.save(parse(MODEL), path)
-    arguments = [str(path), "eliminate-noop-arithmetic", "--no-verify"]
-    arguments += [
-        "--why-not",
-        "eliminate-noop-arithmetic[Add-right]@z",
-        "-o",
-        str(tmp_path / "o.onnx"),
-    ]
-    found = CliRunner().invoke(program, arguments)
+    words = [str(path), *passes, "--no-verify", "-o", str(tmp_path / "o.onnx")]
+    found = CliRunner().invoke(program, [*words, "--why-not", question])
     assert found.exit_code == 0, found.output
-    assert "why not: eliminate-noop-arithmetic[Add-right] at" in found.stderr
-    assert "the constant is not -0.0 in each element" in found.stderr
+    return [line for line in found.stderr.splitlines() if line.startswith("why not: ")]
+
+
+def test_the_command_line_prints_it(tmp_path):
+    rule = "eliminate-noop-arithmetic[Add-right]"
+    (line,) = asked(tmp_path, f"{rule}@z", "eliminate-noop-arithmetic")
+    assert line.startswith(f"why not: {rule} at")
+    assert "the constant is not -0.0 in each element" in line
+
+
+@pytest.mark.parametrize(
+    ("question", "pass_", "answer"),
+    [
+        ("fuse-gelu", "eliminate-identity", "the pipeline runs no pass or rule of this name"),
+        ("fuse-sigmoid", "eliminate-identity", "the pipeline runs no pass or rule of this"),
+        ("eliminate-identity", "eliminate-identity", "before: ``Identity(x)``"),
+        ("merge-projections", "merge-projections", "has no rules"),
+    ],
+)
+def test_a_pass_that_tried_nothing_is_described(tmp_path, question, pass_, answer):
+    assert any(answer in line for line in asked(tmp_path, question, pass_))
