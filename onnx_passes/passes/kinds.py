@@ -123,6 +123,15 @@ class Pass(ir.passes.PassBase, abc.ABC):
             cls.required_passes = _names(needs)
 
     @classmethod
+    def needed_opset(cls, options: PlainMapping) -> int:
+        """Return the least opset that the pass works in; a pipeline raises an older one.
+
+        Args:
+            options: All options of the pass.
+        """
+        return 0
+
+    @classmethod
     def holds_after(cls, rewrites: Sequence[Application]) -> bool:
         """Whether what this pass found of a model still holds after some rewrites of it.
 

@@ -141,11 +141,18 @@ class PassManager(RunState):
         for cls in collect(step.cls.required_passes):
             if cls.name not in self.valid:
                 self._with_dependencies(_implied(cls, step), group, (*above, step.cls))
+        wanted = step.cls.needed_opset(step.options)
+        if self.model.graph.opset_imports.get("", wanted) < wanted:
+            note = f"{step.cls.name} needs opset {wanted}: raise-opset ran before it"
+            self.report.notes.append(note)
+            (cls,) = collect(["raise-opset"])
+            raising = _implied(cls, step, version=wanted)
+            self._with_dependencies(raising, group, (*above, step.cls))
         if PassRun.begin(self, step, group).execute():
             for cls in collect(step.cls.followed_by):
                 self._with_dependencies(_implied(cls, step), group, (*above, step.cls))
 
 
-def _implied(cls: type[Pass], by: PassStep) -> PassStep:
+def _implied(cls: type[Pass], by: PassStep, **options: int) -> PassStep:
     """Return the step of a pass that another one requires or is followed by."""
-    return PassStep(cls, validate_options(cls, {}), by.on_failure, None, by.where)
+    return PassStep(cls, validate_options(cls, options), by.on_failure, None, by.where)
