@@ -13,9 +13,9 @@ PRECISIONS = {
     "float16": "convert-float16",
     "int8": "quantize-dynamic",
     "int8-static": "quantize-static",
-    "int4": "raise-opset{version=21},quantize-weights{weights=int4,block=32}",
+    "int4": "quantize-weights{weights=int4,block=32}",
 }
-"""The steps of a precision. Integers of 4 bits need opset 21."""
+"""The pass of a precision."""
 
 _LEAST_COSINE, _LEAST_COSINE_4_BITS, _LEAST_AGREEMENT = 0.99, 0.95, 0.99
 _FEW_BITS = {"int4", "uint4", "int2", "uint2"}

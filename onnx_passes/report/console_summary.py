@@ -143,7 +143,9 @@ class ConsoleSummary:
             noise: Whether limits that the noise of an engine has raised are among them.
         """
         yield from (self._name(str(each)) for each in self._report.waivers)
-        for note in self._report.notes:
+        idle = [p for p in self._report.passes if "metric" in p.contract and not p.changed]
+        kept = [f"{done.name}: {note}" for done in idle for note in done.notes]
+        for note in dict.fromkeys((*self._report.notes, *kept)):
             if noise or NOISE not in note:
                 yield f"note: {self._name(note)}"
 

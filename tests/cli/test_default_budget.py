@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import helper, numpy_helper
 
@@ -163,3 +164,43 @@ def test_what_a_metric_allows_is_not_called_equal(cli, network):
     assert f"cosine {value:.6g}" in done.err
     assert "outputs equal" not in done.err
     assert "outputs within" not in done.err
+
+
+INTEGERS = "quantize-weights{weights=int4,block=32}"
+
+
+@pytest.mark.parametrize(
+    "words", [[INTEGERS], ["--precision", "int4"]], ids=["pass", "option"]
+)
+def test_an_opset_that_a_pass_needs_is_raised_and_told(cli, network, words):
+    done = cli("-o", "out.onnx", network, *words, "--json", "r.json")
+    assert done.code == 0, done.err
+    assert onnx.load("out.onnx").opset_import[0].version == 21
+    assert "note: quantize-weights needs opset 21: raise-opset ran before it" in done.err
+    passes = [done["name"] for done in json.loads(Path("r.json").read_text())["passes"]]
+    assert passes[-2:] == ["raise-opset", passes[-1]]
+    assert passes[-1].startswith("quantize-weights")
+
+
+def test_an_opset_that_is_new_enough_stays(cli, network):
+    done = cli("-o", "out.onnx", network, "quantize-weights")
+    assert onnx.load("out.onnx").opset_import[0].version == 17
+    assert "raise-opset" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [
+        (["quantize-static"], "no Conv, Gemm or MatMul"),
+        (["quantize-dynamic"], "no MatMul or Gemm by a constant of 1024 or more"),
+        (["quantize-weights"], "no Conv, Gemm or MatMul by a constant of 1024 or more"),
+        (["convert-float16"], "no float32 node that float16 can compute"),
+    ],
+)
+def test_a_model_with_nothing_to_convert_is_told_plainly(cli, write, words, lacks):
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+    main (int64[2] x) => (int64[2] y) { y = Add(x, x) }"""
+    onnx.save(onnx.parser.parse_model(text), "integers.onnx")
+    done = cli("-o", "out.onnx", "integers.onnx", *words)
+    assert done.code == 0
+    assert f"note: {words[0]}: nothing to convert: the model has {lacks}" in done.err

@@ -63,6 +63,8 @@ class ConvertsToHalf(OnSomeNodes):
             )
         if found or without:
             narrow_bodies(lowering)
+        else:
+            self.note_nothing(f"float32 node that {self.half.name.lower()} can compute")
         moved = False
         if self.io == "convert":
             ports = self._ports()

@@ -11,6 +11,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.base import Pass
 from onnx_passes.passes.precision._grid import Grid, quantise
 from onnx_passes.passes.precision._half_precision import drop_constant, insert_behind
 from onnx_passes.passes.precision._signature import WIDE
@@ -241,22 +242,20 @@ class Inserter:
             drop_constant(value)
 
 
-def demand_opset(model: ir.Model, wanted: int, pass_: str, what: str) -> None:
+def demand_opset(model: ir.Model, pass_: Pass) -> None:
     """Refuse a model whose operators are too old for what a pass inserts.
 
     Args:
         model: The model.
-        wanted: The least opset of the main domain.
-        pass_: Name of the pass, for the message.
-        what: What needs it, for the message.
+        pass_: The pass.
 
     Raises:
         PassError: The opset is older.
     """
-    opset = model.graph.opset_imports.get("", 1)
+    opset, wanted = model.graph.opset_imports.get("", 1), pass_.needed_opset(pass_.options)
     if opset < wanted:
         raise PassError(
-            f"{pass_}: {what} needs opset {wanted}, and the model has {opset}",
+            f"{pass_.name} needs opset {wanted}, and the model has {opset}",
             help=f"run convert-opset{{version={wanted}}} before it",
         )
 

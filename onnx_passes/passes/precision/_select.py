@@ -168,6 +168,14 @@ class OnSomeNodes(Transformation):
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             self.context.notes.append(f"{len(names)} kept, {reason}: {shown}")
 
+    def note_nothing(self, what: str) -> None:
+        """Note that the model has no node that the pass works on.
+
+        Args:
+            what: What such a node would be.
+        """
+        self.context.notes.append(f"nothing to convert: the model has no {what}")
+
 
 class OnData(OnSomeNodes):
     """Such a pass that needs values of the model on the user's data.

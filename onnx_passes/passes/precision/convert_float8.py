@@ -15,6 +15,7 @@ from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, find_stored_layers, layers_of
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.plain import PlainMapping
 
 
 @passes.verify.metric
@@ -52,6 +53,10 @@ class ConvertFloat8(OnData):
     format: Literal["e4m3fn", "e5m2"] = "e4m3fn"
     scaled: bool = False
 
+    @classmethod
+    def needed_opset(cls, options: PlainMapping) -> int:
+        return 19
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Insert the pairs.
 
@@ -66,8 +71,9 @@ class ConvertFloat8(OnData):
         stored = {layer.node for layer in find_stored_layers([layer.node for layer in found])}
         found = [layer for layer in found if layer.node not in stored]
         if not found:
+            self.note_nothing("Conv, Gemm or MatMul in float32")
             return ir.passes.PassResult(model, modified=opened)
-        demand_opset(model, 19, self.name, "float8")
+        demand_opset(model, self)
         sizes, inserter = self._sizes(model, found), Inserter(model, self.state_dict)
         if self.scaled:
             found = self._running(model, found, sizes)

@@ -14,6 +14,7 @@ from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, layers_of
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.plain import PlainMapping
 
 _SUMS = ir.DataType.INT32
 
@@ -50,6 +51,10 @@ class QuantizeDynamic(OnSomeNodes):
     reduce_range: bool = False
     least: int = 1024
 
+    @classmethod
+    def needed_opset(cls, options: PlainMapping) -> int:
+        return 11
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Replace the products.
 
@@ -61,8 +66,11 @@ class QuantizeDynamic(OnSomeNodes):
         found, _ = layers_of(self.select(model, bodies=True))
         found = [layer for layer in found if self._fits(layer)]
         if not found:
+            self.note_nothing(
+                f"MatMul or Gemm by a constant of {self.least} or more float32 elements"
+            )
             return ir.passes.PassResult(model, modified=opened)
-        demand_opset(model, 11, self.name, "DynamicQuantizeLinear")
+        demand_opset(model, self)
         inserter = Inserter(model)
         quantised: dict[ir.Value, list[ir.Value]] = {}
         for layer in found:

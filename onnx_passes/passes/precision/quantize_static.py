@@ -21,6 +21,7 @@ from onnx_passes.passes.precision._layers import Layer, layers_of
 from onnx_passes.passes.precision._node_span import names_of
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.plain import PlainMapping
 
 _LARGEST = 2**31 - 1
 
@@ -75,6 +76,10 @@ class QuantizeStatic(OnSomeNodes):
     weight_symmetric: bool = True
     outputs: bool = True
 
+    @classmethod
+    def needed_opset(cls, options: PlainMapping) -> int:
+        return max(opset_for(type_of(options[key])) for key in ("activations", "weights"))
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Insert the quantisers.
 
@@ -89,10 +94,9 @@ class QuantizeStatic(OnSomeNodes):
             self.note_kept({"which are no layers": [n.name or n.op_type for n in others]})
         found = [layer for layer in found if not _is_quantised(layer)]
         if not found:
+            self.note_nothing("Conv, Gemm or MatMul in float32")
             return ir.passes.PassResult(model, modified=opened)
-        kinds = type_of(self.activations), type_of(self.weights)
-        opset = max(map(opset_for, kinds))
-        demand_opset(model, opset, self.name, f"{self.activations} or {self.weights}")
+        demand_opset(model, self)
         ranges = self._ranges(model, found)
         found = self._drop_unrun(model, found, ranges)
         grids = {name: self._grid(ends) for name, ends in ranges.items()}

@@ -24,6 +24,7 @@ from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_f
 from onnx_passes.passes.precision._layers import Layer, layers_of
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.plain import PlainMapping
 
 MICROSOFT = "com.microsoft"
 BY_INT8 = 4
@@ -75,6 +76,12 @@ class QuantizeWeights(OnSomeNodes):
     least: Annotated[int, Field(ge=0)] = 1024
     calibration: Literal["minmax", "mse"] = "minmax"
 
+    @classmethod
+    def needed_opset(cls, options: PlainMapping) -> int:
+        if options["form"] == "matmulnbits":
+            return 0
+        return opset_for(type_of(options["weights"]), block=bool(options["block"]))
+
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Store the weights.
 
@@ -101,6 +108,9 @@ class QuantizeWeights(OnSomeNodes):
                 self.note_kept({"in bodies, which MatMulNBits does not reach": names})
         found = [layer for layer in found if self._fits(layer)]
         if not found:
+            self.note_nothing(
+                f"Conv, Gemm or MatMul by a constant of {self.least} or more float32 elements"
+            )
             return ir.passes.PassResult(model, modified=opened)
         self.prepare(model, found)
         inserter = Inserter(model, self.state_dict)
@@ -109,8 +119,7 @@ class QuantizeWeights(OnSomeNodes):
                 self._pack(layer, inserter)
             model.graph.opset_imports.setdefault(MICROSOFT, 1)
         else:
-            wanted = opset_for(dtype, block=bool(self.block))
-            demand_opset(model, wanted, self.name, f"{self.weights} in blocks of {self.block}")
+            demand_opset(model, self)
             for layer in found:
                 self._store(layer, dtype, inserter)
         return ir.passes.PassResult(model, modified=True)
