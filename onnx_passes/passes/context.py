@@ -113,6 +113,7 @@ class PassContext:
             grow by in earlier runs; None if there is no original.
         samples: The inputs that the user gives under ``reference``, by name; empty if they
             are generated.
+        made_up: The inputs that are generated in their place.
         ranges: Least and greatest element of values on the user's data, by name, where they
             were recorded before the pass; empty for none.
         values: Values by name, inner ones too, sample by sample, where they were recorded
@@ -128,6 +129,7 @@ class PassContext:
     notes: list[str] = field(default_factory=list)
     file_bytes: int | None = None
     samples: Sequence[Mapping[str, Plain]] = ()
+    made_up: Sequence[Mapping[str, Plain]] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     values: Sequence[Mapping[str, Array]] = ()
     scaled: dict[str, tuple[str, Array]] = field(default_factory=dict)

@@ -136,6 +136,7 @@ class Attempts:
             dict(self.context.analyses),
             file_bytes=self.context.file_bytes,
             samples=self.context.samples,
+            made_up=self.context.made_up,
         )
         model = execute(pass_, self.before.restore(), self.pass_seconds).model
         made = Attempt(self, model, pass_.context.rewrites.applied[self.first :])
