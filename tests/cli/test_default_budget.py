@@ -166,12 +166,10 @@ def test_what_a_metric_allows_is_not_called_equal(cli, network):
     assert "outputs within" not in done.err
 
 
-INTEGERS = "quantize-weights{weights=int4,block=32}"
+BY_NAME, BY_OPTION = ["quantize-weights{weights=int4,block=32}"], ["--precision", "int4"]
 
 
-@pytest.mark.parametrize(
-    "words", [[INTEGERS], ["--precision", "int4"]], ids=["pass", "option"]
-)
+@pytest.mark.parametrize("words", [BY_NAME, BY_OPTION], ids=["pass", "option"])
 def test_an_opset_that_a_pass_needs_is_raised_and_told(cli, network, words):
     done = cli("-o", "out.onnx", network, *words, "--json", "r.json")
     assert done.code == 0, done.err
@@ -204,3 +202,14 @@ def test_a_model_with_nothing_to_convert_is_told_plainly(cli, write, words, lack
     done = cli("-o", "out.onnx", "integers.onnx", *words)
     assert done.code == 0
     assert f"note: {words[0]}: nothing to convert: the model has {lacks}" in done.err
+
+
+def test_sums_that_overflow_on_the_inputs_of_the_check_stay_in_float32(cli, write):
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+    main (float[1,4] x) => (float[1,4] y) <float[1] big = {400}, float[1] small = {0.001}>
+    { a = Mul(x, big) s = Mul(a, a) t = Exp(x) u = Add(s, t) v = Sqrt(u) y = Mul(v, small) }"""
+    onnx.save(onnx.parser.parse_model(text), "squares.onnx")
+    done = cli("-o", "out.onnx", "squares.onnx", "convert-float16", "-v")
+    assert done.code == 0, done.err
+    assert "kept, whose values overflow in float16" in done.err
+    assert onnx.TensorProto.FLOAT16 in weight_types("out.onnx")

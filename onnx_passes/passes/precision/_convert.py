@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
 from pydantic import Field
 
+from onnx_passes.errors import PassError
 from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.passes._support.bounds import MOVES, bounds_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.convert.convert_io_types import ConvertIoTypes
 from onnx_passes.passes.interface_map import InterfaceMap
-from onnx_passes.passes.precision._half_precision import Lowering, misfit, misfit_of
+from onnx_passes.passes.precision._half_precision import (
+    EXACT,
+    ROUNDED,
+    Lowering,
+    misfit,
+    misfit_of,
+)
 from onnx_passes.passes.precision._kernels import has_kernel
 from onnx_passes.passes.precision._narrow_bodies import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
 from onnx_passes.passes.precision._select import OnSomeNodes
-from onnx_passes.passes.precision._signature import NONE, Signature, signature_of
+from onnx_passes.passes.precision._signature import NONE, WIDE, Signature, signature_of
 from onnx_passes.plain import PlainDict
 
 _WHERE = ("nodes", "operators", "after", "before")
+_INTEGERS = MOVES | {
+    *("Abs", "Add", "Concat", "CumSum", "Div", "Max", "Min", "MatMul", "Mul", "Neg"),
+    *("ReduceSum", "Sub", "Where"),
+}
+"""Operators whose result is as large as their operands, such as positions and angles."""
+_MARGIN = 8
+"""How many times as large as on made-up inputs values may be on others."""
 
 
 class ConvertsToHalf(OnSomeNodes):
@@ -34,7 +49,8 @@ class ConvertsToHalf(OnSomeNodes):
             have inputs and outputs rounded to the type in float32, or are converted for
             another engine.
         data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline.
+            recorded; by default the inputs under ``reference`` of the pipeline, or those that
+            it generates.
     """
 
     needs = ("shape-inference",)
@@ -94,9 +110,14 @@ class ConvertsToHalf(OnSomeNodes):
             anywhere: PlainDict = {option: [] for option in _WHERE}
             every = type(self)(**self.options | anywhere).select(model, bodies=True)
         possible = self._possible(every, opsets, kept if every is meant else None)
-        seen = self._misfits(model, possible)
+        largest = self._largest(model, possible)
+        reasons = {name: misfit(np.array([v]), self.half) for name, v in largest.items()}
+        seen = {name: reason for name, reason in reasons.items() if reason is not None}
+        exact = self._reading_integers(model, largest)
         for node, places in possible.items():
             reason = misfit_of(node, places, self.half, seen)
+            if reason is None and node in exact:
+                reason = ROUNDED.format(self.half.name.lower())
             if reason is None and self.missing != "convert":
                 reason = self._lacking(node, places, opsets)
                 if reason is not None and self.missing == "round":
@@ -135,17 +156,25 @@ class ConvertsToHalf(OnSomeNodes):
             return None
         return f"for which ONNX Runtime has no kernel in {self.half.name.lower()}"
 
-    def _misfits(self, model: ir.Model, nodes: Mapping[ir.Node, Signature]) -> dict[str, str]:
-        """Return what is wrong with recorded values, by name."""
+    def _largest(self, model: ir.Model, nodes: Iterable[ir.Node]) -> dict[str, float]:
+        """Return the largest absolute element of recorded values, by name."""
         if self.context.ranges and not self.data:
-            found = self.context.ranges.items()
-            return self._reasons({name: max(-low, high) for name, (low, high) in found})
+            recorded = self.context.ranges.items()
+            return {name: max(-low, high) for name, (low, high) in recorded}
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
-        if not feeds:
-            self.context.notes.append(
-                "no data is given, so only constants are checked for overflow"
-            )
-            return {}
+        if feeds:
+            return self._recorded(model, nodes, feeds)
+        try:
+            recorded = self._recorded(model, nodes, self.context.made_up)
+        except PassError:
+            recorded = {}
+        where = f"made-up inputs, {_MARGIN} times as large," if recorded else "constants alone"
+        self.context.notes.append(f"no data is given: {where} show what overflows")
+        return {name: _MARGIN * value for name, value in recorded.items()}
+
+    def _recorded(
+        self, model: ir.Model, nodes: Iterable[ir.Node], feeds: Sequence[Mapping[str, Any]]
+    ) -> dict[str, float]:
         names = {
             str(value.name)
             for node in nodes
@@ -153,16 +182,42 @@ class ConvertsToHalf(OnSomeNodes):
             if value is not None
         }
         largest: dict[str, float] = defaultdict(float)
-        for sample in record(model, feeds, names, self.name, bodies=True):
+        for sample in record(model, feeds, names, self.name, bodies=True) if feeds else ():
             for name, array in sample.items():
                 if array.dtype == np.float32 and array.size:
                     finite = np.abs(array[np.isfinite(array)])
                     largest[name] = max(largest[name], float(finite.max(initial=0.0)))
-        return self._reasons(largest)
+        return largest
 
-    def _reasons(self, largest: Mapping[str, float]) -> dict[str, str]:
-        reasons = {n: misfit(np.array([v]), self.half) for n, v in largest.items()}
-        return {name: reason for name, reason in reasons.items() if reason is not None}
+    def _reading_integers(self, model: ir.Model, largest: Mapping[str, float]) -> set[ir.Node]:
+        """Return nodes that compute from nothing but constants and integers of any size.
+
+        Such as positions, of which a sine is needed, or indices that are compared.
+
+        Args:
+            model: The model.
+            largest: Largest elements of recorded values; integers that are small on the
+                user's data count as small.
+        """
+        given = bool(self.data or self.context.samples or self.context.ranges)
+        whole: set[ir.Value] = set()
+        found: set[ir.Node] = set()
+        for node in model.graph.all_nodes():
+            first = node.inputs[0] if node.inputs else None
+            if not node.outputs or (output := node.outputs[0]).dtype is not WIDE:
+                continue
+            if node.op_type == "Cast" and first is not None and first.dtype is not None:
+                seen = largest.get(str(output.name), np.inf) if given else np.inf
+                low, high = bounds_of(first)
+                if first.dtype.is_integer() and min(seen, max(-low, high)) > EXACT[self.half]:
+                    whole.add(output)
+                continue
+            read = {v for v in node.inputs if v is not None and v.dtype is WIDE}
+            if read & whole and all(v in whole or constant_of(v) is not None for v in read):
+                found.add(node)
+                if node.op_type in _INTEGERS:
+                    whole.add(output)
+        return found
 
 
 def _only_moves(node: ir.Node) -> bool:

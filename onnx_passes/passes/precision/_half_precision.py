@@ -19,6 +19,9 @@ _LIMITS = {
     ir.DataType.BFLOAT16: ((2 - 2.0**-7) * 2.0**127, 2.0**-129),
 }
 """Largest finite number of each type, and the smallest that still has 4 bits."""
+EXACT = {ir.DataType.FLOAT16: 2048, ir.DataType.BFLOAT16: 256}
+"""Largest integer of each type up to which it has all integers."""
+ROUNDED = "whose integers {} would round"
 
 
 def misfit(array: Array, half: ir.DataType) -> str | None:
@@ -56,10 +59,26 @@ def misfit_of(
     ):
         assert value is not None, "a signature has no empty place"
         tensor = constant_of(value)
-        reason = seen.get(str(value.name)) if tensor is None else misfit(tensor.numpy(), half)
+        reason = seen.get(str(value.name))
+        if tensor is not None:
+            array = tensor.numpy()
+            reason = misfit(array, half) or rounded_integers(array, half)
         if reason is not None:
             return reason
     return None
+
+
+def rounded_integers(array: Array, half: ir.DataType) -> str | None:
+    """Return that values are integers that a type of 16 bits does not have; None otherwise.
+
+    Args:
+        array: Values in float32.
+        half: The type.
+    """
+    if np.abs(array).max(initial=0) <= EXACT[half] or (array != np.rint(array)).any():
+        return None
+    same = array.astype(half.numpy()).astype(np.float32) == array
+    return None if same.all() else ROUNDED.format(half.name.lower())
 
 
 class Lowering:

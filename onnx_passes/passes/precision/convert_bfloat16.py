@@ -23,7 +23,8 @@ class ConvertBfloat16(ConvertsToHalf):
 
     Sound because every value has the type that its readers expect; numbers are rounded to 8
     bits, which the metrics of the pipeline judge. Values over 3.39e38 or that vanish are found
-    among the constants and, on the data, among all values; their nodes stay in float32.
+    among the constants and, on inputs, among all values; their nodes stay in float32. So does
+    what is computed of integers over 256 and constants alone, such as positions and angles.
 
     Nodes in bodies of If, Loop and Scan are converted as well. What crosses the end of a body
     has the lower type if that saves Casts. Calls of functions are replaced by their bodies,

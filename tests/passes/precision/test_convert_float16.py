@@ -188,3 +188,50 @@ def test_scales_of_a_resize_stay_in_float32(typed, run):
     ConvertFloat16(missing="convert").call(model)
     onnx_types = {v.name: v.dtype.name for v in model.graph.initializers.values()}
     assert onnx_types == {"s": "FLOAT"}
+
+
+ANGLES = """(KIND[4] p, float[4] x) => (float[4] y) <float[1] c = {0.5}>
+{ f = Cast<to = 1>(p) u = Neg(f) a = Mul(u, c) s = Cos(a) y = Mul(s, x) }"""
+
+
+@pytest.mark.parametrize(("kind", "wide"), [("int64", "uas"), ("uint8", "")])
+def test_what_is_computed_of_large_integers_alone_stays_in_float32(typed, run, kind, wide):
+    model = typed(ANGLES.replace("KIND", kind))
+    pass_ = ConvertFloat16()
+    assert pass_.call(model).modified
+    assert [name for name in "uas" if kinds(model)[name] == "FLOAT"] == list(wide)
+    told = any("integers float16 would round: " in note for note in pass_.context.notes)
+    assert told is bool(wide)
+    p, x = np.array([1, 30, 100, 255]), np.ones(4, np.float32)
+    p = p * 40 + 1 if wide else p
+    (y,) = run(model, {"p": p.astype(kind), "x": x})
+    np.testing.assert_allclose(y, np.cos(p / 2), atol=2e-3 if wide else 0.1)
+
+
+def test_integers_that_are_small_on_the_data_are_converted(typed):
+    model, pass_ = typed(ANGLES.replace("KIND", "int64")), ConvertFloat16()
+    pass_.context.samples = [{"p": np.arange(4), "x": np.ones(4, np.float32)}]
+    assert pass_.call(model).modified
+    assert {kinds(model)[name] for name in "uas"} == {"FLOAT16"}
+
+
+@pytest.mark.parametrize(("number", "kept"), [(2049, True), (2050, False), (2049.5, False)])
+def test_integers_that_have_no_half_keep_their_node(typed, number, kept):
+    text = f"(float[2] x) => (float[2] y) <float[1] w = {{{number}}}> {{ y = Sub(x, w) }}"
+    assert ConvertFloat16().call(typed(text)).modified is not kept
+
+
+def test_made_up_inputs_show_what_overflows(typed):
+    text = "(float[2,9] x) => (float[2,9] y) { s = Exp(x) t = Exp(s) y = Neg(t) }"
+    model, pass_ = typed(text), ConvertFloat16()
+    pass_.context.made_up = [{"x": np.full((2, 9), 2.4, np.float32)}]  # exp(exp(2.4)) is 61400
+    assert pass_.call(model).modified
+    assert {name: kinds(model)[name] for name in "st"} == {"s": "FLOAT16", "t": "FLOAT"}
+    assert any("made-up inputs, 8 times as large" in note for note in pass_.context.notes)
+
+
+def test_made_up_inputs_on_which_the_model_does_not_run_show_nothing(typed):
+    model, pass_ = typed(CHAIN), ConvertFloat16()
+    pass_.context.made_up = [{"other": np.ones(3, np.float32)}]
+    assert pass_.call(model).modified
+    assert any("constants alone" in note for note in pass_.context.notes)
