@@ -65,8 +65,14 @@ class Baseline:
         self.ahead &= not one_at_a_time()
         suspects = [node for node in self.model.graph if self.is_random(node)]
         self.deterministic = not suspects
-        if suspects:
-            self.unstable |= _dependents(self.model, suspects)
+        drawing = [node for node in suspects if any(map(may_draw, _with_bodies(node)))]
+        self.unstable |= _dependents(self.model, drawing)
+        unknown = {f"{n.domain}::{n.op_type}" for n in suspects if n not in drawing}
+        if unknown:
+            self.notes.append(
+                f"{', '.join(sorted(unknown))} may keep state: two runs of the original show "
+                "whether it computes the same each time"
+            )
 
     def is_random(self, node: ir.Node) -> bool:
         """Whether a node may compute something else in another run, seeds or not."""

@@ -209,3 +209,19 @@ def test_an_evaluator_in_python_that_stands_in_runs_on_the_least_sizes_alone(mon
     done = run_pipeline(ir.from_onnx_text(text), default_config(extra_passes=["cleanup"]))
     assert any("reference stands in" in note for note in done.report.notes)
     assert {shape[2:] for shape in seen} == {(64, 96)}
+
+
+@pytest.mark.parametrize(
+    ("operator", "unstable", "told"),
+    [
+        ("acme.Sinc(x)", set(), True),
+        ("com.microsoft.BiasDropout(x, x)", {"y"}, False),
+        ("Sin(x)", set(), False),
+    ],
+)
+def test_an_unknown_operator_is_believed_if_it_repeats_itself(operator, unstable, told):
+    text = f"""<ir_version: 10, opset_import: ["" : 20, "acme" : 1, "com.microsoft" : 1]>
+    g (float[2] x) => (float[2] y) {{ y = {operator} }}"""
+    baseline = Baseline(ir.from_onnx_text(text), [], [X])
+    assert baseline.unstable == unstable
+    assert any("acme::Sinc may keep state" in note for note in baseline.notes) is told
