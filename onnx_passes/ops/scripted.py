@@ -1,11 +1,11 @@
-"""Operators of our own domain that are written as onnxscript functions.
+"""Operators that are written as onnxscript functions, or for the reference evaluator.
 
 A module of a user adds one by the decorator :func:`register`; every model that calls it is run
-with its function. ::
+with its function, which is written into files. ::
 
     from onnx_passes.ops import op, register
 
-    @register
+    @register(domain="acme")
     def Twice(x):
         return op.Add(x, x)
 """
@@ -13,16 +13,22 @@ with its function. ::
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import onnx_ir as ir
+from onnx.reference.op_run import OpRun
 from onnxscript import opset19 as op
 from onnxscript import script
 from onnxscript.values import Op, Opset
 
 from onnx_passes.ops import DOMAIN
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
-from onnx_passes.ops.bodies.attach import register_function, registered_functions
+from onnx_passes.ops.bodies.attach import (
+    register_function,
+    register_reference,
+    registered_functions,
+)
 
 __all__ = ["domain", "inject_custom_ops", "named", "op", "register"]
 
@@ -30,17 +36,25 @@ domain = Opset(DOMAIN, 1)
 """The domain of our own operators, for onnxscript."""
 
 
-def register(function: Callable[..., Any]) -> Any:
-    """Make an operator of a Python function that onnxscript translates.
+def register(function: Callable[..., Any] | None = None, *, domain: str = DOMAIN) -> Any:
+    """Make an operator of a Python function that onnxscript translates, as a decorator.
 
     Args:
-        function: The function; its name is that of the operator.
+        function: The function; its name is that of the operator. Or a class that onnx's
+            reference evaluator takes (``onnx.reference.op_run.OpRun``), which names its
+            domain: the engine ``reference`` computes the operator by it, and no other.
+        domain: Domain of the operator.
 
     Returns:
-        The onnxscript function, which others may call.
+        The onnxscript function, which others may call; the class as it is.
     """
-    made: Any = script(domain, default_opset=op)(function)
-    register_function(DOMAIN, made.name, made.to_function_proto)
+    if function is None:
+        return partial(register, domain=domain)
+    if isinstance(function, type) and issubclass(function, OpRun):
+        register_reference(function)
+        return function
+    made: Any = script(Opset(domain, 1), default_opset=op)(function)
+    register_function(domain, made.name, made.to_function_proto)
     return made
 
 

@@ -39,7 +39,14 @@ _TAKEN_HELP = (
     "the model has a tensor of a name that a fusion of ONNX Runtime gives to one of its own, "
     "as models have that ONNX Runtime saved: the pass rename-engine-names renames it"
 )
-_HELP = "another engine may have it: the reference engine knows every operator and type"
+_HELP = "another engine may have it: the reference engine has all standard operators and types"
+_FOREIGN = re.compile(
+    r"(?!ai\.onnx(\.ml)?:)\w[\w.]*:\w+\(-?\d+\) is not a registered function/op"
+)
+_FOREIGN_HELP = (
+    "give it a function by onnx_passes.ops.register, or name the library that has it under "
+    "onnxruntime.custom_ops"
+)
 
 
 def translate(error: Exception) -> EngineError:
@@ -63,7 +70,8 @@ def translate(error: Exception) -> EngineError:
         name = running["name"] or f"of type {running['type']}"
     where = f"  --> node {name}" if name else None
     if type(error).__name__ == "NotImplemented" or _UNSUPPORTED.search(text):
-        return UnsupportedModelError(message, where=where, help=_HELP)
+        help_ = _FOREIGN_HELP if _FOREIGN.search(text) else _HELP
+        return UnsupportedModelError(message, where=where, help=help_)
     return EngineError(message, where=where, help=_TAKEN_HELP if _TAKEN in text else None)
 
 

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
+from onnx_passes.ops.bodies.attach import registered_references
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.seeding import with_seeds
@@ -20,6 +21,7 @@ from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Referenc
         def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:
             return weights[initializer.name]
 
+    operators: list[type[OpRun]] = [ReferenceLoop, *OPERATORS, *registered_references()]
     try:
-        return Evaluator(_rename_overloads(proto), new_ops=[ReferenceLoop, *OPERATORS])
+        return Evaluator(_rename_overloads(proto), new_ops=operators)
     except Exception as error:
         raise _translate(error) from error
 

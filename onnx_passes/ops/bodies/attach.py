@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableSequence
+from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
@@ -11,6 +12,9 @@ from onnx import helper
 from onnx_passes.ops.bodies.call_functions import specialised
 from onnx_passes.ops.bodies.writer import BodyCall, Writer
 
+if TYPE_CHECKING:
+    from onnx.reference.op_run import OpRun
+
 Body = Callable[[Writer], str]
 """Writes the nodes of a body and returns the name of its result."""
 
@@ -18,6 +22,7 @@ Shape = tuple[int | None, ...]
 
 _BODIES: dict[tuple[str, str], Body] = {}
 _FUNCTIONS: dict[tuple[str, str], Callable[[], onnx.FunctionProto]] = {}
+_REFERENCES: dict[tuple[str, str], type[OpRun]] = {}
 
 OVERLOADS = 10
 """IR version from which a function has overloads; before, a domain and a name are one."""
@@ -61,6 +66,16 @@ def register_function(
 def registered_functions() -> list[onnx.FunctionProto]:
     """Return every function of :func:`register_function`."""
     return [make() for make in _FUNCTIONS.values()]
+
+
+def register_reference(operator: type[OpRun]) -> None:
+    """Register an operator for onnx's reference evaluator: a class as it takes them."""
+    _REFERENCES[operator.op_domain, operator.__name__] = operator
+
+
+def registered_references() -> list[type[OpRun]]:
+    """Return every class of :func:`register_reference`."""
+    return [*_REFERENCES.values()]
 
 
 def has_body(domain: str, op_type: str) -> bool:
