@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"^```(console|python|yaml)\n(.*?)^```$", re.S | re.M)
 _FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
 _NOT_COMPARED = (
     (re.compile(r"\s+"), " "),  # a longer time wraps its line at another word
-    (re.compile(r"(?:<1|\d+(?:\.\d+)?) (?:ms|s)\b"), "TIME"),
+    (re.compile(r"(?:<1|\d+(?:\.\d+)?) ?(?:ms|s)\b"), "TIME"),
     (re.compile(r"\b\d+\.\d+\.\d+(?:\.\w+)?\b"), "VERSION"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?e-\d+|0\.0\d+)\b"), "SMALL"),  # rounding of a machine
     (re.compile(r"\d{4}-\d\d-\d\d[ T][\d:+]+"), "DATE"),

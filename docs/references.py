@@ -11,9 +11,13 @@ from typing import Any
 import click
 
 import onnx_passes
+from onnx_passes import ops, passes, testing
 from onnx_passes.cli.exit_codes import EXIT_CODES
 from onnx_passes.cli.main import COMMANDS, GROUPS, program
 from onnx_passes.configs.json_schema import json_schema
+
+AUTHORING = (passes, passes.base, passes.verify, ops, testing)
+"""Modules that authors of passes import from."""
 
 _MADE = "Made by `make docs` from {}."
 _SHARED = {"--quiet", "--verbose", "--color", "--no-progress", "--help", "--debug"}
@@ -168,6 +172,14 @@ def python_api() -> str:
                     if callable(member):
                         lines += _signature(key, member)
                     lines += _docstring(member)
+    for module in AUTHORING:
+        lines += ["", f"## {module.__name__}", ""]
+        for name in sorted(module.__all__):
+            found = getattr(module, name)
+            own = getattr(found, "__module__", "").startswith("onnx_passes")
+            summary = (inspect.getdoc(found) or "").partition("\n\n")[0] if own else ""
+            told = " ".join(summary.replace("``", "`").split())
+            lines.append(f"- `{name}`" + (f": {told}" if told else ""))
     return "\n".join([*lines, ""])
 
 

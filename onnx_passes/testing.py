@@ -31,6 +31,15 @@ from onnx_passes.verify.result import Checks, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.well_formed import check_structure
 
+__all__ = [
+    "assert_each_application_executed",
+    "assert_leaves_alone",
+    "assert_rewrites",
+    "assert_verified",
+    "graph",
+    "parse",
+]
+
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> main '
 
 

@@ -14,6 +14,7 @@ DOMAIN = "onnx_passes.ops"
 """The domain of this package's own operators."""
 
 _SCRIPTED = ("domain", "inject_custom_ops", "op", "register")
+__all__ = ["DOMAIN", *_SCRIPTED]
 
 
 # ``onnx_passes.ops.swish`` is the module of that name among the seed system's.

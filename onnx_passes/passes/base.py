@@ -1,8 +1,14 @@
 """The kinds of pass, as their authors import them."""
 
-from onnx_ir.passes import FunctionalPass
-from onnxscript.rewriter._basics import MatchContext
+import warnings
+from typing import TYPE_CHECKING
 
+from onnx_ir.passes import FunctionalPass
+from onnxscript.rewriter._basics import MatchContext, MatchResult
+from onnxscript.rewriter.pattern import RewriteRule as _RewriteRule
+
+from onnx_passes.passes.context import PassContext as _PassContext
+from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.kinds import (
     ALL,
     Analysis,
@@ -25,7 +31,9 @@ __all__ = [
     "Analysis",
     "Annotation",
     "FunctionalPass",
+    "InterfaceMap",
     "MatchContext",
+    "MatchResult",
     "Op",
     "Pass",
     "RewriteRulePass",
@@ -36,3 +44,19 @@ __all__ = [
     "Var",
     "is_shipped",
 ]
+
+_MOVED: dict[str, tuple[object, str]] = {
+    "PassContext": (_PassContext, "onnx_passes.passes.context"),
+    "RewriteRule": (_RewriteRule, "onnxscript.rewriter"),
+}
+"""Names that leave this module with the next release, and where they are."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _MOVED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found, place = _MOVED[name]
+        warning = f"{__name__}.{name} is going to be removed: import it from {place}"
+        warnings.warn(warning, DeprecationWarning, stacklevel=2)
+        return found

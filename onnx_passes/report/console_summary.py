@@ -196,8 +196,9 @@ class ConsoleSummary:
             by = f"{plural(applied.total(), 'rewrite')} by {plural(len(applied), 'rule')}"
             yield "changed", f"{by}: {self._name(', '.join(first))}{more}"
         nodes: Counter[str] = Counter()
+        groups = {part.partition("#")[0] for p in self._kept for part in p.group.split("/")}
         for done in self._kept:
-            if done.changed and not done.rewrites:
+            if done.changed and not done.rewrites and done.name not in groups:
                 nodes[done.name.partition("{")[0]] += done.nodes_after - done.nodes_before
         told = [
             f"{name} {'+' if by > 0 else '-'}{plural(abs(by), 'node')}"
@@ -207,7 +208,8 @@ class ConsoleSummary:
         if told:
             yield ("" if applied else "changed"), self._name(", ".join(told))
         elif nodes and not applied:
-            yield "changed", f"names, types or order, by {self._name(', '.join(nodes))}"
+            by = self._name(", ".join(nodes))
+            yield "changed", f"weights, names, types or order, by {by}"
 
     def _checked(self) -> Iterator[Row]:
         if not any(done.changed for done in self._kept):

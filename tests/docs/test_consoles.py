@@ -1,4 +1,4 @@
-"""The tutorial: typed as it stands, everything prints what the page shows."""
+"""Pages with consoles: typed as they stand, everything prints what the page shows."""
 
 import importlib.util
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "tutorial.md"
+PAGES = ("tutorial.md", "write-a-pass.md")
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +20,11 @@ def console():
     return module
 
 
-def test_every_command_prints_what_the_page_shows(console):
-    made = console.run(PAGE, ROOT / "examples" / "digits")
-    assert console.same(made) == console.same(PAGE.read_text("utf-8"))
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_prints_what_the_page_shows(console, name):
+    page = ROOT / "docs" / name
+    made = console.run(page, ROOT / "examples" / "digits")
+    assert console.same(made) == console.same(page.read_text("utf-8"))
 
 
 def test_a_page_that_shows_something_else_is_found(console, tmp_path):
