@@ -114,7 +114,7 @@ def option_docs(cls: type[Pass]) -> dict[str, str]:
 
 
 def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
-    """Yield why a rule did not match, line by line.
+    """Yield why a rule did not match, line by line, and what its pass says of itself.
 
     Args:
         question: What was asked, and what was found in the run.
@@ -122,35 +122,22 @@ def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
     """
     from onnx_passes.passes.reasons import MISMATCH, NO_REASON
     from onnx_passes.passes.registry import imported_pass
-    from onnx_passes.passes.rewriting import Rewriting
 
     lines = list(question.lines())
     yield from lines
-    name = question.rule.partition("[")[0]
-    cls = imported_pass(name)
-    if any(line.endswith(NO_REASON) for line in lines):
-        yield from _paragraphs(cls, "Leaves alone:")
-    elif any(line.endswith(MISMATCH) for line in lines):
-        yield from _paragraphs(cls, "Before:")
-    if lines:
-        return
-    where = "" if question.node is None else f" at {question.node!r}"
-    if cls is None or cls.name not in ran:
+    cls = imported_pass(question.rule.partition("[")[0])
+    if not lines and (cls is None or cls.name not in ran):
         yield f"{question.rule}: the pipeline runs no pass or rule of this name"
-    elif not issubclass(cls, Rewriting):
-        yield f"{name} has no rules: its notes (-v) say what it leaves alone"
-        yield from _paragraphs(cls, "Leaves alone:")
-    else:
-        yield f"{question.rule}{where}: no node that its pattern may end with is left"
-        yield from _paragraphs(cls, "Before:")
-
-
-def _paragraphs(cls: type[Pass] | None, heading: str) -> Iterator[str]:
-    """Yield what the docstring of a pass has under a heading, as one line."""
-    text = inspect.getdoc(cls) or ""
-    found = re.search(rf"^{heading}(.*(?:\n(?!After:|\n).*)*)", text, re.M)
-    if cls is not None and found is not None:
-        yield f"{cls.name}, {heading.lower()} {' '.join(found[1].split())}"
+        return
+    if not lines:
+        where = "" if question.node is None else f" at {question.node!r}"
+        yield f"{question.rule}{where}: no node is left that one of its rules may begin at"
+    if not lines or any(
+        f": {text}, at " in line for line in lines for text in (MISMATCH, NO_REASON)
+    ):
+        for part in (inspect.getdoc(cls) or "").split("\n\n"):
+            if part.startswith(("Before:", "Leaves alone:")):
+                yield " ".join(part.split())
 
 
 def explanation(cls: type[Pass]) -> str:

@@ -72,12 +72,8 @@ class OperandNeed:
 
     def __str__(self) -> str:
         """Say what it asks for."""
-        names = [
-            "a constant" if need.operator is None else need.operator[1]
-            for need in self._chosen()
-        ]
-        shapes = [f" of shape {list(n.shape)}" for n in self._chosen() if n.shape is not None]
-        return " or ".join(dict.fromkeys(names)) + " or".join(dict.fromkeys(shapes))
+        wanted = (n.operator[1] if n.operator else "a constant" for n in self._chosen())
+        return " or ".join(dict.fromkeys(wanted))
 
     def _chosen(self) -> Sequence[OperandNeed]:
         return [need for c in self.choices for need in c._chosen()] or [self]

@@ -100,7 +100,7 @@ class WhyNot:
         for rule, reason in order[:_SHOWN]:
             found = places[rule, reason]
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            yield f"{rule} at {found[0]}{more}: {reason}"
+            yield f"{rule}: {reason}, at {found[0]}{more}"
         if order[_SHOWN:]:
             left = len({node for key in order[_SHOWN:] for node in places[key]})
             yield f"{left} nodes are further from a match: {self.rule}@NODE asks about one"
@@ -176,23 +176,15 @@ def _too_old(
     rule: RewriteRule, model: ir.Model, container: Container, node: ir.Node
 ) -> str | None:
     """Say which opset a rule needs to match at a node; None if it is not the opset."""
-    imports = [model.graph.opset_imports]
-    if isinstance(container, ir.Function):
-        imports.append(container.opset_imports)
-    kept = [each.get("") for each in imports]
-    given = kept[-1] or 1
+    graph = container if isinstance(container, ir.Function) else model.graph
+    imports, given = graph.opset_imports, graph.opset_imports.get("", 1)
     try:
         for version in range(given + 1, onnx.defs.onnx_opset_version() + 1):
-            for each in imports:
-                each[""] = version
+            imports[""] = version
             if rule.match(model, container, node):
                 return f"it needs opset {version}, and the model has {given}"
     finally:
-        for each, old in zip(imports, kept, strict=True):
-            if old is None:
-                del each[""]
-            else:
-                each[""] = old
+        imports[""] = given
     return None
 
 

@@ -49,8 +49,7 @@ class ConvertsToHalf(OnSomeNodes):
             have inputs and outputs rounded to the type in float32, or are converted for
             another engine.
         data: .npz files, each with the inputs of one run by name, on which values are
-            recorded; by default the inputs under ``reference`` of the pipeline, or those that
-            it generates.
+            recorded; by default the inputs of the pipeline, given or generated.
     """
 
     needs = ("shape-inference",)
@@ -159,8 +158,8 @@ class ConvertsToHalf(OnSomeNodes):
     def _largest(self, model: ir.Model, nodes: Iterable[ir.Node]) -> dict[str, float]:
         """Return the largest absolute element of recorded values, by name."""
         if self.context.ranges and not self.data:
-            recorded = self.context.ranges.items()
-            return {name: max(-low, high) for name, (low, high) in recorded}
+            ranges = self.context.ranges
+            return {name: max(-low, high) for name, (low, high) in ranges.items()}
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if feeds:
             return self._recorded(model, nodes, feeds)
@@ -192,28 +191,29 @@ class ConvertsToHalf(OnSomeNodes):
     def _reading_integers(self, model: ir.Model, largest: Mapping[str, float]) -> set[ir.Node]:
         """Return nodes that compute from nothing but constants and integers of any size.
 
-        Such as positions, of which a sine is needed, or indices that are compared.
+        Positions are such integers: a sine of them needs all their digits.
 
         Args:
             model: The model.
             largest: Largest elements of recorded values; integers that are small on the
                 user's data count as small.
         """
-        given = bool(self.data or self.context.samples or self.context.ranges)
+        given = self.data or self.context.samples or self.context.ranges
         whole: set[ir.Value] = set()
         found: set[ir.Node] = set()
         for node in model.graph.all_nodes():
-            first = node.inputs[0] if node.inputs else None
-            if not node.outputs or (output := node.outputs[0]).dtype is not WIDE:
+            read = [v for v in node.inputs if v is not None]
+            output = node.outputs[0] if node.outputs and read else None
+            if output is None or output.dtype is not WIDE:
                 continue
-            if node.op_type == "Cast" and first is not None and first.dtype is not None:
+            if node.op_type == "Cast":
                 seen = largest.get(str(output.name), np.inf) if given else np.inf
-                low, high = bounds_of(first)
-                if first.dtype.is_integer() and min(seen, max(-low, high)) > EXACT[self.half]:
+                most = min(seen, max(map(abs, bounds_of(read[0]))))
+                if (kind := read[0].dtype) and kind.is_integer() and most > EXACT[self.half]:
                     whole.add(output)
                 continue
-            read = {v for v in node.inputs if v is not None and v.dtype is WIDE}
-            if read & whole and all(v in whole or constant_of(v) is not None for v in read):
+            floats = {v for v in read if v.dtype is WIDE and constant_of(v) is None}
+            if floats and floats <= whole:
                 found.add(node)
                 if node.op_type in _INTEGERS:
                     whole.add(output)
