@@ -74,6 +74,11 @@ class Baseline:
                 "whether it computes the same each time"
             )
 
+    @property
+    def usual_samples(self) -> list[Feeds]:
+        """The samples that are not there for their special values."""
+        return [sample for sample in self.samples if not isinstance(sample, AdversarialFeeds)]
+
     def is_random(self, node: ir.Node) -> bool:
         """Whether a node may compute something else in another run, seeds or not."""
         functions = self.model.functions

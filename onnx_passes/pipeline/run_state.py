@@ -21,7 +21,6 @@ from onnx_passes.pipeline.state import Kept
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import PassReport
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
@@ -74,14 +73,11 @@ class RunState:
         self.staying = KeptNodes.of(self.model, self.config)
         self.file_bytes = ungrown_bytes(self.model)
         self.state: PlainDict = {"counter": 0, "history": []}
-        given = self.gate is not None and self.gate.baseline.given
-        samples = () if self.gate is None else self.gate.baseline.samples
-        self.context = PassContext(
-            rewrites=self.rewrites,
-            file_bytes=self.file_bytes,
-            samples=samples if given else (),
-            made_up=() if given else [feeds for feeds in samples if name_of(feeds) is None],
-        )
+        self.context = PassContext(rewrites=self.rewrites, file_bytes=self.file_bytes)
+        if self.gate is not None and self.gate.baseline.given:
+            self.context.samples = self.gate.baseline.samples
+        elif self.gate is not None:
+            self.context.made_up = self.gate.baseline.usual_samples
         self.valid: dict[str, type[Pass]] = {}  # passes whose results hold
         self.skipping = Skipping()
         self.kept: list[Kept] = []
