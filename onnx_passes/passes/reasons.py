@@ -164,12 +164,7 @@ def reason_of(
         if mismatch:
             return MISMATCH, depth
         return _too_old(rule, model, container, node) or NO_REASON, depth
-    around = ", ".join(
-        describe(cause) if isinstance(cause, ir.Node) else repr(cause.name)
-        for cause in result.failure_nodes_and_values
-    )
-    aside = f" (around {around})" if around else ""
-    return f"{_STAGES[attempt.status]}: {result.reason}{aside}", depth
+    return f"{_STAGES[attempt.status]}: {result.reason}", depth
 
 
 def _too_old(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -26,7 +26,7 @@ from onnx_passes.passes.precision._half_precision import (
 from onnx_passes.passes.precision._kernels import has_kernel
 from onnx_passes.passes.precision._narrow_bodies import narrow_bodies
 from onnx_passes.passes.precision._record import read_feeds, record
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
 from onnx_passes.passes.precision._signature import NONE, WIDE, Signature, signature_of
 from onnx_passes.plain import PlainDict
 
@@ -79,7 +79,8 @@ class ConvertsToHalf(OnSomeNodes):
         if found or without:
             narrow_bodies(lowering)
         else:
-            self.note_nothing(f"float32 node that {self.half.name.lower()} can compute")
+            what = f"float32 node that {self.half.name.lower()} can compute"
+            self.context.notes.append(NOTHING.format(what))
         moved = False
         if self.io == "convert":
             ports = self._ports()
@@ -161,31 +162,25 @@ class ConvertsToHalf(OnSomeNodes):
             ranges = self.context.ranges
             return {name: max(-low, high) for name, (low, high) in ranges.items()}
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
-        if feeds:
-            return self._recorded(model, nodes, feeds)
-        try:
-            recorded = self._recorded(model, nodes, self.context.made_up)
-        except PassError:
-            recorded = {}
-        where = f"made-up inputs, {_MARGIN} times as large," if recorded else "constants alone"
-        self.context.notes.append(f"no data is given: {where} show what overflows")
-        return {name: _MARGIN * value for name, value in recorded.items()}
-
-    def _recorded(
-        self, model: ir.Model, nodes: Iterable[ir.Node], feeds: Sequence[Mapping[str, Any]]
-    ) -> dict[str, float]:
-        names = {
-            str(value.name)
-            for node in nodes
-            for value in (*node.inputs, *node.outputs)
-            if value is not None
-        }
         largest: dict[str, float] = defaultdict(float)
-        for sample in record(model, feeds, names, self.name, bodies=True) if feeds else ():
-            for name, array in sample.items():
-                if array.dtype == np.float32 and array.size:
-                    finite = np.abs(array[np.isfinite(array)])
-                    largest[name] = max(largest[name], float(finite.max(initial=0.0)))
+        margin, samples = (1, feeds) if feeds else (_MARGIN, self.context.made_up)
+        names = {str(v.name) for n in nodes for v in (*n.inputs, *n.outputs) if v is not None}
+        try:
+            recorded = record(model, samples, names, self.name, bodies=True) if samples else ()
+            for sample in recorded:
+                for name, array in sample.items():
+                    if array.dtype == np.float32 and array.size:
+                        finite = np.abs(array[np.isfinite(array)])
+                        largest[name] = max(largest[name], margin * finite.max(initial=0.0))
+        except PassError:
+            if feeds:
+                raise
+            largest.clear()
+        if not feeds:
+            where = (
+                f"made-up inputs, {margin} times as large," if largest else "constants alone"
+            )
+            self.context.notes.append(f"no data is given: {where} show what overflows")
         return largest
 
     def _reading_integers(self, model: ir.Model, largest: Mapping[str, float]) -> set[ir.Node]:

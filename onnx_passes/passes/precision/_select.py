@@ -29,6 +29,9 @@ OVERRIDABLE = (
     "them constants"
 )
 
+NOTHING = "nothing to convert: the model has no {}"
+"""What a pass notes that finds no node to work on."""
+
 
 def overridable(model: ir.Model) -> list[str]:
     """Return the names of float32 weights that are inputs with a default.
@@ -167,14 +170,6 @@ class OnSomeNodes(Transformation):
         for reason, names in reasons.items():
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             self.context.notes.append(f"{len(names)} kept, {reason}: {shown}")
-
-    def note_nothing(self, what: str) -> None:
-        """Note that the model has no node that the pass works on.
-
-        Args:
-            what: What such a node would be.
-        """
-        self.context.notes.append(f"nothing to convert: the model has no {what}")
 
 
 class OnData(OnSomeNodes):

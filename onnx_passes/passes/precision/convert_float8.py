@@ -13,7 +13,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, find_stored_layers, layers_of
-from onnx_passes.passes.precision._select import OnData
+from onnx_passes.passes.precision._select import NOTHING, OnData
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.plain import PlainMapping
 
@@ -71,7 +71,7 @@ class ConvertFloat8(OnData):
         stored = {layer.node for layer in find_stored_layers([layer.node for layer in found])}
         found = [layer for layer in found if layer.node not in stored]
         if not found:
-            self.note_nothing("Conv, Gemm or MatMul in float32")
+            self.context.notes.append(NOTHING.format("Conv, Gemm or MatMul in float32"))
             return ir.passes.PassResult(model, modified=opened)
         demand_opset(model, self)
         sizes, inserter = self._sizes(model, found), Inserter(model, self.state_dict)

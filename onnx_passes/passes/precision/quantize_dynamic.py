@@ -12,7 +12,7 @@ from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._grid import quantise, type_of, weight_grid
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.plain import PlainMapping
 
@@ -66,9 +66,8 @@ class QuantizeDynamic(OnSomeNodes):
         found, _ = layers_of(self.select(model, bodies=True))
         found = [layer for layer in found if self._fits(layer)]
         if not found:
-            self.note_nothing(
-                f"MatMul or Gemm by a constant of {self.least} or more float32 elements"
-            )
+            what = f"MatMul or Gemm by a constant of {self.least} or more float32 elements"
+            self.context.notes.append(NOTHING.format(what))
             return ir.passes.PassResult(model, modified=opened)
         demand_opset(model, self)
         inserter = Inserter(model)

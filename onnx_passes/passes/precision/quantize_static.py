@@ -20,7 +20,7 @@ from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_f
 from onnx_passes.passes.precision._layers import Layer, layers_of
 from onnx_passes.passes.precision._node_span import names_of
 from onnx_passes.passes.precision._record import read_feeds, record
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
 from onnx_passes.plain import PlainMapping
 
 _LARGEST = 2**31 - 1
@@ -94,7 +94,7 @@ class QuantizeStatic(OnSomeNodes):
             self.note_kept({"which are no layers": [n.name or n.op_type for n in others]})
         found = [layer for layer in found if not _is_quantised(layer)]
         if not found:
-            self.note_nothing("Conv, Gemm or MatMul in float32")
+            self.context.notes.append(NOTHING.format("Conv, Gemm or MatMul in float32"))
             return ir.passes.PassResult(model, modified=opened)
         demand_opset(model, self)
         ranges = self._ranges(model, found)

@@ -22,7 +22,7 @@ from onnx_passes.passes.precision._grid import (
 )
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.plain import PlainMapping
 
@@ -108,9 +108,8 @@ class QuantizeWeights(OnSomeNodes):
                 self.note_kept({"in bodies, which MatMulNBits does not reach": names})
         found = [layer for layer in found if self._fits(layer)]
         if not found:
-            self.note_nothing(
-                f"Conv, Gemm or MatMul by a constant of {self.least} or more float32 elements"
-            )
+            what = f"Conv, Gemm or MatMul by a constant of {self.least} or more elements"
+            self.context.notes.append(NOTHING.format(what))
             return ir.passes.PassResult(model, modified=opened)
         self.prepare(model, found)
         inserter = Inserter(model, self.state_dict)
