@@ -171,7 +171,8 @@ class ConvertsToHalf(OnSomeNodes):
                 for name, array in sample.items():
                     if array.dtype == np.float32 and array.size:
                         finite = np.abs(array[np.isfinite(array)])
-                        largest[name] = max(largest[name], margin * finite.max(initial=0.0))
+                        most = float(finite.max(initial=0.0))
+                        largest[name] = max(largest[name], margin * most)
         except PassError:
             if feeds:
                 raise
