@@ -37,7 +37,8 @@ this machine, or only compiles) is never counted as compared.
 \b
 Examples:
   onnx-passes compare model.onnx --engine onnxruntime --engine 'onnxruntime{optimization=all}'
-  onnx-passes compare model.onnx optimized.onnx --inputs data.npz --outputs all --rtol y:1e-3
+  onnx-passes compare model.onnx optimized.onnx --outputs all --html layers.html
+  onnx-passes compare model.onnx optimized.onnx --inputs data.npz --rtol y:1e-3
   onnx-passes compare model.onnx --engine onnxruntime --engine openvino --time
   onnx-passes compare model.onnx --engine onnxruntime --engine 'tensorrt{repeat=5}'
   onnx-passes compare model.onnx int8.onnx --data images/ --accuracy drop=0.5%,confidence=95%
@@ -193,7 +194,9 @@ def command(
                 models, engines, given, isolate=isolate, verbose=verbose, as_json=as_json
             )
         )
-    refuse_without_data(given)
+    page = given["html"]
+    assert page is None or isinstance(page, Path)
+    refuse_without_data({name: value for name, value in given.items() if name != "html"})
     loaders = loaders_of(models, now=bool(given["outputs"]))
     from onnx_passes.data.optional_libraries import import_optional
     from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
@@ -215,7 +218,7 @@ def command(
     if not runners and not recorded:
         raise UsageError("there is no MODEL", help="name one, or give --load-outputs")
     read: dict[str, list[Path]] = {"a model": list(models), "results": list(load_outputs)}
-    check_destinations(None, {"--save-outputs": save_outputs}, read)
+    check_destinations(None, {"--save-outputs": save_outputs, "--html": page}, read)
     if plots is not None:
         import_optional("matplotlib")  # before the models run
         check_folder("--plots", plots)
@@ -245,6 +248,7 @@ def command(
     add_builds(found, repeated, len(recorded), keep_builds)
     if timed and runners:
         add_timings(found, runners, first[0], given, len(recorded))
+    asked = bool(given["iterations"] or given["warm_up"]) and not timed
     try:
         if save_outputs is not None:
             save_results(found, save_outputs)
@@ -253,12 +257,16 @@ def command(
 
             drawn = draw_plots(found, plots)
             found.notes.append(f"{len(drawn)} pictures are in {plots}")
+        if page is not None:
+            from onnx_passes.report.compare_page import compare_page
+            from onnx_passes.report.report_files import write_text
+
+            write_text(compare_page(found, latencies=asked), page)
     finally:
         # A full disk does not take the findings of a long run with it.
         if as_json:
             click.echo(json.dumps(comparison_dict(found), indent=2))
         else:
-            asked = bool(given["iterations"] or given["warm_up"]) and not timed
             for line in comparison_lines(found, verbose=verbose, latencies=asked):
                 echo_line(line)
     raise click.exceptions.Exit(found.exit_code)

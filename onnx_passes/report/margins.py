@@ -57,7 +57,7 @@ class Margin:
 
 def margin(checks: Iterable[Check]) -> Margin | None:
     """Return the margin closest to, or furthest past, its limit."""
-    margins = [margin_of(c, o) for c in checks for o in c.outputs]
+    margins = [margin_of(o, region=c.scope == "region") for c in checks for o in c.outputs]
     return max((m for m in margins if m), key=lambda m: (m.ratio, m.error), default=None)
 
 
@@ -76,12 +76,12 @@ def element(text: str | None) -> float | None:
         return None
 
 
-def margin_of(check: Check, output: OutputCheck) -> Margin | None:
+def margin_of(output: OutputCheck, *, region: bool) -> Margin | None:
     """Return the margin of one output, or None if no error was measured.
 
     Args:
-        check: The check that compared it.
         output: The comparison.
+        region: Whether it is of a value inside a model.
     """
     expected, actual = element(output.expected), element(output.actual)
     error = output.max_abs
@@ -99,6 +99,6 @@ def margin_of(check: Check, output: OutputCheck) -> Margin | None:
     elif output.rtol:
         limit = None if expected is None else output.atol + output.rtol * abs(expected)
         # Inside a model the limit may follow the largest element, which was not recorded.
-        if limit is not None and check.scope == "region" and error > limit:
+        if limit is not None and region and error > limit:
             limit = None
     return Margin(output.output, error, limit)

@@ -24,7 +24,7 @@ SHOWN = 20
 
 
 def comparison_lines(
-    found: Found, *, verbose: bool = False, latencies: bool = False
+    found: Found, *, verbose: bool = False, latencies: bool = False, pairs: bool = True
 ) -> Iterator[str]:
     """Describe what was found, a line for each fact.
 
@@ -32,6 +32,7 @@ def comparison_lines(
         found: What was found.
         verbose: Whether every value is listed.
         latencies: Whether the time that each run took is among them.
+        pairs: Whether the comparison of each pair is among them.
     """
     for run in found.runs:
         yield from _run(run, found)
@@ -43,7 +44,7 @@ def comparison_lines(
             f"not finite: {one_line(invalid.output)} of {one_line(invalid.run)}: "
             f"{invalid.nan} NaN, {invalid.inf} Inf, first at {at} of sample {invalid.sample}"
         )
-    for pair in found.pairs:
+    for pair in found.pairs if pairs else ():
         yield ""
         yield from _pair(pair, verbose)
     if not found.pairs:
@@ -111,7 +112,7 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
     few = len(pair.outputs) <= SHOWN
     listed = pair.outputs if verbose or few else bad[:SHOWN]
     for check in listed:
-        yield f"  {'agrees ' if check.passed else 'DIFFERS'} {_check(check)}"
+        yield f"  {'agrees ' if check.passed else 'DIFFERS'} {one_line(check.output)}: {check_text(check)}"
     if not verbose and not few and len(bad) > SHOWN:
         yield f"  and {len(bad) - SHOWN} more that differ; -v lists all"
     if pair.first is not None and len(pair.outputs) > 1:
@@ -125,12 +126,18 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
             yield f"  only in {one_line(side)}: {plural(len(names), 'value')} ({some})"
     if pair.stopped:
         yield "  the rest was not compared (--fail-fast)"
+    yield f"  {count_text(pair)}"
+
+
+def count_text(pair: Pair) -> str:
+    """Say how many values agree, or differ, in how many samples."""
     total, over = len(pair.outputs), plural(pair.samples, "sample")
     if pair.passed:
-        yield f"  {plural(total, 'value')} {'agrees' if total == 1 else 'agree'} in {over}"
-    else:
-        verb = "differs" if total == 1 else "differ"
-        yield f"  {len(bad)} of {plural(total, 'value')} {verb} in {over}"
+        return f"{plural(total, 'value')} {'agrees' if total == 1 else 'agree'} in {over}"
+    bad = sum(not check.passed for check in pair.outputs)
+    return (
+        f"{bad} of {plural(total, 'value')} {'differs' if total == 1 else 'differ'} in {over}"
+    )
 
 
 def first_text(first: FirstDifference) -> str:
@@ -139,12 +146,14 @@ def first_text(first: FirstDifference) -> str:
     return f"{one_line(first.check.output)}{node}, in sample {first.sample}"
 
 
-def _check(check: OutputCheck) -> str:
+def check_text(check: OutputCheck) -> str:
+    """Describe how one value compares."""
     parts = []
     if isinstance(check, Measured) and check.value is not None and check.passed:
         parts.append(f"{check.measure} {check.value:.6g}, {check.demand}")
     # If one of the elements is NaN there is no error: a 0 would be that of the others.
-    if check.max_abs is not None and (check.passed or check.max_abs):
+    told = check.reason is not None and "by up to" in check.reason
+    if check.max_abs is not None and (check.passed or check.max_abs) and not told:
         parts.append(f"max abs {number(check.max_abs, 3)}")
     if check.max_rel is not None and (check.passed or check.max_rel):
         parts.append(f"max rel {number(check.max_rel, 3)}")
@@ -157,7 +166,7 @@ def _check(check: OutputCheck) -> str:
         at = shape_text(check.worst)
         parts.append(f"{check.actual} instead of {check.expected} at {at}")
         parts.append(f"{check.mismatched} of {plural(check.size, 'element')}")
-    return f"{one_line(check.output)}: {', '.join(map(one_line, parts)) or 'equal'}"
+    return ", ".join(map(one_line, parts)) or "equal"
 
 
 def comparison_dict(found: Found) -> PlainDict:

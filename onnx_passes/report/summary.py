@@ -180,7 +180,7 @@ def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
         return None
 
     def badness(output: OutputCheck) -> float:
-        seen = margin_of(check, output)
+        seen = margin_of(output, region=check.scope == "region")
         return seen.ratio if seen else math.inf
 
     return check, max((o for o in check.outputs if not o.passed), key=badness, default=None)

@@ -65,6 +65,15 @@ def test_layer_by_layer_the_first_to_differ_is_named_with_its_node(cli, wrong):
     assert "conv1" not in done.out
 
 
+def test_a_page_lists_the_layers_by_error(cli, wrong, tmp_path):
+    done = cli("compare", DIGITS, wrong, "--outputs", "all", "--html", "layers.html")
+    assert done.code == 1
+    page = (tmp_path / "layers.html").read_text()
+    places = [int(found) for found in re.findall(r'data-label="Place"[^>]*>(\d+)<', page)]
+    assert places != sorted(places) == list(range(1, len(places) + 1))
+    assert "First to differ, in topological order: /fc1/Gemm_output_0" in page
+
+
 def test_values_in_bodies_are_shown_and_named(cli, write):
     text = """<ir_version: 10, opset_import: ["" : 20]>
         g (float[N] x, bool c) => (float[N] y) {

@@ -66,13 +66,15 @@ def pages(tmp_path_factory):
     np.savez(folder / "data.npz", image=images, label=labels)
     data = ("--data", "data.npz", "--labels", "label", "--html", "data.html")
     run(folder, "compare", DIGITS / "model.onnx", out, *data)
+    layers = ("--outputs", "all", "--html", "compare.html")
+    run(folder, "compare", DIGITS / "model.onnx", out, *layers)
     (folder / "tune.yaml").write_text(TUNE)
     tuned = ("-c", "tune.yaml", "-o", "tuned.onnx", "--html", "tune.html")
     run(folder, "tune", DIGITS / "model.onnx", "-q", *tuned)
     return folder
 
 
-@pytest.mark.parametrize("name", ["report", "failed", "view", "data", "tune"])
+@pytest.mark.parametrize("name", ["report", "failed", "view", "data", "compare", "tune"])
 def test_axe_finds_nothing_on_a_page_that_the_program_writes(find, pages, name):
     assert find(pages / f"{name}.html") == []
 
