@@ -1,86 +1,68 @@
 """Check pages by axe in Chromium: ``python docs/check_pages.py --axe AXE.JS PAGE...``.
 
 Each page is opened in light and dark, as wide as a desk's screen and as a phone's, without the
-network. What axe finds (contrast, headings, names, ...) is printed, and the exit code is 1.
-``make pages`` fetches axe-core, makes the pages, and checks them all.
+network. What axe finds (contrast, headings, names, ...) is printed, and what is covered, cut
+or too wide for a phone; then the exit code is 1. ``make pages`` fetches axe-core, makes the
+pages, and checks them all. ``--shots FOLDER`` writes pictures of the pages.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
-SCHEMES = {"light": 1, "dark": 0}
-_SECONDS = 120
-_RUN = """
-axe.run(document, {resultTypes: ["violations"]}).then((found) => {
-  const report = document.createElement("script");
-  report.type = "application/json";
-  report.id = "axe-report";
-  report.textContent = JSON.stringify({
-    dark: matchMedia("(prefers-color-scheme: dark)").matches,
-    wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-    violations: found.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => n.html)})),
-  }).replaceAll("<", "\\\\u003c");
-  document.body.append(report);
-});
-"""  # noqa: E501
+sys.path.insert(0, str(Path(__file__).parent))
+from browser import SCHEMES, WIDTHS, Browser, find_chromium
 
-
-def check(page: Path, axe: str, browser: str) -> Iterator[str]:
-    """Yield what axe finds on a page, a line each, and whether it is wider than a phone."""
-    text = re.sub(
-        r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text("utf-8")
-    )
-    axe = axe.replace("</script", "<\\/script")
-    scripts = f"<script>{axe}</script><script>{_RUN}</script>"
-    with tempfile.NamedTemporaryFile(
-        "w", suffix=".html", dir=page.parent, prefix=".axe-", encoding="utf-8"
-    ) as copy:
-        head, end, tail = text.rpartition("</body>")
-        copy.write(f"{head}{scripts}{end}{tail}")
-        copy.flush()
-        for width in WIDTHS:
-            for scheme in SCHEMES:
-                found = _run(Path(copy.name), browser, width, scheme)
-                where = f"{page} ({scheme}, {width})"
-                if found is None:
-                    yield f"{where}: axe did not end"
-                    continue
-                if found["dark"] != (scheme == "dark"):
-                    yield f"{where}: the browser did not take the colour scheme"
-                if width == "phone" and found["wide"] > 1:
-                    yield f"{where}: {found['wide']} pixels wider than the screen"
-                for fault in found["violations"]:
-                    count, first = len(fault["nodes"]), fault["nodes"][0][:160]
-                    yield f"{where}: {fault['id']}: {fault['help']} ({count}): {first}"
+_AXE = """
+axe.run(document, {resultTypes: ["violations"]}).then((found) =>
+  found.violations.map((v) => [v.id, v.help, v.nodes.length, v.nodes[0].html.slice(0, 160)]))
+"""
+_LAYOUT = """(() => {
+  const at = (e) => e.getBoundingClientRect();
+  const shown = (e) => at(e).width > 0 && at(e).height > 0;
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const items = [...document.querySelectorAll("svg .item")].filter(shown);
+  const frames = [...document.querySelectorAll("#graph")].map(at);
+  const inside = (r) => frames.some((f) => meet(f, r));
+  const controls = [...document.querySelectorAll("button, select, input")].filter(shown);
+  const found = [];
+  for (const item of items.filter((i) => inside(at(i)))) {
+    for (const control of controls)
+      if (meet(at(control), at(item))) found.push(`${control.id || control.textContent} covers ${item.textContent.trim()}`);
+    const box = at(item.querySelector("rect:last-of-type"));
+    for (const text of item.querySelectorAll("text"))
+      if (at(text).left < box.left - 1 || at(text).right > box.right + 1) found.push(`the label ${text.textContent} is wider than its box`);
+  }
+  return found;
+})()"""  # noqa: E501
+_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def _run(page: Path, browser: str, width: str, scheme: str) -> dict[str, Any] | None:
-    size = ",".join(map(str, WIDTHS[width]))
-    with tempfile.TemporaryDirectory() as profile:
-        words = [
-            *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-            *(f"--user-data-dir={profile}", f"--window-size={size}", "--dump-dom"),
-            f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            *("--virtual-time-budget=20000", "--allow-file-access-from-files", page.as_uri()),
-        ]
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    found = re.search(r'id="axe-report">(.*?)</script>', done.stdout, re.S)
-    return None if found is None else dict(json.loads(found[1]))
+def check(page: Path, axe: str, browser: Browser, shots: Path | None = None) -> Iterator[str]:
+    """Yield what is wrong with a page, a line each.
+
+    Args:
+        page: The file.
+        axe: Text of axe-core.
+        browser: What opens it.
+        shots: Folder for pictures of it; None for none.
+    """
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            where = f"{page} ({scheme}, {width})"
+            browser.open(page, width, scheme)
+            if shots is not None:
+                browser.shoot(shots / f"{page.stem}-{width}-{scheme}.png", whole=True)
+            wide = browser.evaluate(_WIDE)
+            if width == "phone" and wide > 1:
+                yield f"{where}: {wide} pixels wider than the screen"
+            yield from (f"{where}: {fault}" for fault in browser.evaluate(_LAYOUT))
+            browser.evaluate(axe)
+            for name, told, count, first in browser.evaluate(_AXE):
+                yield f"{where}: {name}: {told} ({count}): {first}"
 
 
 def main() -> int:
@@ -88,22 +70,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--axe", required=True, type=Path, help="axe.min.js of axe-core")
-    parser.add_argument("-j", "--jobs", type=int, default=2)
+    parser.add_argument("--shots", type=Path, help="folder for pictures of the pages")
     given = parser.parse_args()
-    browser = (
-        shutil.which("chromium")
-        or shutil.which("chromium-browser")
-        or shutil.which("google-chrome")
-    )
-    if browser is None:
+    path = find_chromium()
+    if path is None:
         print("there is no Chromium on the PATH")
         return 2
     axe = given.axe.read_text("utf-8")
-    with ThreadPoolExecutor(given.jobs) as pool:
-        found = list(
-            pool.map(lambda page: list(check(page.absolute(), axe, browser)), given.pages)
-        )
-    faults = [fault for one in found for fault in one]
+    if given.shots is not None:
+        given.shots.mkdir(parents=True, exist_ok=True)
+    with Browser(path) as browser:
+        faults = [
+            fault for page in given.pages for fault in check(page, axe, browser, given.shots)
+        ]
     print("\n".join(faults) or f"{len(given.pages)} pages, nothing found")
     return 1 if faults else 0
 

@@ -1,4 +1,4 @@
-"""Models side by side as one self-contained HTML page: the values with the largest errors first."""
+"""Models side by side as one self-contained HTML page: the largest errors first."""
 
 from __future__ import annotations
 

@@ -112,7 +112,8 @@ def _pair(pair: Pair, verbose: bool) -> Iterator[str]:
     few = len(pair.outputs) <= SHOWN
     listed = pair.outputs if verbose or few else bad[:SHOWN]
     for check in listed:
-        yield f"  {'agrees ' if check.passed else 'DIFFERS'} {one_line(check.output)}: {check_text(check)}"
+        told = f"{one_line(check.output)}: {check_text(check)}"
+        yield f"  {'agrees ' if check.passed else 'DIFFERS'} {told}"
     if not verbose and not few and len(bad) > SHOWN:
         yield f"  and {len(bad) - SHOWN} more that differ; -v lists all"
     if pair.first is not None and len(pair.outputs) > 1:

@@ -30,16 +30,17 @@ tune: {formats: [float16], objective: size}
 
 @pytest.fixture(scope="module")
 def find():
-    """Return a function that lists what axe finds on a page."""
+    """Return a function that lists what is wrong with a page."""
     place = ROOT / "docs" / "check_pages.py"
     spec = importlib.util.spec_from_file_location("check_pages", place)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if browser is None:
+    path = module.find_chromium()
+    if path is None:
         pytest.skip("there is no Chromium on the PATH")
     axe = Path(AXE).read_text("utf-8")
-    return lambda page: list(module.check(page.absolute(), axe, browser))
+    with module.Browser(path) as browser:
+        yield lambda page: list(module.check(page, axe, browser))
 
 
 def run(folder, *words, code=0):
@@ -74,6 +75,13 @@ def pages(tmp_path_factory):
     return folder
 
 
+def box(width, over):
+    """Return a control, and a node of the page of a model."""
+    return f"""<button id="in" style="{over}">+</button><div id="graph"><svg width="200">
+        <g class="item"><rect width="{width}" height="40" fill="none" stroke="black" />
+        <text y="20">a long label</text></g></svg></div>"""
+
+
 @pytest.mark.parametrize("name", ["report", "failed", "view", "data", "compare", "tune"])
 def test_axe_finds_nothing_on_a_page_that_the_program_writes(find, pages, name):
     assert find(pages / f"{name}.html") == []
@@ -86,6 +94,8 @@ def test_axe_finds_nothing_on_a_page_that_the_program_writes(find, pages, name):
         ("<h1>one</h1><h3>three</h3>", "heading-order"),
         ('<p style="width: 900px">wide</p>', "pixels wider than the screen"),
         ('<img src="x.png">', "image-alt"),
+        (box(width=40, over="position: absolute; left: 0; top: 0"), "in covers a long label"),
+        (box(width=40, over=""), "the label a long label is wider than its box"),
     ],
 )
 def test_what_is_wrong_with_a_page_is_found(find, tmp_path, body, found):

@@ -60,7 +60,10 @@ def test_the_layout_library_is_the_released_file_with_its_licence(page):
 NODE = shutil.which("node")
 LAYOUT = """
 const text = process.argv[1];
-globalThis.document = { getElementById: () => ({ textContent: text }) };
+const letter = Number(process.argv[4]);
+const context = { measureText: (label) => ({ width: letter * label.length }) };
+globalThis.document = { body: {}, getElementById: () => ({ textContent: text }), createElement: () => ({ getContext: () => context }) };
+globalThis.getComputedStyle = () => ({ fontFamily: "" });
 const { readFileSync } = require("fs");
 const read = (name) => readFileSync(`${process.argv[2]}/${name}`, "utf-8");
 const source = ["vendor/dagre/dagre.min.js", "templates/view/tree.js", "templates/view/layout.js"].map(read).join("\\n");
@@ -68,26 +71,28 @@ const asked = `
   openSome(${process.argv[3]});
   const view = shown();
   const found = layout(view);
-  return { items: [...view.items.values()].map((i) => ({ id: i.id, at: i.at })), frames: found.frames, lines: found.lines, height: found.height };
+  return { items: [...view.items.values()].map((i) => ({ id: i.id, at: i.at, lines: i.lines })), frames: found.frames, lines: found.lines, height: found.height };
 `;
 console.log(JSON.stringify(new Function(source + asked)()));
 """  # noqa: E501
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the page's scripts")
-@pytest.mark.parametrize("limit", [3, 300])
-def test_the_layout_places_all_that_is_shown_without_overlap(limit):
+@pytest.mark.parametrize(("limit", "letter"), [(3, 6), (300, 6), (300, 14)])
+def test_the_layout_places_all_that_is_shown_without_overlap(limit, letter):
     lines = [f'["s{i // 6}/n{i}"] v{i + 1} = Relu(v{i})' for i in range(24)]
     lines += ["y = Add(v24, v3)"]
     head = '<ir_version: 10, opset_import: ["" : 20]> main (float[4] v0) => (float[4] y)'
     data = PageContent().of(parse(f"{head} {{ {' '.join(lines)} }}"))
     folder = str(resources.files("onnx_passes.report"))
-    words = [NODE, "-e", LAYOUT, json.dumps(data), folder, str(limit)]
+    words = [NODE, "-e", LAYOUT, json.dumps(data), folder, str(limit), str(letter)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     found = json.loads(done.stdout)
     places = {item["id"]: item["at"] for item in found["items"]}
     assert len(places) == (7 if limit == 3 else 27)  # four groups, or their nodes
     assert len(found["frames"]) == (0 if limit == 3 else 4)
+    for item in found["items"]:
+        assert item["at"]["width"] > letter * max(map(len, item["lines"]))
     for a, first in places.items():
         for b, second in places.items():
             apart = abs(first["x"] - second["x"]) >= (first["width"] + second["width"]) / 2

@@ -49,17 +49,17 @@ function frame(item) {
   const { x, y, width, height } = item.at;
   const left = x - width / 2;
   const top = y - height / 2;
-  const label = short(data.groups[item.framed].n || "(no name)");
-  const wide = label.length * CHARACTER + 34;
+  const label = titled(item.framed);
+  const across = wide(label) + 20;
   return element(
     "g",
     { class: "frame" },
     element("rect", { x: left, y: top, width, height, rx: 8 }),
     element(
       "g",
-      { class: "item title", tabindex: "0", role: "button", "aria-label": `− ${label}, close group ${data.groups[item.framed].n}`, "data-id": item.id },
-      element("rect", { x: left, y: top - 10, width: wide, height: 20, rx: 5 }),
-      words(`− ${label}`, left + wide / 2, top + 4, "name"),
+      { class: "item title", tabindex: "0", role: "button", "aria-label": `${label}, close group ${data.groups[item.framed].n}`, "data-id": item.id },
+      element("rect", { x: left, y: top - 10, width: across, height: 20, rx: 5 }),
+      words(label, left + across / 2, top + 4, "name"),
     ),
   );
 }

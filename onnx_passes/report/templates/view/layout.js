@@ -1,11 +1,22 @@
 // Places for what is shown: dagre computes them.
 
-const CHARACTER = 7.2; // width of a character in pixels, at the size of the style
 const LONGEST = 34; // characters of a label
+const pen = document.createElement("canvas").getContext("2d");
+pen.font = `600 12.5px ${getComputedStyle(document.body).fontFamily}`;
+
+/** Return the width of a label in pixels, as the style of names has it. */
+function wide(text) {
+  return pen.measureText(text).width;
+}
 
 /** Return a text that fits a box; the whole one stands in its title and in the panel. */
 function short(text) {
   return text.length <= LONGEST ? text : text.slice(0, 14) + "…" + text.slice(-19);
+}
+
+/** Return the title of an open group. */
+function titled(group) {
+  return `− ${short(data.groups[group].n || "(no name)")}`;
 }
 
 /** Return the lines of an item. */
@@ -63,8 +74,7 @@ function levelSize(levels, group) {
   graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 30 });
   for (const item of level.boxes) {
     item.lines = lines(item);
-    const longest = Math.max(...item.lines.map((line) => line.length));
-    graph.setNode(item.id, { width: Math.max(70, longest * CHARACTER + 22), height: 42 });
+    graph.setNode(item.id, { width: Math.max(70, Math.max(...item.lines.map(wide)) + 22), height: 42 });
   }
   level.inner = data.groups[group].c.filter(([isGroup, child]) => isGroup && levels.has(child) && data.groups[child].size).map(([, child]) => levels.get(child));
   for (const inner of level.inner) graph.setNode("f" + inner.group, levelSize(levels, inner.group));
@@ -74,9 +84,9 @@ function levelSize(levels, group) {
   }
   dagre.layout(graph);
   level.graph = graph;
-  const { width: wide, height: high } = graph.graph();
-  const label = group ? Math.min(LONGEST, data.groups[group].n.length) * CHARACTER + 40 : 0;
-  return (level.size = { width: Math.max(wide || 1, label) + 2 * MARGIN, height: (high || 1) + 2 * MARGIN });
+  const { width: across, height: high } = graph.graph();
+  const label = group ? wide(titled(group)) + 24 : 0;
+  return (level.size = { width: Math.max(across || 1, label) + 2 * MARGIN, height: (high || 1) + 2 * MARGIN });
 }
 
 /** Turn places within a group into places in the picture. */
