@@ -11,6 +11,8 @@ _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 _NO_CHARACTER = 0xFFFE
 
 
+_PLAIN = 5
+"""Digits up to which a large number has no exponent."""
 NOISE = "times the noise"
 """What notes say of a limit that an engine's own noise has raised: details, on a console."""
 
@@ -116,7 +118,10 @@ def number(value: float, digits: int = 4) -> str:
         value: The number.
         digits: How many significant digits are printed.
     """
-    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    text = f"{value:.{digits}g}"
+    mantissa, _, exponent = text.partition("e")
+    if exponent and 0 < int(exponent) < _PLAIN:
+        return f"{float(text):.0f}"
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
@@ -162,6 +167,18 @@ def change(before: float, after: float) -> str:
         return ""
     percent = 100 * (after - before) / before
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else f"{percent:+.2g} %"
+
+
+def ending_text(gap: float, ended: str) -> str:
+    """Say how good a choice of formats is, and why the search for it ended.
+
+    Args:
+        gap: How much less another choice may cost, as a share.
+        ended: Why the search ended.
+    """
+    if ended == "optimal":
+        return "no other choice is expected to cost less"
+    return f"another choice may cost up to {gap:.2%} less; ended: {ended}"
 
 
 def snr_text(value: float | str, digits: int) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.report.page.charts import BarRow, scaled
 from onnx_passes.report.page.front_chart import FrontChart, Point
 from onnx_passes.report.page.rendering import render_page
 from onnx_passes.report.summary import Words
-from onnx_passes.report.text import amount, plural, snr_text
+from onnx_passes.report.text import amount, ending_text, plural, snr_text
 
 _MOST_NAMES, _LONGEST = 3, 84
 _SAVED = {"time": "less time", "size": "less memory for weights", "bops": "fewer operations"}
@@ -27,17 +29,40 @@ def tune_page(data: PlainMapping, title: str) -> str:
     saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
     head = f"{saved:.1%} {_SAVED[data['objective']]}" if saved > 0 else "nothing was changed"
     words = Words(head, "good" if saved > 0 else "warn")
+    points = list(_points(data))
     return render_page(
         "tune.html",
         f"{words.head}: {title[:200]}",
         "report.css",
         words=words,
         model=title,
-        front=FrontChart(list(_points(data)), data["unit"], cost["original"]),
+        lead="; ".join(_lead(data)),
+        # On a log axis, what has no error lies on the axis.
+        front=FrontChart(points, data["unit"], cost["original"])
+        if any(0 < point.error < math.inf for point in points)
+        else None,
+        costs=_costs(points, cost["original"], data["unit"]),
         measured=_measured(data),
         groups=[_group(group, data["unit"]) for group in data["groups"]],
         tried=_tried(data),
     )
+
+
+def _lead(data: PlainMapping) -> Iterator[str]:
+    for name, value in sorted(data["values"].items()):
+        low, high = data["budget"][name]
+        yield f"{name} {float(value):.6g}, allowed {low:g} to {high:g}"
+
+
+def _costs(points: list[Point], original: float, unit: str) -> Sequence[BarRow]:
+    """Return the costs of the original and of each model as bars."""
+    rows = [BarRow("original", amount(original, unit), [[(original, "was")]])]
+    for point in points:
+        if point.tone != "front":
+            style = "off" if point.tone == "bad" else "first"
+            told = f"{amount(point.cost, unit)}, {1 - point.cost / (original or 1):.1%} less"
+            rows.append(BarRow(point.told[0], told, [[(point.cost, style)]]))
+    return scaled(rows)
 
 
 def _points(data: PlainMapping) -> Iterator[Point]:
@@ -84,7 +109,7 @@ def _measured(data: PlainMapping) -> list[list[str]]:
             "cost",
             amount(data["cost"]["chosen"], data["unit"]),
             f"original {amount(data['cost']['original'], data['unit'])}",
-            f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
+            ending_text(data["gap"], data["ended"]),
         ]
     )
     return rows

@@ -13,7 +13,7 @@ from onnx_passes.model.load import LoadedModel
 from onnx_passes.model.save import save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.report.text import amount, plural, snr_text
+from onnx_passes.report.text import amount, ending_text, plural, snr_text
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.part_costs import UNITS
@@ -145,29 +145,14 @@ def lines(data: PlainMapping) -> list[str]:
         data: What :func:`to_json` returns.
     """
     unit, cost = data["unit"], data["cost"]
-    rows = [("group", "format", "SNR [dB]", "gain", "refused")]
-    refused: dict[str, list[str]] = {}
-    for group in data["groups"]:
-        noise, gain = snr_text(group["snr"], 1), amount(group["gain"], unit)
-        rows.append(
-            (group["group"], group["format"], noise, gain, ", ".join(group["refused"]))
-        )
-        for name, why in group["refused"].items():
-            refused.setdefault(f"{name}: {why}", []).append(group["group"])
-    text = _table(rows)
-    for why, groups in refused.items():
-        text.append(f"refused in {plural(len(groups), 'group')}: {why}")
-    text += ["", *_table([("expected share of budget", "cost"), *_front(data)])]
     if cost["original"]:
         saved = 1 - cost["chosen"] / cost["original"]
-        text += [
-            "",
+        text = [
             f"cost {amount(cost['chosen'], unit)} of {amount(cost['original'], unit)}: "
-            f"{saved:.1%} less; "
-            f"gap to the bound {data['gap']:.2%}; ended: {data['ended']}",
+            f"{saved:.1%} less; {ending_text(data['gap'], data['ended'])}",
         ]
     else:
-        text += ["", f"no cost is known, the original is written; ended: {data['ended']}"]
+        text = [f"no cost is known, the original is written; ended: {data['ended']}"]
     for name, why in data["judges"].items():
         note = f"does not build the original, so it refuses no model: {why}" if why else ""
         text.append(f"{name} {note or 'builds the model'}")
@@ -187,6 +172,19 @@ def lines(data: PlainMapping) -> list[str]:
             f"flips {flips['share']:.3%}, at most {flips['at most']:.3%} of all data with "
             f"{flips['confidence']:.0%} confidence ({flips['kind']})"
         )
+    rows = [("group", "format", "SNR [dB]", "gain", "refused")]
+    refused: dict[str, list[str]] = {}
+    for group in data["groups"]:
+        noise, gain = snr_text(group["snr"], 1), amount(group["gain"], unit)
+        rows.append(
+            (group["group"], group["format"], noise, gain, ", ".join(group["refused"]))
+        )
+        for name, why in group["refused"].items():
+            refused.setdefault(f"{name}: {why}", []).append(group["group"])
+    text += ["", *_table(rows)]
+    for why, groups in refused.items():
+        text.append(f"refused in {plural(len(groups), 'group')}: {why}")
+    text += ["", *_table([("expected share of budget", "cost"), *_front(data)])]
     return text
 
 

@@ -33,7 +33,7 @@ def test_the_result_is_smaller_and_can_be_saved(result, tmp_path):
     assert path.stat().st_size < 0.4 * (DIGITS / "model.onnx").stat().st_size
     assert set(result.formats.values()) <= {"float32", "float16", "int8-weights"}
     assert "size:" in repr(result)
-    assert "gap to the bound" in str(result)
+    assert "% less; " in str(result)
     json.dumps(result.data)
 
 

@@ -50,7 +50,7 @@ def test_a_model_is_written_that_is_smaller_and_says_why(cli, config):
     }
     assert data["flips"]["at most"] <= 0.05
     assert data["flips"]["kind"].startswith("statistical")
-    assert "gap to the bound" in found.out
+    assert "% less; " in found.out
     assert "measured accuracy" in found.out
     assert "recording the original" in found.err
 
@@ -309,6 +309,20 @@ def test_the_page_shows_error_against_cost(cli, config):
     assert "int8-weights" in page
     assert "less memory for weights" in page or "less time" in page
     assert "<details><summary>" in page
+
+
+def test_models_without_an_error_are_bars_of_cost(cli, write):
+    metrics = "{kl_divergence: [0, 0.001], accuracy: [0.98, 1]}"
+    task = TASK.replace(metrics, "{accuracy: [0.97, 1]}").replace("  flips: {most: 5 %}\n", "")
+    path = write("tune.yaml", task)
+    found = cli("tune", MODEL, "-c", path, "-o", "out.onnx", "--html", "out.html")
+    assert found.code == 0, found.err
+    page = Path("out.html").read_text()
+    assert 'class="front"' not in page
+    assert "No model that was measured uses any of the budget." in page
+    assert page.count('<rect class="was"') == page.count('<rect class="first"') == 1
+    assert "accuracy 0.995, allowed 0.97 to 1" in page
+    assert found.out.startswith("cost ")
 
 
 def test_a_step_of_a_pipeline(cli, write):

@@ -104,7 +104,7 @@ class DotChart:
         self._high = max(math.ceil(max(logs, default=0.0)), self._low + 1)
         step = math.ceil((self._high - self._low) / _MOST_TICKS)
         decades = range(self._low, self._high + 1, step)
-        self.ticks = [(_ZERO, "0"), *((self._at(d), f"1e{d}") for d in decades)]
+        self.ticks = [(_ZERO, "0"), *((self._at(d), number(float(f"1e{d}"))) for d in decades)]
 
     def place(self, value: float) -> float:
         """Return where a value lies, in percent."""

@@ -58,7 +58,11 @@ class FrontChart:
         self.rows = [
             (
                 self._y(10.0**decade),
-                "0" if decade == self._low else f"{10.0**decade:g}",
+                "0"
+                if decade == self._low
+                else f"1e{decade}"
+                if decade < -2
+                else f"{10.0**decade:g}",
                 "grid" if decade else "limit",
             )
             for decade in range(self._low, self._high + 1)
