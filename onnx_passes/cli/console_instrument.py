@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -43,6 +44,6 @@ class Announcer(Instrument):
     def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
         self.reporter.pass_finished(report)
 
-    def close(self, report: RunReport) -> None:
-        """Print how the run ended, once its output is written."""
-        self.reporter.finished(report)
+    def close(self, report: RunReport, page: Path | None) -> None:
+        """Print how the run ended, once its output and its page, if any, are written."""
+        self.reporter.finished(report, page)

@@ -339,5 +339,5 @@ def execute(
         finally:
             if not isinstance(sys.exception(), KeyboardInterrupt):
                 write_reports(report, places)
-        announcer.close(report)
+        announcer.close(report, reports["--html"])
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -96,8 +97,13 @@ class ConsoleReporter(ConsolePrinter):
             for finding in pass_report.findings:
                 self._detail(self._glyphs.name(finding))
 
-    def finished(self, report: RunReport) -> None:
-        """Print how the run ended: the verdict, what changed, and what was checked."""
+    def finished(self, report: RunReport, page: Path | None = None) -> None:
+        """Print how the run ended: the verdict, what changed, and what was checked.
+
+        Args:
+            report: The run.
+            page: Where it stands as a page; None for nowhere.
+        """
         self._stop()
         told = ConsoleSummary(self._glyphs, report, details=self._level >= _DETAILS)
         words = summary.outcome(report)
@@ -116,7 +122,7 @@ class ConsoleReporter(ConsolePrinter):
                 self._say(doubt, STYLES["warn"])
             for remark in told.remarks(noise=self._level >= _DETAILS):
                 self._say(remark)
-            self._rows(told.next_steps())
+            self._rows(told.next_steps(page))
         if failed and os.environ.get("GITHUB_ACTIONS") == "true":
             self._annotate(report.model, told.head, told.failure())
 

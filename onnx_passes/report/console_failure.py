@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -43,7 +44,8 @@ class FailureRows:
             rows += self._check(*found, shown=_shown(blames(done)))
         rows += [("note", self._name(note)) for note in done.notes]
         if done.action != "kept":
-            rows.append(("then", self._name(done.action)))
+            what = "the run" if done.action == "stopped" else "the pass was"
+            rows.append(("then", f"{what} {self._name(done.action)}"))
         if done.reproducer:
             rows.append(("reproduce", self.command(done.reproducer)))
         if (
@@ -71,14 +73,11 @@ class FailureRows:
         """Return culprits with their nodes before and after, and the mismatch in its place."""
         rows: list[Row] = []
         for blame in found[:_MOST_CULPRITS]:
-            how = f", {self._name(blame.how)}" if blame.how else ""
             if blame.number is not None:
-                rows.append(
-                    ("rewrite", f"#{blame.number} {self._name(blame.rule or '')}{how}")
-                )
+                rows.append(("rewrite", f"#{blame.number} {self._name(blame.rule or '')}"))
             else:
                 pass_ = "" if blame.step is None else f"pass {blame.step} "
-                rows.append(("where", f"{pass_}{self._name(blame.name)}{how}"))
+                rows.append(("where", f"{pass_}{self._name(blame.name)}"))
             rows += self.nodes(BEFORE, blame.nodes)
             rows += self._with_mismatch(blame)
         if len(found) > _MOST_CULPRITS:
@@ -156,7 +155,7 @@ class FailureRows:
             output: The output of it that is furthest off.
             shown: Values whose mismatch stands beside their node already.
         """
-        where = f" on {self._name(check.engine)} ({check.scope})" if check.engine else ""
+        where = f" on {self._name(check.engine)}" if check.engine else ""
         sample = f", sample {check.sample}" if check.sample is not None else ""
         yield "check", f"{check.kind}{where}{sample}"
         if check.reason and (output is None or check.kind == ENGINE):
@@ -175,7 +174,7 @@ class FailureRows:
             allowed = limits(output) if worst.limit is None else number(worst.limit, 3)
             yield (
                 "error",
-                f"at most {number(worst.error, 3)}, limit {allowed} ({limits(output)})",
+                f"{number(worst.error, 3)}, limit {allowed} ({limits(output)})",
             )
 
 
@@ -187,6 +186,16 @@ def blames(done: PassReport) -> list[Blame]:
         Blame(done.index, done.name, "", r.number, r.rule, r.nodes, r.new_nodes)
         for r in summary.blamed(done)
     ]
+
+
+def plain_error(error: str) -> str:
+    """Return an error without the names of Python's classes."""
+    lines = [
+        re.sub(r"^[A-Za-z]+(?:Error|Exception): ", "", line) for line in error.splitlines()
+    ]
+    if len(lines) > 1 and re.match(r"(Pre|Post)-condition for pass '", lines[0]):
+        lines = lines[1:]
+    return "\n".join(lines)
 
 
 def _computes(node: str, value: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_failure import Row, blames
+from onnx_passes.report.console_failure import Row, blames, plain_error
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.console_text import ConsoleText
 from onnx_passes.report.pass_report import Blame, PassReport
@@ -110,11 +110,13 @@ class ConsoleSummary:
             text = "; ".join(dict.fromkeys(filter(None, told)))
             if not text or failed is None:
                 own = failed.error if failed is not None else None
-                text = _plain(own or error or self._error(failed))
+                text = plain_error(own or error or self._error(failed))
             for label, line in _lines("error", text):
                 yield label, self._name(line)
         elif error:
-            yield from (("error", self._name(line)) for _, line in _lines("", _plain(error)))
+            yield from (
+                ("error", self._name(line)) for _, line in _lines("", plain_error(error))
+            )
         if check is not None and check[0].engine:
             yield "seen on", self._seen(check[0])
         for note in [] if failed is None else failed.notes:
@@ -149,35 +151,40 @@ class ConsoleSummary:
             if noise or NOISE not in note:
                 yield f"note: {self._name(note)}"
 
-    def next_steps(self) -> Iterator[Row]:
-        """Yield what a reader may do now."""
+    def next_steps(self, page: Path | None) -> Iterator[Row]:
+        """Yield what a reader may do now.
+
+        Args:
+            page: Where the run stands as a page; None for nowhere.
+        """
         report, failed = self._report, self._failed()
+        shows = "--html FILE" if page is None else self._name(str(page))
         if summary.outcome(report).tone == "bad":
             folder = report.reproducer if failed is None else failed.reproducer
-            if folder:
-                yield "try", self._told.command(folder)
+            ways = [self._told.command(folder)] if folder else []
             if failed is not None and failed.action == "stopped":
-                yield from self._ways_on(failed)
+                ways += self._ways_on(failed)
+            yield from (("try", way) for way in ways)
         elif report.output is None:
             yield "next", "-o FILE writes the result"
         elif report.verify and self._is_made_up:
-            yield "next", "--inputs FILE checks on your data, --html FILE shows each change"
+            yield "next", f"--inputs FILE checks on your data, {shows} shows each change"
         else:
-            yield "next", "--html FILE shows each change"
+            yield "next", f"{shows} shows each change"
 
     @property
     def _is_made_up(self) -> bool:
         reference = self._report.reference
         return reference is not None and reference.source.startswith(MADE_UP)
 
-    def _ways_on(self, failed: PassReport) -> Iterator[Row]:
+    def _ways_on(self, failed: PassReport) -> Iterator[str]:
         if any(metric for check in failed.checks for metric in check.metrics):
-            yield "", "--metric NAME=LOW:HIGH allows a greater loss"
+            yield "--metric NAME=LOW:HIGH allows a greater loss"
         elif failed.culprits and len(failed.rewrites) > len(failed.culprits):
             rest = plural(len(failed.rewrites) - len(failed.culprits), "rewrite")
             told = "-s on_failure=rollback -s granularity=application"
-            yield "", f"{told} keeps the other {rest}"
-        yield "", "-s on_failure=rollback goes on without this pass"
+            yield f"{told} keeps the other {rest}"
+        yield "-s on_failure=rollback goes on without this pass"
 
     def _failed(self) -> PassReport | None:
         """Return the pass at which the run failed; None if it is not one pass."""
@@ -316,12 +323,14 @@ class ConsoleSummary:
         index = check.sample
         which = f", in sample {index}" if index is not None else ""
         special = names[index] if index is not None and index < len(names) else ""
-        told = f"{where}, {report.reference.source}{which}{f' ({special})' if special else ''}"
+        source = report.reference.source
+        source = source.partition(" and ")[0] if special else source
+        told = f"{where}, {source}{which}{f' ({special})' if special else ''}"
         return self._name(told)
 
     def _reason(self, done: PassReport) -> str:
         found = summary.failing(done.checks)
-        return self._name(_reason(found[0]) if found else _plain(self._error(done)))
+        return self._name(_reason(found[0]) if found else plain_error(self._error(done)))
 
     def _error(self, done: PassReport | None) -> str:
         return (done.error if done is not None else None) or self._report.error or ""
@@ -365,16 +374,6 @@ def _reason(check: Check) -> str:
         if not m.passed
     ]
     return "; ".join(off) or check.reason or summary.output_reason(check)
-
-
-def _plain(error: str) -> str:
-    """Return an error without the names of Python's classes."""
-    lines = [
-        re.sub(r"^[A-Za-z]+(?:Error|Exception): ", "", line) for line in error.splitlines()
-    ]
-    if len(lines) > 1 and re.match(r"(Pre|Post)-condition for pass '", lines[0]):
-        lines = lines[1:]
-    return "\n".join(lines)
 
 
 def _lines(label: str, text: str) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from onnx_passes.report.console_failure import (
     FailureRows,
     Row,
     blames,
+    plain_error,
 )
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.page.region_drawing import drawing
@@ -38,7 +39,7 @@ def top_of(report: RunReport) -> PlainDict:
     return {
         "words": words,
         "lead": _sentence(report, words),
-        "error": summary.run_error(report),
+        "error": plain_error(summary.run_error(report) or ""),
         "rows": _facts(_TOLD.of_result(report)),
         "cards": [_card(done) for done in failed[:_MOST_FAILURES]],
         "more_failed": failed[_MOST_FAILURES:],
@@ -76,6 +77,7 @@ def _card(done: PassReport) -> PlainDict:
     drawn = (drawing(blame) for blame in blames(done)[:_MOST_DRAWN])
     return {
         "done": done,
+        "error": plain_error(done.error or ""),
         "rows": _facts(_TOLD.of_pass(done)),
         "drawings": [sides for sides in drawn if sides is not None],
     }
@@ -110,7 +112,8 @@ def _tiles(report: RunReport) -> Iterator[KeyNumber]:
 
 def _sentence(report: RunReport, words: summary.Words) -> str:
     if words.tone == "bad":
-        return words.why
+        fate = "Nothing was written." if report.output is None else ""
+        return f"{words.why[:1].upper()}{words.why[1:]}. {fate}".strip(" .") + "."
     if words.why:
         return f"{words.why[0].upper()}{words.why[1:]}."
     told = summary.evidence_text(report)
