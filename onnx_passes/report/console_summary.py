@@ -12,19 +12,13 @@ from onnx_passes.report.console_failure import Row, blames, plain_error
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.console_text import ConsoleText
 from onnx_passes.report.pass_report import Blame, PassReport
-from onnx_passes.report.run_report import EngineReport, RunReport
+from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.summary import EngineTally
 from onnx_passes.report.text import NOISE, bound, change, duration, number, plural
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
 _MOST, _MOST_DOUBTS, _LONGEST = 5, 20, 70
-_ENGINES = {
-    "onnxruntime": "ONNX Runtime",
-    "openvino": "OpenVINO",
-    "reference": "the reference engine of onnx",
-}
 _BOTH = "optimisations off, optimisations on", "optimisations off and on"
-_OPTIMIZATIONS = {"none": "optimisations off", "all": "optimisations on"}
 MADE_UP = "generated"
 """What the source of inputs begins with that nobody gave."""
 
@@ -231,7 +225,7 @@ class ConsoleSummary:
         """Yield what was found on engines, those of one kind that agree in one line."""
         found: dict[tuple[str, str], list[str]] = {}
         for name, tally in summary.tallies(self._report).items():
-            base, how = _engine_name(name, tally.engine)
+            base, how = summary.engine_name(name, tally.engine)
             if tally.engine is None:  # no engine of the pipeline
                 how = "as deployed, on one sample"
             found.setdefault((base, self._result_on(name, tally)), []).append(how)
@@ -315,7 +309,7 @@ class ConsoleSummary:
     def _seen(self, check: Check) -> str:
         report = self._report
         engine = next((e for e in report.engines if e.name == check.engine), None)
-        base, how = _engine_name(str(check.engine), engine)
+        base, how = summary.engine_name(str(check.engine), engine)
         where = f"{base}{f' ({how})' if how else ''}"
         if report.reference is None:
             return self._name(where)
@@ -334,21 +328,6 @@ class ConsoleSummary:
 
     def _error(self, done: PassReport | None) -> str:
         return (done.error if done is not None else None) or self._report.error or ""
-
-
-def _engine_name(name: str, engine: EngineReport | None) -> tuple[str, str]:
-    """Return an engine as a reader knows it, and how it runs."""
-    details = engine.details if engine is not None else {}
-    base, _, options = name.partition("[")
-    optimization = _OPTIMIZATIONS.get(str(details.get("optimization")), "")
-    others = [
-        option
-        for option in options.removesuffix("]").split(", ")
-        if option and not option.startswith(("prepacking=", "optimization="))
-    ]
-    version = details.get("version")
-    known = f"{_ENGINES.get(base, base)}{f' {version}' if version else ''}"
-    return known, ", ".join(filter(None, [optimization, *others]))
 
 
 def _one_node(old: str, new: str) -> tuple[str, str, str]:

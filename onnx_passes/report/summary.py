@@ -18,6 +18,12 @@ from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verd
 Tone: TypeAlias = Literal["good", "bad", "warn", "plain"]
 
 
+_ENGINES = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "reference": "the reference engine of onnx",
+}
+_OPTIMIZATIONS = {"none": "optimisations off", "all": "optimisations on"}
 _EVIDENCE = {
     Kind.PROVED: "proved",
     Kind.EXECUTED: "executed before and after",
@@ -222,6 +228,26 @@ def sizes(
 def rules(passes: Iterable[PassReport]) -> Counter[str]:
     """Return the number of rewrites by rule."""
     return Counter(r.rule for p in passes for r in p.rewrites)
+
+
+def engine_name(name: str, engine: EngineReport | None) -> tuple[str, str]:
+    """Return an engine as a reader knows it, and how it runs.
+
+    Args:
+        name: Its name in reports.
+        engine: What is known of it.
+    """
+    details = engine.details if engine is not None else {}
+    base, _, options = name.partition("[")
+    optimization = _OPTIMIZATIONS.get(str(details.get("optimization")), "")
+    others = [
+        option
+        for option in options.removesuffix("]").split(", ")
+        if option and not option.startswith(("prepacking=", "optimization="))
+    ]
+    version = details.get("version")
+    known = f"{_ENGINES.get(base, base)}{f' {version}' if version else ''}"
+    return known, ", ".join(filter(None, [optimization, *others]))
 
 
 def tallies(report: RunReport) -> dict[str, EngineTally]:

@@ -10,7 +10,7 @@ from itertools import accumulate
 from onnx_passes.report import margins, summary
 from onnx_passes.report.page.charts import BarRow, Dot, DotChart, Line, line, scaled
 from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import EngineReport, RunReport
 from onnx_passes.report.text import duration, number, plural, size
 
 _MOST_ROWS = 20
@@ -53,10 +53,12 @@ def _errors(report: RunReport) -> Figure | None:
     # Rows of zeros say little and are many: one line replaces them all.
     inexact = sorted((r for r in rows if r.error != 0), key=_nearness, reverse=True)
     shown = sorted(inexact[:_MOST_ROWS], key=rows.index)
+    engines: dict[str | None, EngineReport] = {e.name: e for e in report.engines}
     for check in report.final:
         worst = margins.margin([check])
         if worst is not None:
-            label = f"end result on {check.engine}"
+            base, how = summary.engine_name(str(check.engine), engines.get(check.engine))
+            label = f"end result on {base}{f' ({how})' if how else ''}"
             tone = summary.check_words(check).tone
             shown.append(Dot(label, worst.error, worst.limit, worst.told, tone))
     if not rows and not shown:

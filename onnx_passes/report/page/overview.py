@@ -112,8 +112,8 @@ def _tiles(report: RunReport) -> Iterator[KeyNumber]:
 
 def _sentence(report: RunReport, words: summary.Words) -> str:
     if words.tone == "bad":
-        fate = "Nothing was written." if report.output is None else ""
-        return f"{words.why[:1].upper()}{words.why[1:]}. {fate}".strip(" .") + "."
+        fate = "nothing was written" if report.output is None else ""
+        return "; ".join(filter(None, [words.why, fate]))
     if words.why:
         return f"{words.why[0].upper()}{words.why[1:]}."
     told = summary.evidence_text(report)
