@@ -2,6 +2,7 @@
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; raise SystemExit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
+RUNNING := .venv/.running
 STAMP := .venv/.installed
 JOBS ?= 2
 # Neighbours stay in one process, which keeps what they share, until the other has run out.
@@ -12,13 +13,23 @@ PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
 
-$(STAMP): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+define install
+@test -n "$(PYTHON)" || { echo "onnx-passes needs Python 3.11 or later on the PATH (or: make PYTHON=/path/to/python)"; exit 1; }
+@echo "installing into .venv"
+@$(PYTHON) -m venv .venv
+@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '$(1)'
+endef
 
-demo: $(STAMP)  ## optimise a real model, verified, and print the report
+# What running needs is a third of what the tests need.
+$(RUNNING): pyproject.toml constraints.txt
+	$(call install,.)
+	@touch $@
+
+$(STAMP): pyproject.toml constraints.txt
+	$(call install,.[dev])
+	@touch $(RUNNING) $@
+
+demo: $(RUNNING)  ## optimise a real model, verified, and print the report
 	cd examples/digits && ../../$(BIN)/onnx-passes -c pipeline.yaml -o ../../out/digits.onnx model.onnx
 
 test: lint checks unit  ## everything that CI runs
