@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ a command judges them, whose exit code is 0 for a good model.
 \b
 Examples:
   onnx-passes bisect -c pipeline.yaml model.onnx
-  onnx-passes bisect -c pipeline.yaml model.onnx --check 'python score.py {model}'
+  onnx-passes bisect -c pipeline.yaml model.onnx --check './score {model}'
 """
 
 
@@ -73,7 +74,7 @@ def command(
         judge = ByCheck(holds)
     finding = bisect(loaded.model, settings, judge)
     for line in _describe(finding, by_score=check is None):
-        click.echo(line)
+        echo_line(line)
     raise click.exceptions.Exit({"sound": 0, "found": 1, "undecided": 4}[finding.outcome])
 
 

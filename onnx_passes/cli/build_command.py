@@ -20,8 +20,8 @@ GPU of this one. Nothing is executed, and nothing verified: run a pipeline first
 \b
 Examples:
   onnx-passes build model.onnx -o model.engine
-  onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9 --tf32
-  onnx-passes build model.onnx -o model.engine --repeat 5 --check 'python test.py {engine}'
+  onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
+  onnx-passes build m.onnx -o m.engine --repeat 5 --check './test {engine}'
 """
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
+from click import _textwrap
 
 from onnx_passes.cli.ticker import ticking
 from onnx_passes.cli.word_completion import teach
@@ -22,6 +23,8 @@ from onnx_passes.plain import PlainDict
 if TYPE_CHECKING:
     from click.parser import _OptionParser as _Parser
 
+# A word with a hyphen, such as the name of a pass, stays whole in the help of an option.
+_textwrap.TextWrapper.wordsep_re = _textwrap.TextWrapper.wordsep_simple_re
 _Parsed: TypeAlias = "tuple[PlainDict, list[str], list[click.Parameter]]"
 _QUIET = "onnx_passes.quiet"
 _PRINTED = "-"

@@ -36,12 +36,12 @@ this machine, or only compiles) is never counted as compared.
 
 \b
 Examples:
-  onnx-passes compare model.onnx --engine onnxruntime --engine 'onnxruntime{optimization=all}'
-  onnx-passes compare model.onnx optimized.onnx --outputs all --html layers.html
-  onnx-passes compare model.onnx optimized.onnx --inputs data.npz --rtol y:1e-3
-  onnx-passes compare model.onnx --engine onnxruntime --engine openvino --time
-  onnx-passes compare model.onnx --engine onnxruntime --engine 'tensorrt{repeat=5}'
-  onnx-passes compare model.onnx int8.onnx --data images/ --accuracy drop=0.5%,confidence=95%
+  onnx-passes compare m.onnx -e onnxruntime -e 'onnxruntime{optimization=all}'
+  onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
+  onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
+  onnx-passes compare model.onnx -e onnxruntime -e openvino --time
+  onnx-passes compare model.onnx -e onnxruntime -e 'tensorrt{repeat=5}'
+  onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
 """
 _path = click.Path(path_type=Path)
 
@@ -268,5 +268,5 @@ def command(
             click.echo(json.dumps(comparison_dict(found), indent=2))
         else:
             for line in comparison_lines(found, verbose=verbose, latencies=asked):
-                echo_line(line)
+                echo_line(line, color="red" if line.startswith("  DIFFERS") else None)
     raise click.exceptions.Exit(found.exit_code)

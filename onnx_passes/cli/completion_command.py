@@ -11,7 +11,8 @@ Print the script by which SHELL completes commands, options, pipelines, passes a
 
 \b
 Examples:
-  onnx-passes completion bash > ~/.local/share/bash-completion/completions/onnx-passes
+  onnx-passes completion bash \\
+    > ~/.local/share/bash-completion/completions/onnx-passes
   onnx-passes completion fish > ~/.config/fish/completions/onnx-passes.fish
 """
 

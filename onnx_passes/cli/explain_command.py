@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from onnx_passes.cli.printing import echo_line
+
 HELP = """\
 Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
 
@@ -28,4 +30,5 @@ def command(name: str, config: str | None) -> None:
     if name in shipped_configs() and not is_known(name):
         click.echo(shipped_source(name).text.rstrip())
         return
-    click.echo("\n\n".join(explanation(cls) for cls in lookup(name, scope=scope)))
+    for line in "\n\n".join(map(explanation, lookup(name, scope=scope))).splitlines():
+        echo_line(line)

@@ -36,8 +36,8 @@ of subgraphs are cut out of these.
 
 \b
 Examples:
-  onnx-passes extract model.onnx -o part.onnx --inputs /conv1/Conv_output_0 --outputs logits
-  onnx-passes extract model.onnx -o part.onnx --outputs hidden:float32 --with-data inputs.npz
+  onnx-passes extract model.onnx -o part.onnx --inputs hidden --outputs logits
+  onnx-passes extract m.onnx -o part.onnx --outputs hidden --with-data in.npz
 """
 _path = click.Path(path_type=Path)
 _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "results"}

@@ -21,8 +21,8 @@ unless something else reads them. Not verified: compare the two models.
 
 \b
 Examples:
-  onnx-passes insert model.onnx -o out.onnx --op Clip --inputs x,low,high --outputs relu6_out
-  onnx-passes insert model.onnx -o out.onnx --op my::Fast --inputs x --outputs y axis=1
+  onnx-passes insert m.onnx -o out.onnx --op Clip --inputs x,a,b --outputs y
+  onnx-passes insert m.onnx -o o.onnx --op my::Fast --inputs x --outputs y k=1
 """
 
 

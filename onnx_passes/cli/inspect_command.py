@@ -59,7 +59,7 @@ loads each node by itself, on a provider without the CPU as fallback. Nothing is
 \b
 Examples:
   onnx-passes inspect capability model.onnx --engine onnxruntime:CUDA
-  onnx-passes inspect capability model.onnx --engine tensorrt-rtx --partition parts --json
+  onnx-passes inspect capability model.onnx -e tensorrt-rtx --partition parts
 """
 
 

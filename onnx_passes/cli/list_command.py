@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from onnx_passes.cli.printing import echo_line
 from onnx_passes.plain import PlainMapping
 
 HELP = """\
@@ -49,4 +50,4 @@ def _table(rows: Sequence[PlainMapping]) -> None:
     name = max(len(row["name"]) for row in rows)
     contract = max(len(row["contract"]) for row in rows)
     for row in rows:
-        click.echo(f"  {row['name']:<{name}}  {row['contract']:<{contract}}  {row['summary']}")
+        echo_line(f"  {row['name']:<{name}}  {row['contract']:<{contract}}  {row['summary']}")

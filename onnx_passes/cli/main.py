@@ -7,6 +7,7 @@ import gc
 import importlib
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -278,11 +279,19 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
 
 def _tell(text: str) -> None:
     """Print on stderr, if there is one; names of a model may hold control characters."""
-    from onnx_passes.report.text import printable
+    from onnx_passes.cli.printing import fitted
+    from onnx_passes.report.text import annotation, printable
 
     with suppress(OSError, ValueError, AttributeError):
         shown = printable(text, getattr(sys.stderr, "encoding", None) or "utf-8")
-        head, colon, rest = shown.partition(":")
-        if colon and head.startswith("error["):
-            shown = f"{click.style(head, fg='red', bold=True)}:{rest}"
-        click.echo(shown, err=True, color=wants_color())
+        lines: list[str] = []
+        for line in shown.split("\n"):
+            # An excerpt of a file stays as it is: a caret below it points at a column.
+            excerpt = re.match(r" *(\d+ )?\||-->", line)
+            lines += [line] if excerpt else fitted(line, sys.stderr)
+        head, colon, rest = "\n".join(lines).partition(":")
+        error = head.startswith("error[")
+        told = click.style(head, fg="red", bold=True) if error else head
+        click.echo(f"{told}{colon}{rest}", err=True, color=wants_color())
+        if error and os.environ.get("GITHUB_ACTIONS") == "true":
+            click.echo(annotation(head, rest.strip()), err=True)

@@ -56,7 +56,7 @@ Not verified: only TensorRT, with the library of the plugins, runs the result.
 \b
 Examples:
   onnx-passes plugin replace model.onnx --plugins my_plugins.py -o out.onnx
-  onnx-passes plugin replace model.onnx --plugins my_plugins.py -o out.onnx --only 1,3
+  onnx-passes plugin replace m.onnx --plugins mine.py -o out.onnx --only 1,3
 """
 
 _sources = click.option(

@@ -17,28 +17,28 @@ Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller 
 simpler values. One of these decides what "fails" means:
 
 \b
-  --check CMD              a command that ends with another exit code than 0 on a bad model
-  --check-function M:F     a function that is given a path, and returns whether it fails
-  --engine E --against E2  two engines that give different results, or E and golden values
-  --engine E               an engine that does not run the model, or makes NaN or Inf
-  --pass P, -c PIPELINE    passes that raise, or change what the model computes
+  --check CMD              a command that fails (exit code not 0) if bad
+  --check-function M:F     a function: does the model at this path fail?
+  --engine E --against E2  two engines (or E and golden values) that differ
+  --engine E               an engine that does not run it, or makes NaN or Inf
+  --pass P, -c PIPELINE    passes that raise, or change what it computes
   --interactive            you
 
 \b
-CMD gets each candidate as {model}, and the values of its inputs as the .npz file {inputs};
-without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this folder. Quote CMD, or
-put it last: all that follows --check is CMD then.
+CMD gets each candidate as {model}, and its inputs as the .npz file {inputs};
+without {model} it reads onnx_passes_debug.onnx (--iter-artifact) in this
+folder. Quote CMD, or put it last: all that follows --check is CMD then.
 
 With --data, two engines or passes are asked about each sample of a data set, which is read as
 a stream. What a candidate reads from inside of MODEL is computed from the data.
 
 \b
 Examples:
-  onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime{optimization=all} \\
+  onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
       --against onnxruntime
-  onnx-passes reduce model.onnx -o small.onnx --engine onnxruntime{optimization=all} \\
+  onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
       --against onnxruntime --data images/ --limit 500
-  onnx-passes reduce model.onnx -o small.onnx --mode bisect --load-inputs golden.npz \\
+  onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \\
       --fail-regex 'Op: Mul' --check trtexec --onnx={model}
 """
 _path = click.Path(path_type=Path)

@@ -25,7 +25,7 @@ has them: x:1x3x224x224, or x:[batch,3,224,224] with names for dynamic dimension
 \b
 Examples:
   onnx-passes sanitize model.onnx -o out.onnx --fold-constants --cleanup
-  onnx-passes sanitize model.onnx -o out.onnx --override-input-shapes x:1x3x224x224 --outputs y
+  onnx-passes sanitize m.onnx -o out.onnx --override-input-shapes x:1x3x8x8
 """
 
 

@@ -18,8 +18,8 @@ Set metadata of MODEL, remove it, or name its producer.
 
 \b
 Examples:
-  onnx-passes set-metadata model.onnx -o out.onnx license=MIT trained="2026-11"
-  onnx-passes set-metadata model.onnx -o out.onnx --remove commit --doc "Digits, 8 by 8"
+  onnx-passes set-metadata model.onnx -o out.onnx license=MIT trained=2026
+  onnx-passes set-metadata m.onnx -o out.onnx --remove commit --doc "Digits"
 """
 
 

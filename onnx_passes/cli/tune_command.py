@@ -45,9 +45,9 @@ better one, the original is written.
 \b
 Examples:
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --html found.html
-  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/ --jobs 4
+  onnx-passes tune model.onnx -c tune.yaml -o small.onnx --data images/
   onnx-passes tune model.onnx -c tune.yaml -o small.onnx --record search
-  onnx-passes tune model.onnx -c tune.yaml --record search --explain /encoder/MatMul
+  onnx-passes tune model.onnx -c tune.yaml --record search --explain MatMul_3
   onnx-passes tune model.onnx -c tune.yaml --culprits
 """
 _path = click.Path(path_type=Path)
@@ -123,7 +123,7 @@ def command(
 
     def report(text: str) -> None:
         if not quiet:
-            click.echo(text, err=True)
+            echo_line(text, err=True)
 
     if culprits:
         _culprits(task, loaded, output, json_file, report)
@@ -203,7 +203,7 @@ def _search(
                 file.write(tune_page(data, loaded.path.name).encode())
                 file.publish(page)
         for line in lines(data):
-            click.echo(line)
+            echo_line(line)
     if result.ended == "interrupted":
         click.echo(f"interrupted: {output} holds the best model so far", err=True)
         raise click.exceptions.Exit(received.exit_code)
@@ -229,7 +229,7 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
         )
     groups = {group.name: group.nodes for group in task.groups}
     for line in explain(entries, node, groups):
-        click.echo(line)
+        echo_line(line)
 
 
 def _culprits(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from onnx_passes.report.console_failure import AFTER, BEFORE, MISMATCH, Row
 from onnx_passes.report.console_glyphs import Glyphs
 from onnx_passes.report.console_text import STYLES, ConsoleText
+from onnx_passes.report.text import annotation, terminal_width, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ class ConsolePrinter:
         """Made when something is printed: to import rich takes as long as to fold a model."""
         from rich.console import Console, ConsoleDimensions
 
-        width = self._asked_width
+        width = self._asked_width or terminal_width(self._stream)
         console = Console(
             file=self._stream, width=width, highlight=False, markup=False, emoji=False
         )
@@ -61,57 +62,47 @@ class ConsolePrinter:
     def _head(self, verdict: str, tone: str, rest: str) -> None:
         from rich.text import Text
 
-        head = Text(verdict, STYLES[tone]).append(f"  {rest}", "not bold default")
-        if self._terminal:
-            self._console.print(head)
-        else:
-            self._put(head)
+        for index, line in enumerate(self._wrapped(f"{verdict}  {rest}", 2)):
+            text = Text(line)
+            text.stylize(STYLES[tone], 0, 0 if index else len(verdict))
+            self._put(text)
 
     def _rows(self, rows: Iterable[Row]) -> None:
         """Print rows of a label and a text; a label that is the one before is left out."""
-        from rich.table import Table
         from rich.text import Text
 
         last = ""
-        grid = Table.grid(padding=(0, 2), pad_edge=True)
-        grid.add_column(style="dim", no_wrap=True, min_width=_LABEL)
-        grid.add_column(overflow="fold")
         for label, told in rows:
             shown = "" if label == last else label
             last = label or last
-            text = Text(told, _LABELS.get(last, ""))
-            if self._terminal:
-                grid.add_row(shown, text)
-            else:
-                self._put(Text(f"  {shown:<{_LABEL}}  ", "dim").append_text(text))
-        if self._terminal and grid.row_count:
-            self._console.print(grid)
+            head = f"  {shown:<{_LABEL}}"
+            for line in self._wrapped(told, 0, len(head)):
+                self._put(Text(head, "dim").append(line, _LABELS.get(last, "")))
+                head = " " * len(head)
 
     def _say(self, told: str, style: str = "") -> None:
-        """Print a sentence; on a terminal it breaks between words."""
-        from rich.text import Text
+        """Print a sentence."""
+        for line in self._wrapped(told, 2):
+            self._print(line, style)
 
-        if self._terminal:
-            self._console.print(Text(told, style))
-        else:
-            self._print(told, style)
+    def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
+        """Break a line where a terminal ends. A log is read by tools too: there it stays one.
+
+        Args:
+            text: The line.
+            hang: Spaces in front of all lines but the first.
+            taken: Columns that something else takes.
+        """
+        return wrapped(text, self._width - taken, hang) if self._terminal else [text]
 
     def _annotate(self, file: str, title: str, rows: Iterable[Row]) -> None:
         """Print what GitHub shows beside a commit."""
-        told = "%0A".join(
-            f"{label} {text}".strip().replace("%", "%25") for label, text in rows
-        )
-        file = self._glyphs.name(file)
-        self._print(f"::error file={file},title={title}::{told}")
+        told = "\n".join(f"{label} {text}".strip() for label, text in rows)
+        self._print(annotation(title, told, self._glyphs.name(file)))
 
     def _detail(self, told: str, indent: int = 4) -> None:
-        from rich.padding import Padding
-        from rich.text import Text
-
-        if self._terminal:
-            self._console.print(Padding(Text(told, "dim"), (0, 0, 0, indent)))
-        else:
-            self._print(" " * indent + told)
+        for line in self._wrapped(" " * indent + told, indent + 2):
+            self._print(line, "dim")
 
     def _print(self, told: str, style: str = "") -> None:
         from rich.text import Text
@@ -119,5 +110,4 @@ class ConsolePrinter:
         self._put(Text(told, style))
 
     def _put(self, text: Text) -> None:
-        # A log is read by tools too: there a line stays a line.
         self._console.print(text, soft_wrap=True)

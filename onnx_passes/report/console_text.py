@@ -15,6 +15,7 @@ from onnx_passes.report.text import (
     percent,
     plural,
     size,
+    wrapped,
 )
 from onnx_passes.verify.result import Check, EngineSpread, OutputCheck
 
@@ -58,13 +59,13 @@ class ConsoleText(FailureRows):
         line.append(self._title(indent + self._name(done.name), columns), _BOLD[done.changed])
         line.append(numbers, "" if done.changed else "dim").append(f" {spent:>7} ", "dim")
         if line.cell_len + verdict.cell_len > width:
-            return [line, *_wrapped(verdict, width), *(_wrapped(why, width) if why else [])]
+            return [line, *_indented(verdict, width), *(_indented(why, width) if why else [])]
         line.append_text(verdict)
         if not why:
             return [line]
         if line.cell_len + 2 + why.cell_len <= width:
             return [line.append(": ").append_text(why)]
-        return [line.append(":"), *_wrapped(why, width)]
+        return [line.append(":"), *_indented(why, width)]
 
     def _title(self, name: str, columns: int) -> str:
         """Fit a name into its column; its options give way first."""
@@ -136,11 +137,7 @@ class ConsoleText(FailureRows):
         return ", ".join(parts)
 
 
-def _wrapped(text: Text, width: int, indent: int = 4) -> list[Text]:
-    from rich.console import Console
+def _indented(text: Text, width: int) -> list[Text]:
     from rich.text import Text
 
-    lines = text.wrap(Console(width=width), width - indent)
-    for line in lines:
-        line.rstrip()
-    return [Text(" " * indent) + line for line in lines]
+    return [Text(line, text.style) for line in wrapped(f"    {text.plain}", width, 4)]

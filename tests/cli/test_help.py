@@ -42,6 +42,12 @@ def examples(command):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_no_line_of_it_is_wider_than_80_columns(name, cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in cli(*name.split(), "-h").out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_two_examples_are_shown(name, cli):
     done = cli(*name.split(), "-h")
     assert done.code == 0

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -6,6 +7,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.report.text import (
     amount,
+    annotation,
     bound,
     change,
     duration,
@@ -14,6 +16,7 @@ from onnx_passes.report.text import (
     plural,
     printable,
     size,
+    wrapped,
 )
 
 
@@ -39,6 +42,40 @@ def test_any_name_can_be_written_on_any_terminal_on_one_line(text, encoding):
     shown.encode(encoding)
     assert "\n" not in shown
     assert "\x1b" not in shown
+
+
+@given(st.text("ab 12/.,", max_size=200), st.integers(20, 60), st.integers(0, 4))
+def test_a_wrapped_line_has_the_same_words_and_fits(text, width, hang):
+    lines = wrapped(text, width, hang)
+    assert all(len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    for first, second in pairwise(lines):
+        end, start = first.split()[-1], second.split()[0]
+        if len(end) + len(start) <= width - hang:  # not one word that had to be broken
+            assert f"{end} {start}" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "31 rewrites by 7 rules: 15 move-scale",
+            ["31 rewrites by", "  7 rules:", "  15 move-scale"],
+        ),
+        (
+            "python out/reports/model-0000/repro.py",
+            ["python", "  out/reports/", "  model-0000/", "  repro.py"],
+        ),
+        ("error 1.2e-7 ms, 3 more", ["error 1.2e-7 ms,", "  3 more"]),
+    ],
+)
+def test_a_number_stays_beside_its_word_and_a_path_breaks_at_a_slash(text, lines):
+    assert wrapped(text, 18, 2) == lines
+
+
+def test_a_line_of_github_escapes_what_ends_its_parts():
+    line = annotation("FAILED: a, b", "100 %\nwrong", "m,1.onnx")
+    assert line == "::error file=m%2C1.onnx,title=FAILED%3A a%2C b::100 %25%0Awrong"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +136,7 @@ def test_counts_and_changes():
     assert plural(2048, "pass") == "2,048 passes"
     assert plural(0, "rewrite") == "0 rewrites"
     assert change(231, 117) == "-49.4 %"
-    assert change(100_000, 99_999) == "-0.001 %"
+    assert change(100_000, 99_999) == ""
     assert change(0, 5) == change(5, 5) == ""
     assert number(1e-5) == "1e-5"
 
