@@ -121,60 +121,7 @@ def annotation(title: str, text: str, file: str = "") -> str:
 
     keys = {"file": file, "title": title}
     told = ",".join(f"{key}={escaped(value, '%:,')}" for key, value in keys.items() if value)
-    return f"::error {told}::{escaped(text, '%\n')}"
-
-
-def terminal_width(stream: TextIO | None) -> int | None:
-    """Return the columns of a stream's terminal; None where it has none."""
-    try:
-        return os.get_terminal_size(stream.fileno()).columns if stream else None
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
-    """Break a line between words; a number stays beside what it counts.
-
-    A word that is wider than a line, such as a path, begins a line, and breaks after a slash
-    if it has one.
-
-    Args:
-        text: The line.
-        width: The most characters of a line.
-        hang: Spaces in front of all lines but the first.
-    """
-    if len(text) <= width or width - hang < _LEAST_ROOM:
-        return [text]
-    lines, line = [], ""
-    for word in _WORDS.findall(text):
-        if line.strip() and len(line) + len(word) > width:
-            lines.append(line)
-            line = " " * hang + word.lstrip()
-        else:
-            line += word
-        while len(line) > width:
-            slash = line.rfind("/", hang + 1, width) + 1
-            lines.append(line[: slash or width])
-            line = " " * hang + line[slash or width :]
-    return [*lines, line]
-
-
-def annotation(title: str, text: str, file: str = "") -> str:
-    """Return the line by which GitHub shows an error beside a commit.
-
-    Args:
-        title: What happened.
-        text: The rest, of any number of lines.
-        file: Where it happened; empty where that is not known.
-    """
-
-    def escaped(told: str, *, key: bool) -> str:
-        signs = {"%": "%25", "\n": "%0A"} | ({":": "%3A", ",": "%2C"} if key else {})
-        return told.translate(str.maketrans(signs))
-
-    keys = {"file": file, "title": title}
-    told = ",".join(f"{key}={escaped(v, key=True)}" for key, v in keys.items() if v)
-    return f"::error {told}::{escaped(text, key=False)}"
+    return f"::error {told}::" + escaped(text, "%\n")
 
 
 def duration(seconds: float) -> str:
