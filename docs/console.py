@@ -52,7 +52,7 @@ def run(page: Path, start: Path | None = None) -> str:
             place.mkdir()
         else:
             shutil.copytree(start, place)
-        _program(Path(folder) / "bin")
+        install(Path(folder) / "bin")
 
         def replaced(block: re.Match[str]) -> str:
             kind, text = block[1], block[2]
@@ -112,7 +112,8 @@ def same(text: str) -> str:
     return text
 
 
-def _program(folder: Path) -> None:
+def install(folder: Path) -> None:
+    """Make a folder with the programs that commands call."""
     folder.mkdir()
     for name, words in {"onnx-passes": "-m onnx_passes", "python": ""}.items():
         script = folder / name

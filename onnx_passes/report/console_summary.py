@@ -226,8 +226,6 @@ class ConsoleSummary:
         found: dict[tuple[str, str], list[str]] = {}
         for name, tally in summary.tallies(self._report).items():
             base, how = summary.engine_name(name, tally.engine)
-            if tally.engine is None:  # no engine of the pipeline
-                how = "as deployed, on one sample"
             found.setdefault((base, self._result_on(name, tally)), []).append(how)
         for (base, told), ways in found.items():
             how = ", ".join(filter(None, ways)).replace(*_BOTH)

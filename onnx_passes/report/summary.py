@@ -235,7 +235,7 @@ def engine_name(name: str, engine: EngineReport | None) -> tuple[str, str]:
 
     Args:
         name: Its name in reports.
-        engine: What is known of it.
+        engine: What is known of it; None if the pipeline does not have it.
     """
     details = engine.details if engine is not None else {}
     base, _, options = name.partition("[")
@@ -247,6 +247,8 @@ def engine_name(name: str, engine: EngineReport | None) -> tuple[str, str]:
     ]
     version = details.get("version")
     known = f"{_ENGINES.get(base, base)}{f' {version}' if version else ''}"
+    if engine is None:
+        return known, "as deployed, on one sample"
     return known, ", ".join(filter(None, [optimization, *others]))
 
 

@@ -16,6 +16,8 @@ _NO_CHARACTER = 0xFFFE
 
 _PLAIN = 5
 """Digits up to which a large number has no exponent."""
+_COLUMNS = 80
+"""Those of a terminal that does not say how many it has."""
 _LEAST_ROOM = 16
 """Characters of a line below which nothing is wrapped."""
 _WORDS = re.compile(r"\s*(?:[#+-]?\d[\d.,]*(?:e-?\d+)? )*\S+")
@@ -73,9 +75,11 @@ def ends(text: str, most: int = 400, sign: str = "…") -> str:
 def terminal_width(stream: TextIO | None) -> int | None:
     """Return the columns of a stream's terminal; None where it has none."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns if stream else None
+        own = os.get_terminal_size(stream.fileno()).columns if stream else None
     except (OSError, ValueError, AttributeError):
         return None
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() else own or _COLUMNS
 
 
 def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
