@@ -8,7 +8,7 @@ JOBS ?= 2
 # Neighbours stay in one process, which keeps what they share, until the other has run out.
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: pages demo test lint types rooms certificates release-check certify checks unit slow nightly tensorrt versions bench yardstick-quick yardstick yardstick-full docs site wheel clean help
+.PHONY: pages demo test lint types rooms certificates release-check certify checks unit slow nightly tensorrt versions bench yardstick-quick yardstick yardstick-full docs pictures site wheel clean help
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/'
@@ -104,6 +104,9 @@ pages: $(STAMP) site  ## check report, view, tune, data and site by axe in headl
 	mkdir -p $(PAGES) && cd $(PAGES) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz package/axe.min.js
 	AXE=$(PAGES)/package/axe.min.js $(PYTEST) -m browser tests/docs/test_in_browser.py
 	$(BIN)/python docs/check_pages.py --axe $(PAGES)/package/axe.min.js out/site/*.html out/site/passes/$(SITE_PAGES) out/site/decisions/*.html
+
+pictures: $(STAMP)  ## take the pictures of pages in docs/pictures anew, in headless Chromium
+	$(BIN)/python docs/take_pictures.py
 
 # Exported networks need PyTorch: benchmarks/README.md says how to make the folder NETWORKS.
 NETWORKS ?= $(wildcard out/networks)

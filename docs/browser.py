@@ -77,22 +77,21 @@ class Browser:
             self._answers.close()
             self._profile.cleanup()
 
-    def open(self, page: Path, width: str, scheme: str, height: int | None = None) -> None:
+    def open(self, page: Path, size: tuple[int, int], scheme: str) -> None:
         """Open a file.
 
         Args:
             page: The file.
-            width: "desk" or "phone".
+            size: Width and height in pixels; up to 600 wide it is a phone.
             scheme: "light" or "dark".
-            height: In pixels; None for that of the device.
         """
-        wide, high = WIDTHS[width]
+        wide, high = size
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=wide,
-            height=height or high,
+            height=high,
             deviceScaleFactor=1,
-            mobile=width == "phone",
+            mobile=wide <= 600,
         )
         wanted = [{"name": "prefers-color-scheme", "value": scheme}]
         self._call("Emulation.setEmulatedMedia", features=wanted)

@@ -53,7 +53,7 @@ def check(page: Path, axe: str, browser: Browser, shots: Path | None = None) -> 
     for width in WIDTHS:
         for scheme in SCHEMES:
             where = f"{page} ({scheme}, {width})"
-            browser.open(page, width, scheme)
+            browser.open(page, WIDTHS[width], scheme)
             if shots is not None:
                 browser.shoot(shots / f"{page.stem}-{width}-{scheme}.png", whole=True)
             wide = browser.evaluate(_WIDE)
