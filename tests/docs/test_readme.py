@@ -67,6 +67,44 @@ def test_what_is_said_of_planted_faults_is_measured():
     assert caught.groups() == measured.groups()
 
 
+PACKAGES = [
+    path
+    for pattern in ("*.md", "docs/*.md", "action.yml", "examples/**/*", "onnx_passes/**/*.*")
+    for path in sorted(ROOT.glob(pattern))
+    if path.suffix in {".md", ".yml", ".yaml", ".py", ".ipynb", ".html", ".toml", ".txt"}
+]
+BY_NAME = re.compile(
+    r"\b(?:pip3?|pipx|uvx?|conda|poetry)\b[^\n]*?\b(?:install|add|run)\b"
+    r"[^\n]*?(?<![/\w.-])onnx[-_]passes\b(?! @)"
+)
+
+
+def test_nothing_says_to_install_the_program_that_has_the_name_on_the_index():
+    assert len(PACKAGES) > 500
+    found = [p for p in PACKAGES if BY_NAME.search(p.read_text("utf-8", "ignore"))]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("pip install onnx-passes", True),
+        ("python -m pip install -U 'onnx-passes[plots]'", True),
+        ("uv add onnx_passes", True),
+        ("pip install '.[plots]'", False),
+        ("pip install 'onnx-passes @ git+https://github.com/OWNER/onnx-passes'", False),
+        ("pip install ./onnx-passes", False),
+    ],
+)
+def test_a_hint_that_names_the_package_is_found(text, is_named):
+    assert bool(BY_NAME.search(text)) is is_named
+
+
+def test_a_package_of_ones_own_depends_on_this_one_by_address():
+    told = '"onnx-passes @ git+https://github.com/OWNER/onnx-passes"'
+    assert told in (ROOT / "docs" / "write-a-pass.md").read_text("utf-8")
+
+
 LINES = [
     *re.findall(r"^    (onnx-passes .*)$", README, re.M),
     *(cell for cell in re.findall(r"`(onnx-passes [^`]*)`", README) if "@" not in cell),
