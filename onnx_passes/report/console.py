@@ -138,8 +138,8 @@ class ConsoleReporter(ConsolePrinter):
             self._group = done.group
             if done.group:
                 self._print(self._glyphs.name(done.group), "dim")
-        for line in self._told.pass_lines(done, self._width):
-            self._put(line)
+        tone = summary.verdict_words(done).tone
+        self._say(self._told.pass_line(done), STYLES[tone] if tone != "good" else "")
         most = len(done.rewrites) if self._level >= _EVERYTHING else _MOST_REWRITES
         for rewrite in done.rewrites[:most]:
             self._detail(self._told.rewrite(rewrite))

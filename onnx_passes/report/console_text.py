@@ -1,8 +1,6 @@
-"""The console's lines, as rich text: one pass, its details, a failure, the summary."""
+"""The console's lines: one pass, its details, a failure."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from onnx_passes.report import summary
 from onnx_passes.report.console_failure import FailureRows, limits
@@ -15,70 +13,27 @@ from onnx_passes.report.text import (
     percent,
     plural,
     size,
-    wrapped,
 )
 from onnx_passes.verify.result import Check, EngineSpread, OutputCheck
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
 
-_BOLD = {True: "bold", False: ""}
 _MOST_BUDGETS = 5
-_VERDICT = 15  # columns kept for the verdict: "structure kept", "within 4.1e-6"
 
 
 class ConsoleText(FailureRows):
     """Writes the parts of a report as text."""
 
-    def pass_lines(self, done: PassReport, width: int) -> list[Text]:
-        """Return a pass as one line; a verdict that does not fit takes the next ones.
-
-        Args:
-            done: The pass.
-            width: Columns there are, 40 or more.
-        """
-        from rich.text import Text
-
-        roomy = width >= 100
-        count = len(done.rewrites)
-        applied = plural(count, "rewrite") if roomy else f"{count}x"
-        nodes = self._glyphs.step(done.nodes_before, done.nodes_after)
-        spent = duration(done.seconds)
-        numbers = f" {nodes:>{15 if width >= 80 else 11}}"
-        numbers += f" {applied if count else '':>{15 if roomy else 5}}"
-        words = summary.verdict_words(done)
-        # The error that follows says why, in its own words.
-        why = Text(self._name(words.why) if not done.error else "")
-        verdict = Text(self._name(words.head), STYLES[words.tone])
-
-        columns = max(min(width - len(numbers) - 9 - _VERDICT, 44), 12)
+    def pass_line(self, done: PassReport) -> str:
+        """Return a pass as one line: nodes, rewrites, time, the verdict and why."""
+        words, count = summary.verdict_words(done), len(done.rewrites)
         indent = "  " * len(done.group.split("/") if done.group else "")
-        line = Text(no_wrap=True)
-        line.append(self._title(indent + self._name(done.name), columns), _BOLD[done.changed])
-        line.append(numbers, "" if done.changed else "dim").append(f" {spent:>7} ", "dim")
-        if line.cell_len + verdict.cell_len > width:
-            return [line, *_indented(verdict, width), *(_indented(why, width) if why else [])]
-        line.append_text(verdict)
-        if not why:
-            return [line]
-        if line.cell_len + 2 + why.cell_len <= width:
-            return [line.append(": ").append_text(why)]
-        return [line.append(":"), *_indented(why, width)]
-
-    def _title(self, name: str, columns: int) -> str:
-        """Fit a name into its column; its options give way first."""
-        from rich.cells import cell_len, set_cell_size
-
-        if cell_len(name) > columns and "{" in name:
-            name = f"{name.partition('{')[0]}{{{self._glyphs.ellipsis}}}"
-        if cell_len(name) > columns:
-            name = (
-                set_cell_size(name, columns - len(self._glyphs.ellipsis))
-                + self._glyphs.ellipsis
-            )
-        return set_cell_size(name, columns)
+        nodes = self._glyphs.step(done.nodes_before, done.nodes_after)
+        applied = plural(count, "rewrite") if count else ""
+        numbers = f"{nodes:>11} {applied:>11} {duration(done.seconds):>7}"
+        # The error that follows says why, in its own words.
+        why = f": {self._name(words.why)}" if words.why and not done.error else ""
+        return f"{indent + self._name(done.name):<32} {numbers}  {self._name(words.head)}{why}"
 
     def rewrite(self, rewrite: RewriteSummary) -> str:
         """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
@@ -135,9 +90,3 @@ class ConsoleText(FailureRows):
         if output.reason:
             parts.append(self._name(output.reason))
         return ", ".join(parts)
-
-
-def _indented(text: Text, width: int) -> list[Text]:
-    from rich.text import Text
-
-    return [Text(line, text.style) for line in wrapped(f"    {text.plain}", width, 4)]
