@@ -93,7 +93,7 @@ class ConsoleReporter(ConsolePrinter):
         if self._level >= _DETAILS:
             self._pass(pass_report)
         elif self._level == _SUMMARY and pass_report.findings and not pass_report.error:
-            self._print(f"{self._glyphs.name(pass_report.name)}:")
+            self._say(f"{self._glyphs.name(pass_report.name)}:")
             for finding in pass_report.findings:
                 self._detail(self._glyphs.name(finding))
 
@@ -137,7 +137,7 @@ class ConsoleReporter(ConsolePrinter):
         if done.group != self._group:
             self._group = done.group
             if done.group:
-                self._print(self._glyphs.name(done.group), "dim")
+                self._say(self._glyphs.name(done.group), "dim")
         tone = summary.verdict_words(done).tone
         self._say(self._told.pass_line(done), STYLES[tone] if tone != "good" else "")
         most = len(done.rewrites) if self._level >= _EVERYTHING else _MOST_REWRITES
