@@ -40,7 +40,6 @@ Examples:
   onnx-passes compare model.onnx out.onnx --outputs all --html layers.html
   onnx-passes compare model.onnx out.onnx --inputs data.npz --rtol y:1e-3
   onnx-passes compare model.onnx -e onnxruntime -e openvino --time
-  onnx-passes compare model.onnx -e onnxruntime -e 'tensorrt{repeat=5}'
   onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
 """
 _path = click.Path(path_type=Path)

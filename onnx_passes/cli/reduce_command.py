@@ -36,8 +36,6 @@ a stream. What a candidate reads from inside of MODEL is computed from the data.
 Examples:
   onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
       --against onnxruntime
-  onnx-passes reduce m.onnx -o small.onnx -e onnxruntime{optimization=all} \\
-      --against onnxruntime --data images/ --limit 500
   onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \\
       --fail-regex 'Op: Mul' --check trtexec --onnx={model}
 """

@@ -11,7 +11,6 @@ from onnx_passes.report.text import number, size
 
 _WIDTH, _HEIGHT = 960, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, _WIDTH - 36, 18, _HEIGHT - 52
-_LINE, _LETTER, _MOST_LINES = 17, 7.0, 9
 _LEAST = 1e-12
 """Shares of a budget below this are drawn as this."""
 
@@ -92,11 +91,4 @@ class FrontChart:
 
     def _mark(self, point: Point) -> PlainDict:
         x, y = self._x(point.cost), self._y(point.error)
-        lines = point.told[:_MOST_LINES]
-        width = max(map(len, lines)) * _LETTER + 24
-        height = len(lines) * _LINE + 16
-        left = min(max(_LEFT, x + 14), _WIDTH - width - 4)
-        top = y + 14 if y + 14 + height < _HEIGHT else y - 14 - height
-        room = {"width": width, "height": height, "lines": lines}
-        tip = {"x": left, "y": max(2.0, top), **room}
-        return {"x": x, "y": y, "tone": point.tone, "told": point.told, "tip": tip}
+        return {"x": x, "y": y, "tone": point.tone, "told": point.told}
