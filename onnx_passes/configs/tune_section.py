@@ -81,7 +81,7 @@ class TuneSection(Section):
     )
     objective: Literal["time", "size", "bops"] = Field(
         default="time",
-        description="What has to be small: measured time, bytes of weights, or operations "
+        description="What has to be small: measured time, bytes of the file, or operations "
         "times bits of both operands.",
     )
     flips: FlipsSection | None = Field(

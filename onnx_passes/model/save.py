@@ -22,7 +22,7 @@ from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.render import inlined, render
 from onnx_passes.model.slots import Choice, replaced
-from onnx_passes.model.stream import emptied, stream
+from onnx_passes.model.stream import count_bytes, emptied, stream
 
 Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 """Takes the model in memory, and what reads the written one; raises if they differ."""
@@ -98,6 +98,16 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     proto = ir.to_proto(model)
     write_negative_sizes(model, proto)
     return proto
+
+
+def written_bytes(model: ir.Model) -> int:
+    """Return the bytes of a model's file, all weights in it; no weight is read.
+
+    Raises:
+        ModelError: The model is not valid.
+    """
+    choice, left = emptied(model, inlined)
+    return count_bytes(serialise(model, choice, "model"), left)
 
 
 def to_text(model: ir.Model) -> str:

@@ -121,17 +121,7 @@ def stream(model: onnx.ModelProto, left: Left, where: str) -> Iterator[bytes | m
     Raises:
         ModelError: The model is too large for protobuf, or a tensor cannot be read.
     """
-    lean = render(model, "binary", where)
-    names = {
-        INITIALIZER: [tensor.name for tensor in model.graph.initializer],
-        _NODE: [node.output[0] if node.output else "" for node in model.graph.node],
-    }
-    parts: Parts = []
-    for field in fields(lean, 0, len(lean)):
-        if field.number == GRAPH:
-            parts += _graph(lean, field.content, field.end, names, left)
-        else:
-            parts.append(lean[field.start : field.end])
+    parts = _parts(model, left, where)
     size = _size(parts)
     if size > LIMIT:
         raise ModelError(
@@ -144,6 +134,26 @@ def stream(model: onnx.ModelProto, left: Left, where: str) -> Iterator[bytes | m
             yield part
         else:
             yield from _content(part)
+
+
+def count_bytes(model: onnx.ModelProto, left: Left) -> int:
+    """Return the bytes that :func:`stream` yields, with no weight read and no limit."""
+    return _size(_parts(model, left, "model"))
+
+
+def _parts(model: onnx.ModelProto, left: Left, where: str) -> Parts:
+    lean = render(model, "binary", where)
+    names = {
+        INITIALIZER: [tensor.name for tensor in model.graph.initializer],
+        _NODE: [node.output[0] if node.output else "" for node in model.graph.node],
+    }
+    parts: Parts = []
+    for field in fields(lean, 0, len(lean)):
+        if field.number == GRAPH:
+            parts += _graph(lean, field.content, field.end, names, left)
+        else:
+            parts.append(lean[field.start : field.end])
+    return parts
 
 
 def _graph(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.model.save import written_bytes
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.all_samples import AllSamples, RejectedError
 from onnx_passes.tuning.choice import ChoiceTable
@@ -59,6 +60,11 @@ class TuningAttempts:
         self._errors: list[float] = []
         self._ratios: list[float] = []
         self._less = False
+
+    @property
+    def measured(self) -> int:
+        """The number of choices that were run on all samples, in an earlier search or here."""
+        return sum(tried.spent is not None for tried in self.tried)
 
     @property
     def doubt(self) -> float:
@@ -175,7 +181,7 @@ class TuningAttempts:
             self._reject(choice, tried)
             return choice, tried, None
         why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
-        tried = self._note(choice, spent, why)
+        tried = self._note(choice, spent, why, model)
         if few is None:
             held = None if older is not None else self._last_few()
             few = self.few.note(choice, held or self._record.outputs(names))
@@ -194,9 +200,13 @@ class TuningAttempts:
         drawn = task.drawn or Sketch(task.sketch)
         return None if outputs is None else drawn.take(task.feeds, outputs)
 
-    def _note(self, choice: Choice, spent: Spent | None, why: str) -> TriedModel:
+    def _note(
+        self, choice: Choice, spent: Spent | None, why: str, model: ir.Model | None = None
+    ) -> TriedModel:
         table = self._table
         cost, expected = table.cost(choice), self._expected[choice]
+        if model is not None and self._task.objective == "size":
+            cost = float(written_bytes(model))
         accepted = spent is not None and spent.holds
         names = table.names(choice)
         tried = TriedModel(names, cost, expected, spent, accepted, why)

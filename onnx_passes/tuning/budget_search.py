@@ -10,6 +10,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
+from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
 from onnx_passes.tuning.attempts import TuningAttempts
@@ -17,13 +18,15 @@ from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.building_engines import Judges
 from onnx_passes.tuning.cheapest_choice import CheapestChoice
 from onnx_passes.tuning.choice import ChoiceTable
-from onnx_passes.tuning.format_scores import Scorer
+from onnx_passes.tuning.choice_runs import Choice
+from onnx_passes.tuning.file_sizes import list_by_size
+from onnx_passes.tuning.format_scores import Score, Scorer
 from onnx_passes.tuning.pareto_front import find_front
 from onnx_passes.tuning.part_formats import FLOAT32
 from onnx_passes.tuning.search_journal import Record, plain
-from onnx_passes.tuning.search_task import SearchResult, Task, TriedModel
+from onnx_passes.tuning.search_task import Ended, SearchResult, Task, TriedModel
 from onnx_passes.tuning.sketch import Sketch, draw
-from onnx_passes.tuning.tried_models import record_tried
+from onnx_passes.tuning.tried_models import find_tried, record_tried
 
 _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""
@@ -119,26 +122,38 @@ class TuningSearch:
             result.judges[judge.name] = self._judged.get(judge.name, "")
         for name, reason in self._judged.items():
             self.report(f"{name} does not build the original: {reason}")
-        if self._try_cheapest(result, scorer):
+        early = self._try_cheapest(result, scorer)
+        if early and not task.score_all and self.record.folder is None:
             return
         self.report("scoring each group in each format")
+        scores: list[Score] = []
+        if not early:
+            result.scores = scores
         for place, group in enumerate(task.groups):
             self.progress(place, len(task.groups))
             scorer.groups = [group]
             for score in scorer.score(self.record.score):
                 self.record.add_score(score)
-                result.scores.append(score)
+                scores.append(score)
         self.progress(len(task.groups), len(task.groups))
         result.work["parts"] = scorer.work.partial * task.share
         result.work["regions"] = float(scorer.work.regions)
         self._on_sketch += scorer.work.whole * task.share
+        result.scores = scores
         rows = [
-            [s for s in result.scores if s.group == group.name and not s.refused]
+            [s for s in scores if s.group == group.name and not s.refused]
             for group in task.groups
         ]
+        if task.objective == "size" and rows:
+            # What no group has, so that costs are bytes of whole files.
+            rest = written_bytes(task.model) - sum(row[0].cost for row in rows)
+            rows[0] = [replace(score, cost=score.cost + rest) for score in rows[0]]
         outputs = scorer.recorded.outputs
         rows = [[task.join_effects(score, outputs) for score in row] for row in rows]
         table = ChoiceTable(rows, task.join(outputs), task.budget, spread=task.spread)
+        if early:
+            self._draw_front(result, table)
+            return
         result.start = table.cost(table.start)
         result.best = TriedModel(
             result.best.names, result.start, 0.0, result.best.spent, accepted=True
@@ -151,13 +166,22 @@ class TuningSearch:
             self._refuses,
             self.report,
         )
-        early = result.tried
+        first = result.tried
         try:
             self._improve(result, table)
+            if task.objective == "size" and self._small:
+                self._compare_files(result, table)
         finally:
-            result.tried = early + self._tries.tried
+            result.tried = first + self._tries.tried
             self._whole += self._tries.runs
             self._on_sketch += self._tries.few.spent
+        self._draw_front(result, table)
+
+    @property
+    def _small(self) -> bool:
+        return weight_bytes(self.task.model) <= _SMALL
+
+    def _draw_front(self, result: SearchResult, table: ChoiceTable) -> None:
         result.front = [
             {"names": table.names(c), "expected": plain(share), "cost": cost}
             for c, share, cost in find_front(table, _FRONT)
@@ -175,30 +199,36 @@ class TuningSearch:
         """Run the cheapest choice, if it may keep the budget; return whether it does.
 
         Costs in seconds have to be measured first, and models of large weights are converted
-        group by group.
+        group by group. What is to be reported of each group is scored behind it, so that a
+        report changes no choice.
         """
         task = self.task
-        small = weight_bytes(task.model) <= _SMALL
-        if task.score_all or task.objective == "time" or not small:
+        if task.objective == "time" or not self._small:
             return False
-        if self.record.folder is not None:
-            return False  # a record shows why each group has its format
         scores = scorer.costs()
         cheapest = CheapestChoice(task, scores, scorer.recorded.outputs)
+        older = find_tried(self.record, cheapest.names)
+        if older is not None and not older.accepted:
+            result.tried.append(older)
+            return False
         found = cheapest.attempt(self._all, self._refuses)
         self._whole += cheapest.runs
         self._on_sketch += cheapest.spent
         if found is None:
             return False
         tried, model = found
-        record_tried(self.record, tried)
+        if older is None:
+            record_tried(self.record, tried)
         result.tried.append(tried)
         if model is None:
             self.report(f"the cheapest choice is rejected: {tried.why}")
             return False
         result.scores = scores
         result.start = sum(score.cost for score in scores if score.format == FLOAT32)
-        result.best, result.model, result.bound = tried, model, tried.cost
+        if task.objective == "size":
+            result.start = float(written_bytes(task.model))
+        result.best, result.model, result.bound = tried, model, cheapest.bound
+        result.ended = self._ended(result)
         assert tried.spent is not None, "it was accepted"
         nothing = dict.fromkeys(tried.names, FLOAT32)
         result.front = [
@@ -229,11 +259,35 @@ class TuningSearch:
         except EngineError as error:
             raise _UnrecordedError(error.message) from error
 
+    def _compare_files(self, result: SearchResult, table: ChoiceTable) -> None:
+        """Look for a smaller file among choices that cost about as much by their groups."""
+        tries, task = self._tries, self.task
+
+        def allowed(choice: Choice) -> bool:
+            return choice not in tries.rejected and table.expected(choice) <= 1.0
+
+        while result.ended in ("optimal", "within the gap"):
+            found, low = list_by_size(task, table.rows, result.best.cost, allowed)
+            size, choice = found[0] if found else (math.inf, table.start)
+            result.bound = min(low, result.best.cost, size)
+            result.ended = self._ended(result)
+            if size >= result.best.cost or tries.measured >= task.evaluations:
+                return
+            _, tried, model = tries.attempt(choice, 1.0)
+            if model is not None and tried.cost < result.best.cost:
+                result.best, result.model = tried, model
+                self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
+
+    def _ended(self, result: SearchResult) -> Ended:
+        if result.gap == 0.0:
+            return "optimal"
+        return "within the gap" if result.gap <= self.task.gap else "evaluations"
+
     def _improve(self, result: SearchResult, table: ChoiceTable) -> None:
         task, tries = self.task, self._tries
         now, doubts, rescored, misses = table.start, False, False, 0
         while True:
-            ran = sum(tried.spent is not None for tried in tries.tried)
+            ran = tries.measured
             share = 1.0 if now != table.start else room(ran, task.evaluations)
             limit = tries.doubt if doubts else share
             choice, bound = tries.propose(limit, result.best.cost, task.gap / 2)

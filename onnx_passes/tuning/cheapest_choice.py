@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.all_samples import AllSamples, RejectedError
 from onnx_passes.tuning.failures import why_of
+from onnx_passes.tuning.file_sizes import list_by_size
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import Spent
 from onnx_passes.tuning.part_formats import FLOAT32, Format
@@ -37,13 +38,19 @@ class CheapestChoice:
         self, task: Task, scores: Sequence[Score], original: Sequence[Outputs]
     ) -> None:
         self._task, self._original = task, original
-        self.picks: dict[str, Score] = {}
+        rows: dict[str, list[Score]] = {}
         for score in scores:
-            best = self.picks.get(score.group)
-            if not score.refused and (best is None or score.cost < best.cost):
-                self.picks[score.group] = score
+            if not score.refused:
+                rows.setdefault(score.group, []).append(score)
+        self.picks = {n: min(row, key=lambda score: score.cost) for n, row in rows.items()}
+        self.cost = self.bound = sum(score.cost for score in self.picks.values())
+        if task.objective == "size":
+            found, low = list_by_size(task, [*rows.values()])
+            for self.cost, choice in found[:1]:
+                picked = zip(rows.items(), choice, strict=True)
+                self.picks = {name: row[pick] for (name, row), pick in picked}
+            self.bound = min(low, self.cost)
         self.names = {name: score.format for name, score in self.picks.items()}
-        self.cost = sum(score.cost for score in self.picks.values())
         self.spent = 0.0
         """Runs of whole models on few samples, in passes over all samples."""
         self.runs = 0

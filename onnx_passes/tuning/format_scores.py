@@ -11,6 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
+from onnx_passes.model.save import written_bytes
+from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import AuditFinding, audit
@@ -24,7 +26,7 @@ from onnx_passes.tuning.part_costs import (
     bit_operations,
     bytes_read,
     operations,
-    size_of,
+    shared_bytes,
     time_runs,
 )
 from onnx_passes.tuning.part_formats import FLOAT32, Format, Observed, convert
@@ -48,6 +50,7 @@ class Score:
             format; outputs that do not move are left out.
         bounds: By node, the largest error that an element of its product can have, for any
             input within the recorded ranges; only for products in integers.
+        shared: Of a cost in bytes, the most that neighbours of the format may share.
     """
 
     group: str
@@ -57,6 +60,7 @@ class Score:
     cost: float = 0.0
     effect: Sequence[Mapping[str, Array]] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
+    shared: float = 0.0
 
 
 @dataclass
@@ -154,7 +158,7 @@ class Scorer:
                 continue
             models = {FLOAT32: part.before, **part.models}
             found += [
-                Score(group.name, n, "", np.nan, self._cost(group, n, part.before, model))
+                self._cost(Score(group.name, n, snr=np.nan), group, part.before, model)
                 for n, model in models.items()
             ]
             found += [Score(group.name, n, why) for n, why in part.refused.items()]
@@ -204,7 +208,7 @@ class Scorer:
                 *(Score(group.name, name, refused.get(name, why)) for name in names[1:]),
             ]
         self.work.partial += self._regions.share(region, self._operations)
-        found = [Score(group.name, FLOAT32, cost=self._cost(group, FLOAT32, before, before))]
+        found = [self._cost(Score(group.name, FLOAT32), group, before, before)]
         behind = self._behind[group.name]
         with OutputEffects(self.engine, self._regions, behind, self.recorded) as rest:
             for name in names[1:]:
@@ -247,9 +251,8 @@ class Scorer:
         share = self._regions.share(self._own[group.name], self._operations)
         self.work.partial += share
         noise = min(snr(_floats(n), _floats(o)) for n, o in zip(new, base, strict=True))
-        cost = self._cost(group, name, before, after)
-        effect = rest.move(base, new)
-        return Score(group.name, name, "", noise, cost, effect)
+        score = self._cost(Score(group.name, name, snr=noise), group, before, after)
+        return replace(score, effect=rest.move(base, new))
 
     def _bound(self, group: FormatGroup, score: Score, after: ir.Model) -> Score:
         """Return a score with sound bounds."""
@@ -273,14 +276,21 @@ class Scorer:
         self.work.regions += 1
         return run_part(self.engine, model, self._ends, self.recorded.rows)
 
-    def _cost(self, group: FormatGroup, name: str, before: ir.Model, after: ir.Model) -> float:
+    def _cost(
+        self, score: Score, group: FormatGroup, before: ir.Model, after: ir.Model
+    ) -> Score:
+        """Return a score with what a group costs in the format of the score."""
         others = self._regions.others(group)
         if self.objective == "size":
             # Of a body that has nodes of several groups, each group counts its own.
-            own = bytes_read(self.model, group.nodes) if others else size_of(before)
-            return own + size_of(after) - size_of(before)
+            own = bytes_read(self.model, group.nodes) if others else weight_bytes(before)
+            cost = float(own + written_bytes(after) - written_bytes(before))
+            shared = shared_bytes(before, after) if after is not before else 0.0
+            return replace(score, cost=cost, shared=shared)
         if self.objective == "bops":
-            return bit_operations(self.model, group, self.formats[name], self._operations)
+            item = self.formats[score.format]
+            cost = bit_operations(self.model, group, item, self._operations)
+            return replace(score, cost=cost)
         names = [str(value.name) for value in before.graph.inputs]
         feeds = {n: self.recorded.rows[0][n] for n in names}
         models = [negate_ends(model, self._ends)[0] for model in (before, after)]
@@ -288,7 +298,8 @@ class Scorer:
         # The machine is never quite the same: the ratio is, more or less.
         known = self._times.setdefault(group.name, old)
         share = self._regions.own_share(group, self._operations) if others else 1.0
-        return known * (share + (new / old - 1.0 if after is not before else 0.0))
+        share += new / old - 1.0 if after is not before else 0.0
+        return replace(score, cost=known * share)
 
 
 def _floats(outputs: Outputs) -> list[Array]:

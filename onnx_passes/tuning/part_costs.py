@@ -9,6 +9,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.analysis._sized import label_of
 from onnx_passes.passes.analysis.cost import cost_of
@@ -53,9 +54,23 @@ def time_runs(engine: Engine, models: Sequence[ir.Model], feeds: Feeds) -> list[
     return best
 
 
-def size_of(model: ir.Model) -> float:
-    """Return the bytes of a model's weights."""
-    return float(weight_bytes(model))
+def shared_bytes(before: ir.Model, after: ir.Model) -> float:
+    """Return the most bytes that a converted group may share with its neighbours.
+
+    That is what it adds beside weights, but for nodes that read weights alone.
+
+    Args:
+        before: The group in float32.
+        after: The group in a format.
+    """
+    old = {str(node.name) for node in before.graph.all_nodes()}
+    own = sum(
+        ir.to_proto(node).ByteSize()
+        for node in after.graph.all_nodes()
+        if node.name not in old and not any(v and v.const_value is None for v in node.inputs)
+    )
+    grown = [written_bytes(model) - weight_bytes(model) for model in (before, after)]
+    return max(0.0, float(grown[1] - grown[0] - own))
 
 
 def bytes_read(model: ir.Model, names: Collection[str]) -> float:

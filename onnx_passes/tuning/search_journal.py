@@ -81,6 +81,7 @@ class Record:
             refused=score.refused,
             snr=plain(score.snr),
             cost=score.cost,
+            shared=score.shared,
             samples=len(score.effect),
             bounds={name: plain(bound) for name, bound in score.bounds.items()},
         )
@@ -112,6 +113,7 @@ class Record:
             entry["cost"],
             effect,
             {name: float(bound) for name, bound in entry["bounds"].items()},
+            entry.get("shared", 0.0),
         )
 
     def add_sketch(self, sketch: Sketch) -> None:

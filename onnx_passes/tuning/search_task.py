@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -165,6 +165,11 @@ class TriedModel:
     why: str = ""
 
 
+Ended: TypeAlias = Literal[
+    "optimal", "within the gap", "evaluations", "time", "interrupted", "not recorded"
+]
+
+
 @dataclass
 class SearchResult:
     """How a search ended.
@@ -194,9 +199,7 @@ class SearchResult:
     tried: list[TriedModel] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
     front: list[PlainDict] = field(default_factory=list)
-    ended: Literal[
-        "optimal", "within the gap", "evaluations", "time", "interrupted", "not recorded"
-    ] = "optimal"
+    ended: Ended = "optimal"
     work: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     judges: dict[str, str] = field(default_factory=dict)

@@ -300,6 +300,20 @@ def test_what_does_not_go_with_data_is_told(cli, config, words, message):
     assert message in found.err
 
 
+@pytest.mark.parametrize("limit", ["0.001", "0.00001"])
+def test_no_report_changes_the_model_that_is_written(cli, config, limit):
+    words = ("tune", MODEL, "-c", config, "-s", f"verify.metrics.kl_divergence=[0, {limit}]")
+    words += ("-s", "tune.formats=[float16, int8-static]", "-q", "-o")
+    cli(*words, "plain.onnx")
+    for name in ("record", "json", "html"):
+        found = cli(*words, f"{name}.onnx", f"--{name}", f"found.{name}")
+        assert found.code == 0, found.err
+        assert Path(f"{name}.onnx").read_bytes() == Path("plain.onnx").read_bytes()
+    data = json.loads(Path("found.json").read_text())
+    assert data["cost"]["chosen"] == Path("plain.onnx").stat().st_size
+    assert all(group["snr"] != "nan" for group in data["groups"])
+
+
 def test_the_page_shows_error_against_cost(cli, config):
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--html", "out.html", "-q")
     assert found.code == 0, found.err

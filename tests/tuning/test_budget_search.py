@@ -13,9 +13,11 @@ import pytest
 import onnx_passes.tuning.budget_search
 from onnx_passes.cli.main import main
 from onnx_passes.errors import ConfigError, EngineBuildError
+from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.cheapest_choice import CheapestChoice
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
 from onnx_passes.tuning.part_formats import convert
 from onnx_passes.tuning.search_journal import Record
@@ -93,20 +95,24 @@ def test_groups_are_scored_without_the_whole_model(task):
     assert result.work["whole model"] == 2.0
 
 
-@pytest.mark.parametrize("limit", [28.0, 36.0])
-def test_the_choice_is_the_best_of_all_that_really_run(task, limit):
+@pytest.mark.parametrize("limit", [28.0, 36.0, 43.5, 50.0])
+def test_the_file_is_the_smallest_of_all_that_really_run(task, tmp_path, limit):
     asked = task(limits={"snr": (limit, math.inf)})
     result = run(asked)
-    costs = {(s.group, s.format): s.cost for s in result.scores if not s.refused}
+    built = {(s.group, s.format) for s in result.scores if not s.refused}
     best = math.inf
-    options = [[f for f in asked.formats if (g.name, f) in costs] for g in asked.groups]
+    options = [[f for f in asked.formats if (g.name, f) in built] for g in asked.groups]
     for picks in itertools.product(*options):
-        names = dict(zip([g.name for g in asked.groups], picks, strict=True))
-        cost = sum(costs[pair] for pair in names.items())
-        if cost < best and measured(asked, asked.build(names)).holds:
-            best = cost
-    assert result.best.cost <= 1.02 * best
-    assert result.bound <= best * 1.0001 or result.best.cost <= best
+        model = asked.build(dict(zip([g.name for g in asked.groups], picks, strict=True)))
+        size = written_bytes(model)
+        if size < best and measured(asked, model).holds:
+            best = size
+    save_model(result.model, tmp_path / "found.onnx")
+    save_model(asked.model, tmp_path / "original.onnx")
+    assert result.best.cost == (tmp_path / "found.onnx").stat().st_size
+    assert result.start == (tmp_path / "original.onnx").stat().st_size
+    assert result.bound <= best
+    assert result.best.cost <= best * (1.0 if result.ended == "optimal" else 1.01)
 
 
 def test_what_an_engine_cannot_build_is_not_chosen(task):
@@ -149,7 +155,7 @@ def test_a_search_goes_on_from_its_record(task, tmp_path):
 def test_what_gains_less_than_the_gap_takes_no_run(task):
     limits = {"snr": (36.0, math.inf)}
     near, exact = (run(task(limits=limits, gap=gap)) for gap in (0.3, 0.0))
-    assert exact.gap == 0.0
+    assert exact.gap < 0.001  # not all files of about that size are built
     assert exact.best.cost <= near.best.cost <= exact.best.cost / 0.7
     assert len(near.tried) <= len(exact.tried)
 
@@ -179,7 +185,8 @@ def test_an_original_that_cannot_be_recorded_is_kept(task, monkeypatch):
     assert "inner values cannot be outputs" in told[-1]
 
 
-def test_a_part_that_does_not_run_by_itself_is_kept(task):
+def test_a_part_that_does_not_run_by_itself_is_kept(task, monkeypatch):
+    monkeypatch.setattr(CheapestChoice, "attempt", lambda *args: None)
     asked = task(formats=("int8-weights",))
     first = asked.groups[0].nodes[0]
 

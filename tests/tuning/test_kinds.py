@@ -30,7 +30,7 @@ def listed(array):
     return ", ".join(map(repr, map(float, array.reshape(-1))))
 
 
-def search(model, feeds, formats=("int8-weights",), limit=25.0):
+def search(model, feeds, formats=("int8-weights",), limit=25.0, objective="bops"):
     prepared = prepare(model)
     return TuningSearch(
         Task(
@@ -38,7 +38,7 @@ def search(model, feeds, formats=("int8-weights",), limit=25.0):
             partition(prepared, list(formats), {}, 24),
             {name: BUILTIN[name] for name in ("float32", *formats)},
             OnnxRuntimeEngine(optimization="none"),
-            "size",
+            objective,
             LossBudget({"snr": (limit, math.inf)}),
             [feeds],
             [feeds],
@@ -160,13 +160,13 @@ def test_a_filter_without_the_size_of_its_kernel_has_a_bound():
 
 def test_a_reshape_in_front_of_a_layer_is_no_scale():
     # All columns have the same range, so that nothing is scaled.
-    weight = np.sign(numbers(8, 4))
+    weight = np.sign(numbers(64, 64))
     model = parse(
-        f"""{HEADER} g (float[n,2,8] x) => (float[m,4] y)
-        <int64[2] shape = {{-1, 8}}, float[8,4] w = {{{listed(weight)}}}>
+        f"""{HEADER} g (float[n,2,64] x) => (float[m,64] y)
+        <int64[2] shape = {{-1, 64}}, float[64,64] w = {{{listed(weight)}}}>
         {{ r = Reshape(x, shape) y = Gemm(r, w) }}"""
     )
-    x = np.sign(numbers(20, 2, 8, seed=1))
-    result = search(model, {"x": x}, ("int8-static-smooth",))
+    x = np.sign(numbers(20, 2, 64, seed=1))
+    result = search(model, {"x": x}, ("int8-static-smooth",), objective="size")
     assert not [score.refused for score in result.scores if score.refused]
     assert set(result.best.names.values()) == {"int8-static-smooth"}
