@@ -119,11 +119,12 @@ class PassManager(RunState):
         if report.verdict is Verdict.FAILED:
             message = f"checkpoint {step.name!r}: {reason_of(report.checks)}"
             report.error = f"VerificationError: {message}"
-            traced = None
+            traced, begun = None, start + report.verify_seconds
             if small is Verdict.FAILED:
                 traced = self.trace(report.checks, f"{report.index:04d}-{step.name}", message)
             elif self.whole is not None:
                 report.reproducer = self.whole.reproducer
+            self.report.move_time(time.perf_counter() - begun, "passes", "cause")
             if traced is not None:
                 report.notes += traced.notes
                 report.blame = traced.blame

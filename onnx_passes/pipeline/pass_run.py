@@ -151,10 +151,11 @@ class PassRun:
         elif report.changed and (gate := state.gate) is not None:
             self._note_lost_header()
             with gate.running(f"the check of pass {self.pass_.name!r}"):
-                self._verify(gate, change)
+                self._verify(gate, change, start)
         elif report.changed:
             report.verdict = Verdict.NOT_VERIFIED
-        report.verify_seconds = time.perf_counter() - start
+        if report.verdict is not Verdict.FAILED:
+            report.verify_seconds = time.perf_counter() - start
         report.budget_spent = budget_spent(report.checks)
         kept = report.changed and report.action != "rolled back"
         if kept:
@@ -273,13 +274,13 @@ class PassRun:
                 topological_order(graph)
         return Change.COMPUTATION
 
-    def _verify(self, gate: Gate, change: Change) -> None:
+    def _verify(self, gate: Gate, change: Change, start: float) -> None:
         state, step, report = self.state, self.step, self.report
         checked = gate.check(
             self.pass_, self.before, state.model, change, step.tolerance, self.applied
         )
         report.checks, report.evidence = checked.checks, checked.evidence
-        report.verify_seconds = sum(check.seconds for check in report.checks)
+        report.verify_seconds = time.perf_counter() - start
         report.budget_spent = budget_spent(report.checks)
         report.verdict = checked.verdict
         if report.verdict is not Verdict.FAILED:
@@ -292,7 +293,8 @@ class PassRun:
         failed = FailedCheck(
             state, gate, self.pass_, step, self.make, report, self.before, self.first, checked
         )
-        search = failed.explain(change)
+        search, begun = failed.explain(change), start + report.verify_seconds
+        state.report.move_time(time.perf_counter() - begun, "passes", "cause")
         if waive_failure(state.config, state.report, report):
             gate.keep(checked)
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -27,6 +26,7 @@ from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.unverified import list_preconditions, list_unverified
 from onnx_passes.pipeline.waiving import list_waivers, waive_result
+from onnx_passes.report.laps import Laps
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.summary import outcome
 from onnx_passes.runtime.environment import machine, versions
@@ -74,6 +74,7 @@ def run_pipeline(
     instruments: Sequence[Instrument] = (),
     notes: Sequence[str] = (),
     resume: Resume | None = None,
+    laps: Laps | None = None,
 ) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
@@ -86,6 +87,7 @@ def run_pipeline(
         notes: Sentences for the report.
         resume: Saves the state if the run ends early, and continues from one; None for
             neither. The caller removes what was saved once the result is written.
+        laps: The clock of the run, if it began earlier.
 
     Returns:
         The result. A failed check or pass does not raise: see ``PipelineRun.error``. If
@@ -96,6 +98,7 @@ def run_pipeline(
         ReferenceDataError: The reference data does not fit the model.
         EngineError: An engine cannot run the original model.
     """
+    laps = laps or Laps()
     pipeline = resolve(config)
     report = RunReport(
         model=name,
@@ -109,16 +112,16 @@ def run_pipeline(
         planned=len(pipeline.passes),
         waivers=list_waivers(config, date.today()),
     )
-    start, stamps = time.perf_counter(), stamps_of(model)
+    stamps, report.times = stamps_of(model), laps.times
     watchers = [*instruments, *_own_instruments(config)]
     with search_path(config.folder), patient_collector():
-        run = _run(model, config, pipeline, report, watchers, reference, resume)
+        run = _run(model, config, pipeline, report, watchers, reference, resume, laps)
     if changed := changed_files(stamps):
         run.usable = False  # the weights of the original are lost, and with them all evidence
         told = f"{', '.join(changed)} changed while the run read weights from it"
         run.error = run.error or ModelError(told, help="restore the file, and run again")
     report.notes += take_notes()
-    report.seconds = time.perf_counter() - start
+    report.seconds = laps.end("result")
     report.exit_code = _exit_code(run, strict=config.strict)
     if run.error is not None:
         report.error = report.error or f"{type(run.error).__name__}: {run.error}"
@@ -135,6 +138,7 @@ def _run(
     watchers: Sequence[Instrument],
     reference: ReferenceData | None,
     resume: Resume | None,
+    laps: Laps,
 ) -> PipelineRun:
     original = Snapshot(model)
     report.before = summarize(original)
@@ -155,6 +159,7 @@ def _run(
         from onnx_passes.pipeline.objective import Paying
 
         manager.paying = Paying.of(config.objective, config, original.model, gate, reference)
+    laps.end("preparing")
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None
     try:
@@ -169,6 +174,8 @@ def _run(
         report.error = failed.error if failed is not None else None
         manager.snapshot = manager.recovered(original)
         manager.model = manager.snapshot.restore()
+    laps.end("passes")
+    _divide(report)
     report.after = summarize(manager.snapshot)
     if gate is not None and error is None:
         from onnx_passes.pipeline.stepping import drift_along_steps
@@ -187,7 +194,9 @@ def _run(
             engines = all(c.kind == ENGINE for c in failures)
             told = "" if engines else "the result is too far from the original: "
             error = VerificationError(f"{told}{_say(failures)}")
+            laps.end("result")
             traced = manager.trace(report.final, "result", error.message)
+            laps.end("cause")
             report.blame, report.reproducer = traced.blame, traced.folder
             report.notes += traced.notes
             if waive_result(config, report):
@@ -219,6 +228,15 @@ def _run(
     if error is not None and resume is not None:
         resume.save()
     return PipelineRun(manager.model, report, error, usable)
+
+
+def _divide(report: RunReport) -> None:
+    """Count apart what passes and their checks took, and what came between them."""
+    passes = [each for each in report.passes if not each.resumed]
+    checks = sum(each.verify_seconds for each in passes)
+    between = report.times["passes"] - checks - sum(each.pass_seconds for each in passes)
+    report.move_time(checks, "passes", "checks")
+    report.move_time(between, "passes", "between passes")
 
 
 def _whole_data(config: PipelineConfig, original: Snapshot) -> WholeData | None:

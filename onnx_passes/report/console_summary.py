@@ -14,7 +14,7 @@ from onnx_passes.report.console_text import ConsoleText
 from onnx_passes.report.pass_report import Blame, PassReport
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.summary import EngineTally
-from onnx_passes.report.text import NOISE, bound, change, duration, number, plural
+from onnx_passes.report.text import NOISE, bound, change, number, plural
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
 _MOST, _MOST_DOUBTS, _LONGEST = 5, 20, 70
@@ -119,6 +119,8 @@ class ConsoleSummary:
             yield "file", "nothing was written"
         elif failed is not None and failed.action == "warned":
             yield "file", "it was written all the same, as on_failure is warn"
+        if self._details:
+            yield from self._costs()
 
     def doubts(self) -> Iterator[str]:
         """Yield what was not verified, and what holds on the values seen alone."""
@@ -255,13 +257,8 @@ class ConsoleSummary:
 
     def _costs(self) -> Iterator[Row]:
         report = self._report
-        rest = report.seconds - report.pass_seconds - report.verify_seconds
-        yield (
-            "time",
-            f"{duration(report.pass_seconds)} in {plural(len(report.passes), 'pass')}, "
-            f"{duration(report.verify_seconds)} checking them, {duration(max(rest, 0))} "
-            "preparing and checking the whole model",
-        )
+        if report.times:
+            yield "time", summary.times_text(report)
         if report.read_back is not None:
             yield "file", self._told.read_back(report.read_back)
         for check in report.final:

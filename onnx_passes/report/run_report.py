@@ -175,6 +175,8 @@ class RunReport:
         notes: What the loader and the saver had to say, a sentence each.
         error: The error that ended the run, as text.
         seconds: Wall time of the whole run.
+        times: The same by part: "starting", "reading", "preparing", "search", "passes",
+            "checks", "between passes", "cause" (of failures), "result", "writing".
         exit_code: As the command line returns it.
         started: When the run began, ISO 8601 with the offset from UTC.
         planned: Number of passes asked for, where that is known before they run.
@@ -205,6 +207,7 @@ class RunReport:
     notes: list[str] = field(default_factory=list)
     error: str | None = None
     seconds: float = 0.0
+    times: dict[str, float] = field(default_factory=dict)
     exit_code: int = 0
     started: str = ""
     planned: int | None = None
@@ -216,6 +219,11 @@ class RunReport:
         """Compute the hashes that were put off, so that the models may change, or go."""
         for summary in filter(None, (self.before, self.after)):
             _ = summary.hash
+
+    def move_time(self, seconds: float, source: str, part: str) -> None:
+        """Count a time that one part of the run has as that of another."""
+        self.times[source] = self.times.get(source, 0.0) - seconds
+        self.times[part] = self.times.get(part, 0.0) + seconds
 
     @property
     def pass_seconds(self) -> float:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from onnx_passes.report.margins import all_checks, margin_of
 from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.run_report import EngineReport, ModelSummary, RunReport
-from onnx_passes.report.text import bound, number, plural, size
+from onnx_passes.report.text import bound, duration, number, plural, size
 from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
 from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
 
@@ -30,6 +30,19 @@ _EVIDENCE = {
     Kind.OUTPUTS_ONLY: "seen at the outputs only",
     Kind.BLIND: "that the outputs do not show",
     Kind.NOTHING: "with nothing to compare",
+}
+
+_PARTS = {
+    "starting": "starting",
+    "reading": "reading",
+    "preparing": "preparing inputs and engines",
+    "search": "trying orders",
+    "passes": "in passes",
+    "checks": "checking them",
+    "between passes": "between passes",
+    "cause": "looking for the cause of a failure",
+    "result": "checking the result",
+    "writing": "writing",
 }
 
 
@@ -290,6 +303,18 @@ def passed_text(checks: Iterable[Check]) -> str:
     worst = max((c.max_abs or 0.0 for c in numeric), default=0.0)
     parts = [f"within {bound(worst)}" if worst else "equal"] if numeric else []
     return ", ".join(parts + list(dict.fromkeys(scores))) or "proved"
+
+
+def times_text(report: RunReport) -> str:
+    """Return the parts of a run's wall time; those of less than a hundredth are one."""
+    found, other = [], 0.0
+    for part, words in _PARTS.items():
+        seconds = report.times.get(part, 0.0)
+        if seconds < 0.01 * report.seconds:
+            other += seconds
+        else:
+            found.append(f"{duration(seconds)} {words}")
+    return ", ".join([*found, f"{duration(other)} other"] if other >= 0.0005 else found)
 
 
 def _first_reason(checks: Iterable[Check], verdict: Verdict) -> str:

@@ -100,8 +100,7 @@ def _tiles(report: RunReport) -> Iterator[KeyNumber]:
     applied = summary.rules(summary.kept(report))
     by = f"by {plural(len(applied), 'rule')}" if applied else "in the result"
     yield "Rewrites", None, f"{applied.total():,}", by
-    whole = f"of {duration(report.seconds)} in all"
-    yield "Time in passes", None, duration(report.pass_seconds), whole
+    yield "Time", None, duration(report.seconds), summary.times_text(report)
     told = duration(report.verify_seconds) if report.verify else "off"
     yield "Verification", None, told, summary.evidence_text(report)
     worst = margins.margin(margins.all_checks(report))
