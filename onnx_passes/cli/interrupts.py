@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from types import FrameType
 
 from onnx_passes.made_up import announce
 
+STARTED = time.perf_counter() - time.process_time()
+"""When the process began, about: what Python does until here takes processor time only."""
 PATIENCE = 5.0
 """Seconds after a signal in which the program may end by itself."""
 

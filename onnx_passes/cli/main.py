@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
 from onnx_passes.cli.exit_codes import EXIT_CODES
-from onnx_passes.cli.interrupts import interruptible, received
+from onnx_passes.cli.interrupts import STARTED, interruptible, received
 from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.pipeline.collector import patient_collector
@@ -147,6 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: The words after the program's name; those of the process by default.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    started = STARTED if _is_program() else time.perf_counter()
     defer()
     if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):
         raise SystemExit(_completed(asked))
@@ -157,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
-        code = _guarded(words, debug="--debug" in words, kept=_is_program())
+        code = _guarded(words, started, debug="--debug" in words, kept=_is_program())
         for note in made_up.take_notes():
             _tell(f"note: {note}")
         made_up.announce(code)
@@ -185,7 +187,7 @@ def _is_program() -> bool:
     return hasattr(os, "fork") and getattr(script, "main", None) is main
 
 
-def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
+def _guarded(words: list[str], started: float, *, debug: bool, kept: bool) -> int:
     """Call the program, and put whatever it raises into words."""
     forget_color()
     try:
@@ -193,7 +195,7 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
             from onnx_passes.cli.keeper import keep  # needs a system that forks
 
             keep()
-        return _call(words)
+        return _call(words, started)
     except click.exceptions.NoArgsIsHelpError as error:
         _tell(error.format_message())
         return 2
@@ -233,10 +235,10 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
         return _unforeseen(error, words)
 
 
-def _call(words: list[str]) -> int:
+def _call(words: list[str], started: float) -> int:
     try:
         # Not click's own main(): it has other exit codes for a closed pipe and Ctrl-C.
-        with program.make_context("onnx-passes", list(words)) as context:
+        with program.make_context("onnx-passes", list(words), obj=started) as context:
             context.color = wants_color()
             program.invoke(context)
         if sys.stdout is not None:

@@ -31,6 +31,7 @@ from onnx_passes.cli.run_outputs import (
     write_reports,
 )
 from onnx_passes.errors import OnnxPassesError, UsageError
+from onnx_passes.report.laps import Laps
 
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
@@ -200,7 +201,7 @@ def command(
     from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking
 
-    began = time.time()
+    began, laps = time.time(), Laps(click.get_current_context().find_object(float))
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
     passes, output = split_words(passes, output)
     check_output(output)
@@ -243,7 +244,9 @@ def command(
     )
     if settings.logging.verbose:
         verbose = max(verbose, 1)
+    laps.end("starting")
     loaded = load_model(model)
+    laps.end("reading")
     read = {"the model": [loaded.path], "its data file": loaded.external}
     if config is not None:
         read["the pipeline file"] = [Path(config)]
@@ -255,7 +258,14 @@ def command(
     try:
         with asking(question):
             run = execute(
-                loaded, settings, str(model), goal, reports, -1 if quiet else verbose, states
+                loaded,
+                settings,
+                str(model),
+                goal,
+                reports,
+                -1 if quiet else verbose,
+                states,
+                laps,
             )
     except BaseException:
         if states is not None:
@@ -284,6 +294,7 @@ def execute(
     reports: Mapping[str, Path | None],
     verbosity: int,
     states: Resume | None = None,
+    laps: Laps | None = None,
 ) -> PipelineRun:
     """Run a pipeline over a model, and write what is asked for.
 
@@ -295,6 +306,7 @@ def execute(
         reports: Where reports go, by option: ``--json``, ``--html``, ``--junit``.
         verbosity: How much is printed; less than 0 for errors only.
         states: Saves the state of the run if it ends early.
+        laps: The clock of the run, if it began earlier.
 
     Raises:
         OnnxPassesError: The original cannot be run, or a file cannot be written.
@@ -304,6 +316,7 @@ def execute(
     from onnx_passes.configs.resolve import note_of_presets
     from onnx_passes.pipeline.run import run_pipeline
 
+    laps = laps or Laps()
     # A pass may change the working folder.
     goal = output.absolute() if output is not None else None
     places = [path.absolute() if path is not None else None for path in reports.values()]
@@ -320,6 +333,7 @@ def execute(
                 instruments=[announcer],
                 notes=[*note_of_presets(settings), *budget, *loaded.notes],
                 resume=states,
+                laps=laps,
             )
         report = run.report
         if any(places):
@@ -336,7 +350,9 @@ def execute(
             )
             raise
         finally:
+            report.seconds = laps.end("writing")
             if not isinstance(sys.exception(), KeyboardInterrupt):
                 write_reports(report, places)
+        report.seconds = laps.end("writing")
         announcer.close(report, reports["--html"])
     return run

@@ -470,3 +470,20 @@ def test_what_is_left_is_not_searched_for_garbage_when_the_program_ends():
     )
     done = run_python(code)
     assert (done.returncode, done.stderr.strip()) == (0, "True")
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
+    write("break_adds.py", BREAK)
+    passes = "[optimize, break-adds]" if wrong else "[optimize]"
+    config = write("c.yaml", f"imports: [break_adds]\npasses: {passes}\n")
+    done = cli("-c", config, model, "-o", "out.onnx", "--json", "r.json", "-v")
+    report = json.loads(Path("r.json").read_text())
+    times = report["times"]
+    assert sum(times.values()) == pytest.approx(report["seconds"], abs=1e-6)
+    assert min(times.values()) >= 0.0
+    parts = {"starting", "reading", "preparing", "passes", "checks", "result", "writing"}
+    assert parts <= times.keys()
+    assert (times.get("cause", 0.0) > 0.0) is wrong
+    assert times["checks"] == pytest.approx(sum(p["verify_seconds"] for p in report["passes"]))
+    assert "in passes" in done.err
