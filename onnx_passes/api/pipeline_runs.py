@@ -158,7 +158,7 @@ def run(
     """
     config = _config(pipeline, _overrides(options or {}, engines, verify=verify))
     taken, name, notes = take_model(model)
-    config, budget = with_budget(config, taken)
+    config, budget = with_budget(config, taken, given=inputs is not None)
     done = run_pipeline(
         taken,
         config,

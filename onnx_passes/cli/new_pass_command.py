@@ -36,9 +36,10 @@ def command(name: str, directory: Path) -> None:
     from onnx_passes.passes.registry import all_passes
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise UsageError(
-            f"{name!r} is not a pass name", help="write words with dashes, such as merge-relus"
-        )
+        dashed = re.sub(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])", "-", name).strip("-").lower()
+        words = "write words with dashes, such as merge-relus"
+        meant = f"did you mean {dashed!r}?" if dashed[:1].isalpha() else words
+        raise UsageError(f"{name!r} is not a pass name", help=meant)
     if any(cls.name == name for cls in all_passes()):
         raise UsageError(
             f"there is a pass {name!r} already", help=f"onnx-passes explain {name}"

@@ -8,6 +8,7 @@ from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Metric
+from onnx_passes.errors import ConfigError
 
 PRECISIONS = {
     "float16": "convert-float16",
@@ -17,11 +18,16 @@ PRECISIONS = {
 }
 """The pass of a precision."""
 
+_ON_DATA = ("correct-biases", "quantize-static", "smooth-activations", "tune")
+_ON_DATA += ("quantize-weights-adaround", "quantize-weights-gptq")
+"""Passes that do nothing without data."""
 _LEAST_COSINE, _LEAST_COSINE_4_BITS, _LEAST_AGREEMENT = 0.99, 0.95, 0.99
 _FEW_BITS = {"int4", "uint4", "int2", "uint2"}
 
 
-def with_budget(config: PipelineConfig, model: ir.Model) -> tuple[PipelineConfig, list[str]]:
+def with_budget(
+    config: PipelineConfig, model: ir.Model, *, given: bool = False
+) -> tuple[PipelineConfig, list[str]]:
     """Return a pipeline with a budget for its passes that promise metrics, and a note of it.
 
     Nothing changes if the pipeline has a budget, or no such pass, or checks nothing.
@@ -29,7 +35,20 @@ def with_budget(config: PipelineConfig, model: ir.Model) -> tuple[PipelineConfig
     Args:
         config: The pipeline.
         model: The model, for the form of its first output.
+        given: Whether there are samples beside those of the pipeline.
+
+    Raises:
+        ConfigError: A pass of it needs data, and there is none.
     """
+    given = given or config.reference.inputs is not None
+    if not given and config.reference.data is None:
+        for step in resolve(config).passes:
+            if step.cls.name in _ON_DATA and not step.options.get("data"):
+                raise ConfigError(
+                    f"{step.cls.name} needs data, and there is none",
+                    where=step.where,
+                    help="give --calib FOLDER, or reference.inputs in the pipeline file",
+                )
     if not config.verify.enabled or config.verify.metrics or config.verify.accuracy:
         return config, []
     found = [step for step in resolve(config).passes if Metric() in step.cls.contracts()]
@@ -40,7 +59,7 @@ def with_budget(config: PipelineConfig, model: ir.Model) -> tuple[PipelineConfig
     told = f"the cosine of each output and sample is at least {least:g}"
     first = next(iter(model.graph.outputs), None)
     shape = None if first is None else first.shape
-    if config.reference.inputs is not None and shape is not None and len(shape) == 2:
+    if given and shape is not None and len(shape) == 2:
         ranges["top_1_agreement"] = (_LEAST_AGREEMENT, 1.0)
         told += f", and the largest class is the same in {_LEAST_AGREEMENT:.0%} of the rows"
     verify = config.verify.model_copy(update={"metrics": ranges})

@@ -141,8 +141,12 @@ class ConsoleSummary:
             noise: Whether limits that the noise of an engine has raised are among them.
         """
         yield from (self._name(str(each)) for each in self._report.waivers)
-        idle = [p for p in self._report.passes if "metric" in p.contract and not p.changed]
-        kept = [f"{done.name}: {note}" for done in idle for note in done.notes]
+        kept = []
+        for done in self._kept:
+            if "metric" in done.contract and not (done.changed or done.error):
+                name = done.name.partition("{")[0]
+                told = f"changed nothing; onnx-passes explain {name} says what it leaves alone"
+                kept += [f"{done.name}: {note}" for note in done.notes or [told]]
         for note in dict.fromkeys((*self._report.notes, *kept)):
             if noise or NOISE not in note:
                 yield f"note: {self._name(note)}"
@@ -156,11 +160,7 @@ class ConsoleSummary:
         report, failed = self._report, self._failed()
         shows = "--html FILE" if page is None else self._name(str(page))
         if summary.outcome(report).tone == "bad":
-            folder = report.reproducer if failed is None else failed.reproducer
-            ways = [self._told.command(folder)] if folder else []
-            if failed is not None and failed.action == "stopped":
-                ways += self._ways_on(failed)
-            yield from (("try", way) for way in ways)
+            yield from (("try", way) for way in self._ways_on(failed))
         elif report.output is None:
             yield "next", "-o FILE writes the result"
         elif report.verify and self._is_made_up:
@@ -173,8 +173,15 @@ class ConsoleSummary:
         reference = self._report.reference
         return reference is not None and reference.source.startswith(MADE_UP)
 
-    def _ways_on(self, failed: PassReport) -> Iterator[str]:
+    def _ways_on(self, failed: PassReport | None) -> Iterator[str]:
+        folder = self._report.reproducer if failed is None else failed.reproducer
+        if folder:
+            yield self._told.command(folder)
+        if failed is None or failed.action != "stopped":
+            return
         if any(metric for check in failed.checks for metric in check.metrics):
+            if self._is_made_up:
+                yield "--inputs FILE measures on your data; what overflows there stays float32"
             yield "--metric NAME=LOW:HIGH allows a greater loss"
         elif failed.culprits and len(failed.rewrites) > len(failed.culprits):
             rest = plural(len(failed.rewrites) - len(failed.culprits), "rewrite")

@@ -59,8 +59,9 @@ def test_a_metric_that_is_lost_fails_the_pass(cli, write):
 
 def test_ranges_are_those_of_the_reference_and_never_made_up(cli):
     found = cli("-o", "out.onnx", DIGITS / "model.onnx", "quantize-static")
-    assert found.code == 1
-    assert "no data to record ranges on" in found.err
+    assert found.code == 2
+    assert "quantize-static needs data, and there is none" in found.err
+    assert "--calib" in found.err
 
 
 def test_a_wrong_option_is_told(cli):
