@@ -183,10 +183,11 @@ class ReadBack:
     def _value(self, value: ir.Value, *, interface: bool) -> Key:
         if not (interface or self.remarks):
             return (value.name or "",)
-        # A file has no place for a shape without a type.
-        shape = None if value.type is None else shape_key(value.shape)
+        # A file has no place for a shape without a type, and for either without a name.
+        type_ = value.type if value.name else None
+        shape = None if type_ is None else shape_key(value.shape)
         noted = self._remarks(value.doc_string, value.metadata_props)
-        return (value.name or "", type_key(value.type), shape, noted)
+        return (value.name or "", type_key(type_), shape, noted)
 
     def _remarks(self, doc_string: str | None, properties: Mapping[str, str]) -> Key | None:
         return (doc_string or "", _properties(properties)) if self.remarks else None

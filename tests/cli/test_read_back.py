@@ -164,3 +164,13 @@ def test_the_name_of_a_functions_graph_is_not_missed_in_the_file(tmp_path, typed
     check = ReadBack()
     save.save_model(model, tmp_path / "model.onnx", inspect=check)
     assert check.parts
+
+
+def test_an_output_without_a_name_has_no_type_in_a_file(tmp_path):
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20]> g (float[2,4] x) => (float[2,4] y)
+        { y, m = Dropout(x) }"""
+    )
+    unused = model.graph.node(0).outputs[1]
+    unused.name, unused.type = "", ir.TensorType(ir.DataType.FLOAT16)
+    save.save_model(model, tmp_path / "out.onnx", inspect=ReadBack())
