@@ -155,6 +155,12 @@ def _run(
     rewrites = Rewrites(limit=config.limits.rewrites)
     manager = PassManager(model, original, config, report, gate, watchers, rewrites)
     manager.whole = whole
+    if gate is None and (reference is not None or config.reference.inputs is not None):
+        from onnx_passes.verify.reference_data import load_reference  # passes record on it
+
+        spec, folder = config.reference.model_dump(), config.folder or Path()
+        reference = reference or load_reference(spec, model, folder)
+        manager.context.samples = reference.samples
     if config.objective is not None:
         from onnx_passes.pipeline.objective import Paying
 

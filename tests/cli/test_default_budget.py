@@ -98,10 +98,35 @@ def test_calibration_is_one_option(cli, network, samples, words):
     assert "the largest class is the same in 99% of the rows" in done.err
 
 
-def test_without_calibration_the_option_is_named(cli, network):
-    done = cli("-o", "out.onnx", network, "quantize-static")
-    assert done.code == 1
+def test_calibration_is_read_though_nothing_is_checked(cli, network, samples):
+    words = ["--precision", "int8-static", "--calib", samples, "--no-verify"]
+    assert cli("-o", "out.onnx", network, *words).code == 0
+    assert onnx.TensorProto.INT8 in weight_types("out.onnx")
+
+
+@pytest.mark.parametrize(
+    "name", ["quantize-static", "quantize-weights-gptq", "smooth-activations", "tune"]
+)
+def test_a_pass_without_its_data_is_refused_before_the_first(cli, network, name):
+    done = cli("-o", "out.onnx", network, "-c", "optimize", name, "--json", "r.json")
+    assert done.code == 2
+    assert f"{name} needs data, and there is none" in done.err
     assert "--calib FOLDER" in done.err
+    assert not Path("r.json").exists()
+
+
+def test_a_precision_that_changes_nothing_says_so(cli, model):
+    done = cli("-o", "out.onnx", model, "--precision", "int8")
+    assert done.code == 0, done.err
+    assert "note: quantize-dynamic changed nothing" in done.err
+
+
+def test_what_overflows_on_made_up_inputs_has_a_way_on(cli, network):
+    words = ["--precision", "int8", "--metric", "cosine=0.9999999:"]
+    done = cli("-o", "out.onnx", network, *words, "-s", "reproducers=false")
+    assert done.code == 1
+    ways = done.err[done.err.index("  try ") :]
+    assert "--inputs FILE measures on your data" in ways.splitlines()[0]
 
 
 def test_a_budget_that_is_given_counts(cli, network):
