@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import importlib
 import logging
@@ -266,7 +267,9 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
         return 3
     if isinstance(error, OSError) and error.strerror:
         at = f": {error.filename}" if error.filename else ""
-        _tell(f"error[system]: {error.strerror}{at}\n  = help: --debug shows the traceback")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        way = "make room there, or write elsewhere" if full else "--debug shows the traceback"
+        _tell(f"error[system]: {error.strerror}{at}\n  = help: {way}")
         return 2
     from onnx_passes.cli.fault_report import write_fault
 

@@ -200,6 +200,7 @@ def command(
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking
+    from onnx_passes.passes.registry import lookup
 
     began, laps = time.time(), Laps(click.get_current_context().find_object(float))
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
@@ -255,6 +256,8 @@ def command(
     received.watch = Watch([goal, *reports.values()])
     states = states_of(settings, loaded, wanted=resume, began=began)
     question = WhyNot.of(why_not) if why_not else None
+    if question is not None:
+        lookup(question.rule.partition("[")[0], where="--why-not")
     try:
         with asking(question):
             run = execute(

@@ -135,7 +135,11 @@ def _syntax_error(frame: Frame, error: yaml.MarkedYAMLError) -> ConfigError:
             help="a pipeline file is one document: remove the '---'",
         )
     context = f" {error.context}" if error.context and error.context != problem else ""
-    return ConfigError(f"not valid YAML: {problem}{context}", where=where)
+    help_ = "keys of one level begin at one column; texts of special characters take quotes"
+    if error.context_mark is not None and "stream" in problem:
+        begun = frame.span(error.context_mark)
+        help_ = f"close what begins at line {begun.line + 1}, column {begun.column + 1}"
+    return ConfigError(f"not valid YAML: {problem}{context}", where=where, help=help_)
 
 
 def _code_point(error: ReaderError) -> int:

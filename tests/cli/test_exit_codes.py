@@ -66,6 +66,14 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(cli, model, tmp_path, wo
     assert not done.stderr
 
 
+def test_a_full_disk_is_told_with_a_way_on(tmp_path):
+    program = [sys.executable, "-m", "onnx_passes", "list"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"make room there" in done.stderr
+
+
 @pytest.mark.parametrize(("wrong", "code"), [(True, 1), (False, 2)])
 def test_a_report_that_cannot_be_written_hides_no_verdict(
     cli, model, write, monkeypatch, wrong, code

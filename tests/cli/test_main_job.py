@@ -487,3 +487,10 @@ def test_the_parts_of_a_run_take_all_of_its_time(cli, write, model, wrong):
     assert (times.get("cause", 0.0) > 0.0) is wrong
     assert times["checks"] == pytest.approx(sum(p["verify_seconds"] for p in report["passes"]))
     assert "in passes" in done.err
+
+
+def test_a_question_about_no_rule_is_refused_before_the_run(cli, model):
+    done = cli(model, "-o", "out.onnx", "--why-not", "fuse-attenton@y")
+    assert done.code == 2
+    assert "did you mean 'fuse-attention'?" in done.err
+    assert not Path("out.onnx").exists()

@@ -108,6 +108,10 @@ def test_complaints_point_at_the_place(text, message, place):
     assert f"f.yaml:{place}" in error.where
 
 
+def test_what_is_not_closed_is_named_by_its_beginning():
+    assert complaint("a: 1\nb: [1,\n  2").help == "close what begins at line 2, column 4"
+
+
 def test_an_integer_of_more_digits_than_python_reads():
     assert "cannot be read as int" in complaint("a: " + "9" * 5000).message
 
