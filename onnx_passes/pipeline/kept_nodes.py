@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.context import Application
+from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempt
 
@@ -41,11 +41,12 @@ class KeptNodes:
         known = _nodes(model) if config.keep else {}
         for index, name in enumerate(config.keep):
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
                 raise ConfigError(
                     f"{name!r} is to be kept, and the model has no such node or value",
                     where=located(config.tree.values.get(("keep", index))),
-                    help=f"did you mean {near[0]!r}?" if near else None,
+                    help=did_you_mean(
+                        name, known, "inspect --show layers lists them"
+                    ),
                 )
         return cls({name: known[name].op_identifier() for name in config.keep})
 

@@ -120,7 +120,7 @@ def load_reference(
     if given is None:
         if wanted is not None:
             raise ReferenceDataError(
-                "reference.outputs is given without reference.inputs",
+                "reference.outputs (--labels) is given without reference.inputs (--inputs)",
                 help="expected outputs belong to inputs; name the inputs' files as well",
             )
         return ReferenceData([], None, "")

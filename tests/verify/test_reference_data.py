@@ -254,7 +254,7 @@ def test_infinities_are_data(folder):
         ({"inputs": {}}, "names no files"),
         ({"inputs": 3}, "names no files: 3"),
         ({"inputs": {"x": 3}}, "of input 'x' is no path"),
-        ({"outputs": ["x.npy"]}, "outputs is given without reference.inputs"),
+        ({"outputs": ["x.npy"]}, "is given without reference.inputs"),
         ({**BOTH, "outputs": {"yy": "x.npy"}}, "no output 'yy'.*did you mean 'y'"),
         ({**BOTH, "outputs": ["x.npy"] * 3}, "3 files are given for 2 outputs"),
         (
