@@ -70,11 +70,25 @@ def _engines(value: Plain, info: ValidationInfo) -> tuple[EngineUse, ...]:
     return tuple(_engine(item, tree, (*path, i)) for i, item in enumerate(value))
 
 
+def _read_engine(text: str, place: Span | None) -> tuple[str, PlainDict]:
+    """Return the name and options of an engine, written as ``--engine`` has it."""
+    if not {":", "{"} & set(text):
+        return text, {}
+    from onnx_passes.configs.engine_text import read_engine  # it loads ONNX Runtime
+
+    try:
+        return read_engine(text)
+    except ConfigError as error:
+        error.where = located(place)
+        raise
+
+
 def _engine(item: Plain, tree: Tree, path: yaml_tree.Path) -> EngineUse:
     if isinstance(item, EngineUse):
         return item
     if isinstance(item, str):
-        return EngineUse(item, places=Places(tree.value(path)))
+        name, options = _read_engine(item, tree.value(path))
+        return EngineUse(name, options, places=Places(tree.value(path)))
     if not isinstance(item, dict) or len(item) != 1:
         raise ConfigError(
             f"{described(item)} is not an engine",

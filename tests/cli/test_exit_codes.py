@@ -1,10 +1,12 @@
 """How commands end: one table, and what may not change a code."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onnx_passes.cli.exit_codes import EXIT_CODES
@@ -21,6 +23,59 @@ class DropRelu(Transformation, RewriteRulePass):
     def pattern(self, op, x): return op.Relu(x)
     def rewrite(self, op, x): return op.Abs(x)
 """
+
+
+SILENT = """\
+import onnx_ir as ir
+from onnx_passes import passes
+from onnx_passes.passes.base import Transformation
+
+@passes.register()
+class Silent(Transformation):
+    def call(self, model):
+        for node in list(model.graph):
+            if node.op_type == "Identity":
+                node.op_type = "Relu"
+        return ir.passes.PassResult(model, True)
+"""
+HALF = ("--precision", "float16")
+TABLE = [
+    ("VERIFIED", 0, ("-c", "cleanup")),
+    ("VERIFIED", 0, ("-c", "cleanup", "--strict")),
+    ("UNCHANGED", 0, ("topological-sort", "--strict")),
+    ("PARTLY VERIFIED", 0, HALF),
+    ("PARTLY VERIFIED", 4, (*HALF, "--strict")),
+    ("NOT VERIFIED", 4, ("-c", "silent.yaml")),
+    ("NOT VERIFIED", 4, ("-c", "silent.yaml", "--strict")),
+    ("NOT VERIFIED", 0, ("-c", "silent.yaml", "--no-verify")),
+    ("FAILED", 1, ("-c", "wrong.yaml")),
+    ("FAILED", 1, ("-c", "wrong.yaml", "-s", "on_failure=warn")),
+    ("error[reference-data]: ", 2, (*HALF, "--inputs", "a.npz", "--metric", "accuracy=0:1")),
+    ("error[reference-data]: ", 2, (*HALF, "--inputs", "none.npz")),
+    ("error[reference-data]: ", 2, (*HALF, "--labels", "a.npz")),
+    ("error[unknown-metric]: ", 2, (*HALF, "--metric", "acuracy=0:1")),
+    ("error[config]: ", 2, ("--precision", "int8-static")),
+    ("error[engine-unavailable]: ", 3, ("-e", "onnxruntime:ACL")),
+]
+
+
+@pytest.mark.parametrize(("head", "code", "words"), TABLE)
+def test_a_verdict_has_its_code(cli, model, write, head, code, words):
+    for name, module, passes in (
+        ("wrong", WRONG, "drop-relu"),
+        ("silent", SILENT, "silent"),
+    ):
+        write(f"{name}_pass.py", module)
+        write(f"{name}.yaml", f"imports: [{name}_pass]\npasses: [{passes}]\n")
+    np.savez("a.npz", a=np.ones((3, 2), np.float32), b=np.ones((3, 2), np.float32))
+    done = cli(model, "-o", "out.onnx", "--json", "r.json", *words)
+    assert done.err.startswith(head), done.err
+    assert done.code == code, done.err
+    ran = not head.startswith("error")
+    assert Path("r.json").exists() is ran
+    assert Path("out.onnx").exists() is (ran and (code != 1 or "on_failure=warn" in words))
+    if ran:
+        assert json.loads(Path("r.json").read_text())["exit_code"] == code
 
 
 def kinds(cls):

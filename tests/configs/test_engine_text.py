@@ -1,6 +1,7 @@
 import pytest
 
 from onnx_passes.configs.engine_text import parse_engine
+from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.errors import ConfigError
 from onnx_passes.runtime.isolated import IsolatedEngine
 
@@ -40,3 +41,13 @@ def test_a_provider_stands_after_a_colon(text):
 def test_what_is_no_engine_is_told(text, said):
     with pytest.raises(ConfigError, match=said):
         parse_engine(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["onnxruntime:CPU", "onnxruntime{provider=CPUExecutionProvider}"]
+)
+def test_a_file_names_an_engine_as_the_option_does(text):
+    config = config_from_data({"passes": ["optimize"], "engines": ["reference", text]})
+    assert config.engines[1].options == {"provider": "CPUExecutionProvider"}
+    with pytest.raises(ConfigError, match="no execution provider 'Fast'"):
+        config_from_data({"engines": ["onnxruntime:Fast"]})
