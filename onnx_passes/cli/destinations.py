@@ -71,6 +71,8 @@ def check_folder(option: str, path: Path) -> None:
 
 
 def _check_place(option: str, path: Path) -> None:
+    if option != "-o" and path.name == str(path) == "-":
+        raise UsageError(f"{option} prints nothing on -", help="name a file: report.json")
     if path.is_dir():
         raise UsageError(f"{option} {path} is a folder", help="name a file in it")
     if path.exists() and not path.is_file():

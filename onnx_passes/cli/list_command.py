@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
 HELP = """\
@@ -39,8 +40,10 @@ def command(words: tuple[str, ...], config: str | None, presets: bool, as_json: 
         click.echo(json.dumps(rows, indent=2))
         return
     if not rows:
-        click.echo("nothing matches", err=True)
-        raise click.exceptions.Exit(2)
+        raise UsageError(
+            f"no pass has all of these words: {' '.join(words)}",
+            help="onnx-passes list prints all passes, list --presets the presets",
+        )
     for group in dict.fromkeys(row["group"] for row in rows):
         click.secho(group, bold=True)
         _table([row for row in rows if row["group"] == group])

@@ -207,7 +207,7 @@ def command(
     passes, output = split_words(passes, output)
     check_output(output)
     first, sizes = freezing(dims)
-    if no_passes and (config or passes):
+    if no_passes and (config or passes or precision):
         raise UsageError("--no-passes contradicts a pipeline and passes", help="give one")
     if precision is not None:
         from onnx_passes.configs.default_budget import PRECISIONS

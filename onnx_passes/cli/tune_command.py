@@ -50,6 +50,7 @@ Examples:
   onnx-passes tune model.onnx -c tune.yaml --record search --explain MatMul_3
   onnx-passes tune model.onnx -c tune.yaml --culprits
 """
+_NODES = "onnx-passes inspect model MODEL --show layers lists them"
 _path = click.Path(path_type=Path)
 
 
@@ -105,7 +106,7 @@ def command(
     **given: Plain,
 ) -> None:
     """Choose precisions."""
-    from onnx_passes.cli.destinations import check_destinations
+    from onnx_passes.cli.destinations import check_destinations, check_folder
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.tuning.task_from_config import task_of
@@ -113,6 +114,8 @@ def command(
     settings = load_config(config, overrides)
     if output is None and explain is None and not culprits:
         raise UsageError("there is no -o: where to write the model", help="-o small.onnx")
+    if record is not None:
+        check_folder("--record", record)
     check_destinations(output, {"--json": json_file, "--html": page}, {"the model": [model]})
     loaded = load_model(model)
     source = _source(settings, given, record, quiet=quiet)
@@ -219,7 +222,7 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
     names = [str(n.name) for n in task.model.graph.all_nodes()]
     if node not in names:
         raise UsageError(
-            f"the model has no node {node!r}", help=did_you_mean(node, names, "see inspect")
+            f"the model has no node {node!r}", help=did_you_mean(node, names, _NODES)
         )
     entries = read_record(record)
     if not entries or entries[0].get("key") != task.key:

@@ -38,6 +38,8 @@ _EXTENSIONS: dict[str, Form] = {
 _FOREIGN = [
     (0, b"version https://git-lfs", "a git-LFS pointer", "fetch the content: git lfs pull"),
     (0, b"\x1f\x8b", "compressed with gzip", "decompress it: gunzip"),
+    (0, b"\x93NUMPY", "an array of numpy", "show it: onnx-passes inspect data FILE"),
+    (0, b"\x89PNG", "an image", "give the .onnx file"),
     (0, b"PK\x03\x04", "a zip archive", "unpack it, or export the checkpoint in it to ONNX"),
     (0, b"\x89HDF", "an HDF5 file", "export the model to ONNX, with tf2onnx if it is Keras'"),
     (4, b"TFL3", "a TensorFlow Lite model", "export it to ONNX with tf2onnx"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # JSON has no such numbers; these strings replace them.
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _MOST_COMPLAINTS = 3
+_WROTE = "give a file that `onnx-passes run --json FILE` wrote"
 
 
 def to_json(report: RunReport) -> str:
@@ -43,7 +44,7 @@ def read_json(path: str | os.PathLike[str]) -> RunReport:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         told = f"cannot read the report: {error.strerror or error}"
-        raise ConfigError(told, where=where) from error
+        raise ConfigError(told, where=where, help=_WROTE) from error
     except UnicodeDecodeError as error:
         raise _no_report(where, "it is not UTF-8 text") from error
     return from_json(text, where=where)
@@ -170,7 +171,7 @@ def _no_report(where: str | None, why: str) -> ConfigError:
     return ConfigError(
         f"this is not a report of onnx-passes: {why}",
         where=where,
-        help="give a file that `onnx-passes run --json FILE` wrote",
+        help=_WROTE,
     )
 
 

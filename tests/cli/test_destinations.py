@@ -45,6 +45,7 @@ def untouched(folder):
         (["--html", "model.onnx"], "--html model.onnx would write over the model"),
         (["--junit", "link.onnx"], "--junit link.onnx would write over the model"),
         (["--json", "r", "--html", "./r"], "--html and --json name the same file"),
+        (["--json", "-"], "--json prints nothing on -"),
         (["-o", "x.onnx", "--json", "x.onnx"], "--json and -o name the same file"),
     ],
 )

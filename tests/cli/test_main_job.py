@@ -494,3 +494,19 @@ def test_a_question_about_no_rule_is_refused_before_the_run(cli, model):
     assert done.code == 2
     assert "did you mean 'fuse-attention'?" in done.err
     assert not Path("out.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        (("list", "nope"), "onnx-passes list prints all"),
+        (("report", "none.json"), "`onnx-passes run --json FILE` wrote"),
+        (("new-pass", "DropRelu"), "did you mean 'drop-relu'?"),
+        (("new-pass", "9"), "such as merge-relus"),
+        (("model.onnx", "--no-passes", "--precision", "int8"), "give one"),
+    ],
+)
+def test_what_does_not_work_names_what_does(cli, model, words, way):
+    done = cli(*words)
+    assert done.code == 2
+    assert way in done.err

@@ -118,6 +118,13 @@ def test_what_is_wrong_in_the_file_is_told(cli, config, setting, message):
     assert message in found.err
 
 
+def test_a_record_in_a_file_is_told_before_the_search(cli, config, write):
+    record = write("record", "")
+    found = cli("tune", MODEL, "-c", config, "-o", "out.onnx", "--record", record)
+    assert found.code == 2
+    assert "is not a folder" in found.err
+
+
 def test_data_without_samples_is_told(cli, config, write):
     np.save("empty.npy", np.zeros((0, 1, 8, 8), np.float32))
     setting = f"reference.inputs={{image: {os.path.abspath('empty.npy')}}}"

@@ -52,6 +52,8 @@ def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
             "git lfs pull",
         ),
         (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
+        (b"\x93NUMPY\x01\x00", "an array of numpy", "inspect data"),
+        (b"\x89PNG\r\n", "an image", "give the .onnx file"),
         (b"PK\x03\x04abc", "zip", "unpack"),
         (b"\x89HDF\r\n", "HDF5", "export"),
         (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx"),
