@@ -37,8 +37,9 @@ def command(name: str, directory: Path) -> None:
 
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         dashed = re.sub(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])", "-", name).strip("-").lower()
-        words = "write words with dashes, such as merge-relus"
-        meant = f"did you mean {dashed!r}?" if dashed[:1].isalpha() else words
+        meant = f"did you mean {dashed!r}?"
+        if not dashed[:1].isalpha():
+            meant = "write words with dashes, such as merge-relus"
         raise UsageError(f"{name!r} is not a pass name", help=meant)
     if any(cls.name == name for cls in all_passes()):
         raise UsageError(

@@ -18,8 +18,10 @@ PRECISIONS = {
 }
 """The pass of a precision."""
 
-_ON_DATA = ("correct-biases", "quantize-static", "smooth-activations", "tune")
-_ON_DATA += ("quantize-weights-adaround", "quantize-weights-gptq")
+_ON_DATA = {
+    *("correct-biases", "quantize-static", "smooth-activations", "tune"),
+    *("quantize-weights-adaround", "quantize-weights-gptq"),
+}
 """Passes that do nothing without data."""
 _LEAST_COSINE, _LEAST_COSINE_4_BITS, _LEAST_AGREEMENT = 0.99, 0.95, 0.99
 _FEW_BITS = {"int4", "uint4", "int2", "uint2"}

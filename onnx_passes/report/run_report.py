@@ -175,7 +175,7 @@ class RunReport:
         notes: What the loader and the saver had to say, a sentence each.
         error: The error that ended the run, as text.
         seconds: Wall time of the whole run.
-        times: The same by part: "starting", "reading", "preparing", "search", "passes",
+        times: The same by part: "starting", "reading", "preparing", "passes",
             "checks", "between passes", "cause" (of failures), "result", "writing".
         exit_code: As the command line returns it.
         started: When the run began, ISO 8601 with the offset from UTC.

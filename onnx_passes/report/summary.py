@@ -36,7 +36,6 @@ _PARTS = {
     "starting": "starting",
     "reading": "reading",
     "preparing": "preparing inputs and engines",
-    "search": "trying orders",
     "passes": "in passes",
     "checks": "checking them",
     "between passes": "between passes",

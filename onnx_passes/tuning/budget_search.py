@@ -169,7 +169,7 @@ class TuningSearch:
         first = result.tried
         try:
             self._improve(result, table)
-            if task.objective == "size" and self._small:
+            if task.objective == "size" and self._small and result.ended != "time":
                 self._compare_files(result, table)
         finally:
             result.tried = first + self._tries.tried
@@ -266,7 +266,7 @@ class TuningSearch:
         def allowed(choice: Choice) -> bool:
             return choice not in tries.rejected and table.expected(choice) <= 1.0
 
-        while result.ended in ("optimal", "within the gap"):
+        while True:
             found, low = list_by_size(task, table.rows, result.best.cost, allowed)
             size, choice = found[0] if found else (math.inf, table.start)
             result.bound = min(low, result.best.cost, size)
@@ -308,7 +308,7 @@ class TuningSearch:
                 if share < 1.0:
                     result.ended = "evaluations"
                     return
-                result.ended = "optimal" if result.gap == 0.0 else "within the gap"
+                result.ended = self._ended(result)
                 return
             if ran >= task.evaluations:
                 result.ended = "evaluations"

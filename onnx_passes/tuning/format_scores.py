@@ -12,7 +12,6 @@ import onnx_ir as ir
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
 from onnx_passes.model.save import written_bytes
-from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import AuditFinding, audit
@@ -24,7 +23,6 @@ from onnx_passes.tuning.output_effects import OutputEffects
 from onnx_passes.tuning.part_costs import (
     Objective,
     bit_operations,
-    bytes_read,
     operations,
     shared_bytes,
     time_runs,
@@ -280,11 +278,8 @@ class Scorer:
         self, score: Score, group: FormatGroup, before: ir.Model, after: ir.Model
     ) -> Score:
         """Return a score with what a group costs in the format of the score."""
-        others = self._regions.others(group)
-        if self.objective == "size":
-            # Of a body that has nodes of several groups, each group counts its own.
-            own = bytes_read(self.model, group.nodes) if others else weight_bytes(before)
-            cost = float(own + written_bytes(after) - written_bytes(before))
+        if self.objective == "size":  # what is not converted counts where costs are added
+            cost = float(written_bytes(after) - written_bytes(before))
             shared = shared_bytes(before, after) if after is not before else 0.0
             return replace(score, cost=cost, shared=shared)
         if self.objective == "bops":
@@ -297,6 +292,7 @@ class Scorer:
         old, new = time_runs(self.engine, models, feeds)
         # The machine is never quite the same: the ratio is, more or less.
         known = self._times.setdefault(group.name, old)
+        others = self._regions.others(group)
         share = self._regions.own_share(group, self._operations) if others else 1.0
         share += new / old - 1.0 if after is not before else 0.0
         return replace(score, cost=known * share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Literal
 
@@ -71,22 +71,6 @@ def shared_bytes(before: ir.Model, after: ir.Model) -> float:
     )
     grown = [written_bytes(model) - weight_bytes(model) for model in (before, after)]
     return max(0.0, float(grown[1] - grown[0] - own))
-
-
-def bytes_read(model: ir.Model, names: Collection[str]) -> float:
-    """Return the bytes of the constants that some nodes are the first to read.
-
-    Args:
-        model: The model.
-        names: Names of the nodes.
-    """
-    first: dict[int, tuple[bool, int]] = {}
-    for node in model.graph.all_nodes():
-        for value in node.inputs:
-            tensor = None if value is None else constant_tensor(value)
-            if tensor is not None:
-                first.setdefault(id(tensor), (node.name in names, tensor.nbytes))
-    return float(sum(size for own, size in first.values() if own))
 
 
 def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:

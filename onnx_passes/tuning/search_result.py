@@ -15,14 +15,12 @@ from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import amount, ending_text, plural, snr_text
 from onnx_passes.tuning.audit import audit
-from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.part_costs import UNITS
 from onnx_passes.tuning.part_formats import FLOAT32
 from onnx_passes.tuning.search_journal import plain
-from onnx_passes.tuning.search_task import SearchResult, TriedModel
+from onnx_passes.tuning.search_task import SearchResult
 from onnx_passes.verify.read_back import ReadBack
 
-_NO_GAIN = "not chosen, it costs as much as float32 or more"
 Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 
 
@@ -68,6 +66,17 @@ def to_json(result: SearchResult) -> PlainDict:
     """Return all of a result but the model."""
     task, best = result.task, result.best
     spent = best.spent
+    tried: list[PlainDict] = [
+        {
+            "names": dict(tried.names),
+            "cost": tried.cost,
+            "predicted": plain(tried.predicted),
+            "measured": None if tried.spent is None else plain(tried.spent.total),
+            "accepted": tried.accepted,
+            "why": tried.why,
+        }
+        for tried in result.tried
+    ]
     return {
         "objective": task.objective,
         "unit": UNITS[task.objective],
@@ -86,19 +95,9 @@ def to_json(result: SearchResult) -> PlainDict:
             "confidence": task.budget.flips.confidence if task.budget.flips else None,
             "kind": "statistical, by Clopper and Pearson",
         },
-        "groups": [_group(result, name) for name in best.names],
+        "groups": [_group(result, name, tried) for name in best.names],
         "front": result.front,
-        "tried": [
-            {
-                "names": dict(tried.names),
-                "cost": tried.cost,
-                "predicted": plain(tried.predicted),
-                "measured": None if tried.spent is None else plain(tried.spent.total),
-                "accepted": tried.accepted,
-                "why": tried.why,
-            }
-            for tried in result.tried
-        ],
+        "tried": tried,
         "data": None
         if task.stream is None
         else {"samples": task.stream.plan.used, "plan": task.stream.plan.digest},
@@ -109,18 +108,19 @@ def to_json(result: SearchResult) -> PlainDict:
     }
 
 
-def _group(result: SearchResult, name: str) -> PlainDict:
+def _group(result: SearchResult, name: str, tried: Sequence[PlainMapping]) -> PlainDict:
     scores = {s.format: s for s in result.scores if s.group == name}
     chosen = result.best.names[name]
     group = next(g for g in result.task.groups if g.name == name)
     start = scores[FLOAT32].cost if FLOAT32 in scores else 0.0
     own = scores.get(chosen)
+    gain = start - own.cost if own else 0.0
     return {
         "group": name,
         "nodes": list(group.nodes),
         "format": chosen,
         "snr": plain(own.snr) if own else "inf",
-        "gain": start - own.cost if own else 0.0,
+        "gain": gain,
         "bounds": {
             "kind": "sound, for each element of a product, for inputs in the recorded ranges",
             "nodes": {n: plain(b) for n, b in own.bounds.items()} if own else {},
@@ -130,7 +130,7 @@ def _group(result: SearchResult, name: str) -> PlainDict:
             n: {
                 "snr": plain(s.snr),
                 "gain": start - s.cost,
-                "why": _why_not(n, start - s.cost, name, own, start, result.tried),
+                "why": _why(n, name, start - s.cost, (chosen, gain), tried),
             }
             for n, s in scores.items()
             if not s.refused and n not in (chosen, FLOAT32)
@@ -225,7 +225,7 @@ def explain(entries: Sequence[PlainMapping], node: str, data: PlainMapping) -> l
             text.append(f"  {entry['format']}: refused, {entry['refused']}")
             continue
         gain = start - entry["cost"]
-        why = _why(entry, gain, chosen, start - own, entries)
+        why = _why(entry["format"], group, gain, (chosen, start - own), entries)
         why = "chosen" if entry["format"] == chosen else why
         noise = float(entry["snr"])
         text.append(f"  {entry['format']}: SNR {noise:.1f} dB, gain {gain:.4g}; {why}")
@@ -239,53 +239,31 @@ def explain(entries: Sequence[PlainMapping], node: str, data: PlainMapping) -> l
 
 
 def _why(
-    entry: PlainMapping,
+    name: str,
+    group: str,
     gain: float,
-    chosen: str,
-    own: float,
+    chosen: tuple[str, float],
     entries: Sequence[PlainMapping],
 ) -> str:
-    if gain <= 0:
-        return _NO_GAIN
-    for other in reversed(entries):
-        if other["event"] == "interaction" and entry["group"] in other["groups"]:
-            return "not chosen, it loses more beside other groups than alone"
-        rejected = other["event"] == "try" and not other["accepted"]
-        if rejected and other["names"].get(entry["group"]) == entry["format"]:
-            return f"not chosen, a model with it was rejected: {other['why']}"
-    return _compare(gain, own, chosen)
-
-
-def _why_not(
-    name: str,
-    gain: float,
-    group: str,
-    own: Score | None,
-    start: float,
-    tried: Sequence[TriedModel],
-) -> str:
-    """Return why a group does not have a format, from what a search found.
+    """Return why a group does not have a format.
 
     Args:
         name: The format.
-        gain: What it gains.
         group: The group.
-        own: The score of the format that was chosen.
-        start: The cost of the group in float32.
-        tried: Models that were run.
+        gain: What it gains.
+        chosen: The format that was chosen, and what it gains.
+        entries: Models that were tried and interactions that were found, as a record has them.
     """
     if gain <= 0:
-        return _NO_GAIN
-    for other in reversed(tried):
-        if not other.accepted and other.names.get(group) == name:
-            return f"not chosen, a model with it was rejected: {other.why}"
-    return _compare(gain, start - own.cost if own else 0.0, own.format if own else FLOAT32)
-
-
-def _compare(gain: float, own: float, chosen: str) -> str:
-    if gain > own:
+        return "not chosen, it costs as much as float32 or more"
+    for other in reversed(entries):
+        if group in other.get("groups", ()):
+            return "not chosen, it loses more beside other groups than alone"
+        if not other.get("accepted", True) and other["names"].get(group) == name:
+            return f"not chosen, a model with it was rejected: {other['why']}"
+    if gain > chosen[1]:
         return (
-            f"not chosen, it gains more than {chosen}, but loses what others need of the "
+            f"not chosen, it gains more than {chosen[0]}, but loses what others need of the "
             "budget, or gains less than the gap that is allowed"
         )
-    return f"not chosen, {chosen} gains as much"
+    return f"not chosen, {chosen[0]} gains as much"
