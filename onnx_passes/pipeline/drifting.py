@@ -233,10 +233,12 @@ class _Tracer:
         limit = kept.first + len(kept.applied) if kept.applied else None
         record = list(kept.applied[:1]) * kept.first  # only their number counts
         rewrites = Rewrites(limit, kept.skip, None, record)
+        baseline = self.drifted.gate.baseline
+        given = baseline.samples if baseline.given else ()
         return Attempts(
             lambda: kept.step.make(self.drifted.plain, {"counter": 0, "history": []}),
             before,
-            PassContext(rewrites, file_bytes=self.drifted.file_bytes),
+            PassContext(rewrites, file_bytes=self.drifted.file_bytes, samples=given),
             kept.first,
             check,
             self.drifted.config.limits.pass_seconds,
