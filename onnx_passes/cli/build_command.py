@@ -21,7 +21,6 @@ GPU of this one. Nothing is executed, and nothing verified: run a pipeline first
 Examples:
   onnx-passes build model.onnx -o model.engine
   onnx-passes build model.onnx -o model.engine --compute-capabilities 8.6,8.9
-  onnx-passes build m.onnx -o m.engine --repeat 5 --check './test {engine}'
 """
 
 
@@ -86,24 +85,6 @@ Examples:
 @click.option("--network-hook", metavar="MODULE:FUNCTION", help="Called with the network.")
 @click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called with the config.")
 @click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Build N times, since builds differ, and say which layers do.",
-)
-@click.option(
-    "--check",
-    metavar="COMMAND",
-    help="Run on each build, whose path replaces {engine}. Exit code 0 is good. The first "
-    "good build becomes OUTPUT.",
-)
-@click.option(
-    "--keep-builds",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Where repeated builds are kept, in good, bad and unchecked. Default: OUTPUT-builds.",
-)
-@click.option(
     "--write-script",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -135,9 +116,6 @@ def command(
     timing_cache: str | None,
     network_hook: str | None,
     config_hook: str | None,
-    repeat: int | None,
-    check: str | None,
-    keep_builds: Path | None,
     write_script: Path | None,
     time_limit: float,
 ) -> None:
@@ -171,8 +149,6 @@ def command(
 
         write_build_script(write_script, model, output, engine, options)
         return
-    if repeat is None and (check is not None or keep_builds is not None):
-        raise UsageError("--check and --keep-builds need --repeat", help="--repeat 5")
     made = engine_from_config(engine, options, folders=[str(Path.cwd())])
     inner = compiler_of(made)
     assert inner is not None
@@ -183,13 +159,6 @@ def command(
         raise inner.missing
     if any(v.shape is None or not v.shape.is_static() for v in loaded.model.graph.inputs):
         made = with_profiles_of(made, loaded.model, generate(loaded.model, samples=1))
-    if repeat is not None:
-        from onnx_passes.cli.repeated_builds import build_again
-
-        folder = keep_builds or output.with_name(f"{output.name}-builds")
-        raise click.exceptions.Exit(
-            build_again(made, loaded.model, output, repeat, check, folder, time_limit)
-        )
     with made.prepare(loaded.model):
         done = f"wrote {output}, {size(output.stat().st_size)}, built for {inner.target}"
         echo_line(f"{done}; not executed: {inner.not_executed or 'build only builds'}")

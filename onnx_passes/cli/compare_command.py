@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.compare_builds import add_builds, add_timings, make_runners
+from onnx_passes.cli.compare_engines import add_timings, make_runners
 from onnx_passes.cli.compare_settings import (
     keep_inputs,
     loaders_of,
@@ -131,12 +131,6 @@ _path = click.Path(path_type=Path)
     help="Time each model on each engine: percentiles, layers, GPU clocks and temperature.",
 )
 @click.option(
-    "--keep-builds",
-    type=_path,
-    metavar="DIR",
-    help="Keep repeated builds, --engine 'tensorrt{repeat=5}', in DIR/good and DIR/bad.",
-)
-@click.option(
     "--write-script",
     type=_path,
     metavar="FILE",
@@ -155,7 +149,6 @@ def command(
     save_outputs: Path | None,
     plots: Path | None,
     timed: bool,
-    keep_builds: Path | None,
     write_script: Path | None,
     verbose: bool,
     as_json: bool,
@@ -183,9 +176,9 @@ def command(
                 "saved results and --data do not go together",
                 help="--json=FILE writes the result",
             )
-        if timed or keep_builds:
+        if timed:
             raise UsageError(
-                "--time and --keep-builds do not go together with --data",
+                "--time does not go together with --data",
                 help="time on one sample: --inputs or --generate",
             )
         raise click.exceptions.Exit(
@@ -202,9 +195,7 @@ def command(
     from onnx_passes.verify.runs import Found, compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form
 
-    runners, repeated = make_runners(
-        models, loaders, engines, isolate=isolate, keep=keep_builds, timed=timed
-    )
+    runners = make_runners(models, loaders, engines, isolate=isolate, timed=timed)
     recorded = read_runs(load_outputs)
     alone = len(runners) + len(recorded) == 1  # its results are reported
     settings = settings_of(
@@ -244,7 +235,6 @@ def command(
         found = compare(runners, samples, recorded=recorded, settings=settings)
         found.notes.append(other.note)
         first = list(samples[:1])
-    add_builds(found, repeated, len(recorded), keep_builds)
     if timed and runners:
         add_timings(found, runners, first[0], given, len(recorded))
     asked = bool(given["iterations"] or given["warm_up"]) and not timed

@@ -14,7 +14,7 @@ from onnx_passes.report.text import one_line, terminal_width, wrapped
 def echo_line(text: str, *, err: bool = False, color: str | None = None) -> None:
     r"""Print one line; control characters of names are shown as ``\x1b`` or ``\n``.
 
-    On a terminal it breaks between words, and goes on below its last column.
+    On a terminal it breaks between words, and continues below its last column.
 
     Args:
         text: The line, without its end.

@@ -17,47 +17,21 @@ from onnx_passes.runtime.interface import did_you_mean
 _END = "ExecutionProvider"
 
 
-def parse_engine(text: str, *, isolate: bool | None = None) -> Engine:
+def parse_engine(text: str, *, isolate: bool | None = None, lean: bool = False) -> Engine:
     """Make an engine; it is not started.
 
     Args:
         text: Its name, then options in braces, as a pipeline file has them. An execution
             provider of ONNX Runtime may stand after a colon, short or in full.
         isolate: Whether it runs in a child process where the text does not say.
-
-    Raises:
-        ConfigError: The text is not an engine, or an option does not fit.
-    """
-    name, options = read_engine(text, isolate=isolate)
-    return _made(name, options, text)
-
-
-def parse_repeated(
-    text: str, *, isolate: bool | None = None, lean: bool = False
-) -> tuple[Engine, int | None]:
-    """Make an engine, and say how often a model is built on it.
-
-    Args:
-        text: As :func:`parse_engine` has it, with one option more: ``repeat``.
-        isolate: Whether it runs in a child process where the text does not say.
         lean: Whether ONNX Runtime keeps no copies of weights where the text does not say.
 
-    Returns:
-        The engine, and the number of builds; None if the text does not say.
-
     Raises:
         ConfigError: The text is not an engine, or an option does not fit.
     """
     name, options = read_engine(text, isolate=isolate)
-    repeat = options.pop("repeat", None)
     if lean and name == "onnxruntime":
         options.setdefault("prepacking", False)
-    if repeat is not None and (type(repeat) is not int or repeat < 1):
-        raise ConfigError(f"{name}.repeat must be at least 1, not {repeat!r}", where=text)
-    return _made(name, options, text), repeat
-
-
-def _made(name: str, options: PlainDict, text: str) -> Engine:
     try:
         return engine_from_config(name, options, folders=[os.getcwd()])
     except ConfigError as error:

@@ -11,7 +11,7 @@ import numpy as np
 from onnx_passes.contracts.elements import shape_text
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import duration, number, one_line, plural
-from onnx_passes.report.timings import builds_lines, ratio_lines, timing_lines
+from onnx_passes.report.timings import ratio_lines, timing_lines
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.found import FirstDifference, Found, Pair, Run
 from onnx_passes.verify.runs.judging import Measured
@@ -55,8 +55,6 @@ def comparison_lines(
         told = latency_text(timing.latency) if timing.latency is not None else ""
         yield from timing_lines(timing, told, verbose=verbose)
     yield from ratio_lines(found.timings)
-    for builds in found.builds:
-        yield from builds_lines(builds)
     for note in found.notes:
         yield f"note: {one_line(note)}"
 
@@ -197,7 +195,6 @@ def comparison_dict(found: Found) -> PlainDict:
         "invalid": [_plain(asdict(invalid)) for invalid in found.invalid],
         "notes": found.notes,
         "timings": [timing.as_dict() for timing in found.timings],
-        "builds": [builds.as_dict() for builds in found.builds],
     }
 
 

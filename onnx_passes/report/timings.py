@@ -1,12 +1,11 @@
-"""Times of runs and layers, and how repeated builds differ, in words."""
+"""Times of runs and layers, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from onnx_passes.report.text import number, one_line, plural
 from onnx_passes.runtime.layers import EngineLayer
-from onnx_passes.verify.runs.builds import Builds
 from onnx_passes.verify.runs.timed import Latency, Timing
 from onnx_passes.verify.runs.timed_runs import PROFILED_RUNS
 
@@ -75,30 +74,3 @@ def layer_text(layer: EngineLayer) -> str:
     parts = [layer.kind, layer.name, f"by {layer.how}" if layer.how else ""]
     nodes = f"= {layer.nodes}" if layer.nodes and layer.nodes != layer.name else ""
     return " ".join(part for part in (*parts, nodes) if part)
-
-
-def builds_lines(builds: Builds) -> Iterator[str]:
-    """Say which builds are good, and in which layers they differ."""
-    yield f"{plural(len(builds.builds), 'build')} of {one_line(builds.name)}"
-    words = {True: "good", False: "BAD", None: "not checked"}
-    for build in builds.builds:
-        parts = [words[build.good], build.reason, plural(len(build.layers), "layer")]
-        kept = f", kept as {build.path}" if build.path else ""
-        yield f"    {one_line(build.name)}: {', '.join(filter(None, parts))}{kept}"
-    if suspects := builds.suspects:
-        yield "    layers that each bad build has, and no good one:"
-        yield from _listed(suspects)
-    elif varying := builds.varying:
-        yield "    layers that not all builds have:"
-        for name, layers in varying.items():
-            yield f"      {one_line(name)}"
-            yield from _listed(layers)
-    elif sum(bool(build.layers) for build in builds.builds) > 1:
-        yield "    no layer differs"
-    else:
-        yield "    layers were not compared: the engine does not list them here"
-
-
-def _listed(layers: Iterable[EngineLayer]) -> Iterator[str]:
-    for layer in layers:
-        yield f"        {one_line(layer_text(layer))}"

@@ -6,8 +6,6 @@ import sys
 import onnx.parser
 import pytest
 
-from onnx_passes.cli import repeated_builds
-from onnx_passes.errors import UsageError
 from onnx_passes.runtime.isolated_process import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
@@ -176,16 +174,6 @@ def test_the_pipeline_reports_built(cli, model):
     assert "built for compute capability 8.9" in done.err.replace("\n", " ").replace("  ", "")
 
 
-def test_a_check_needs_builds_to_check(cli, model):
-    done = cli("build", model, "-o", "a.engine", "--check", "true")
-    assert (done.code, "need --repeat" in done.err) == (2, True)
-
-
-def test_a_check_that_no_shell_would_read_is_told():
-    with pytest.raises(UsageError, match="is not a command: no closing quotation"):
-        repeated_builds._words("test 'x")
-
-
 def test_a_script_builds_as_the_command_would(cli, model, tmp_path):
     words = ("--compute-capabilities", "8.9", "--tf32", "--write-script", "build.py")
     done = cli("build", model, "-o", "a.engine", *words)
@@ -222,19 +210,3 @@ def test_the_script_builds(cli, model, tmp_path):
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.splitlines()[0]) > 0
     assert (tmp_path / "a.engine").stat().st_size > 1000
-
-
-@pytest.mark.tensorrt
-def test_builds_are_repeated_checked_and_kept(cli, model, tmp_path):
-    words = ("-o", "a.engine", "--compute-capabilities", "8.9", "--repeat", "2")
-    done = cli("build", model, *words, "--check", "test -s {engine}")
-    assert done.code == 0, done.err
-    assert "build 2: good, " in done.out
-    assert "no layer differs" in done.out
-    kept = [p.name for p in (tmp_path / "a.engine-builds" / "good").iterdir()]
-    assert sorted(kept) == ["a-1.engine", "a-2.engine"]
-    assert (tmp_path / "a.engine").exists()
-    bad = cli("build", model, *words, "--check", "false", "--keep-builds", "kept")
-    assert bad.code == 1
-    assert "BAD, the check ends with exit code 1" in bad.out
-    assert len(list((tmp_path / "kept" / "bad").iterdir())) == 2

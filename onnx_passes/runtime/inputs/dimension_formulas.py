@@ -172,5 +172,5 @@ def _parse(formula: str) -> tuple[int | str | _Operation, ...]:
         ended = kind in ("name", "number") or found == ")"
     steps += reversed(waiting)
     complete = ended and all(operation.strength for operation in waiting)
-    # A text of numbers alone, as "3", is a name: to engines it is no size.
+    # A text of numbers alone, as "3", is a name: engines do not read it as a size.
     return tuple(steps) if complete and any(isinstance(s, str) for s in steps) else ()

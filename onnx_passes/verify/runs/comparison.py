@@ -15,7 +15,6 @@ from onnx_passes.errors import (
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level
 from onnx_passes.runtime.engine_base import Feeds, Outputs
-from onnx_passes.runtime.layers import layers_of
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.verify.runs.batches import ALL, RunPlan, distinct
 from onnx_passes.verify.runs.earlier_runs import admit, parts
@@ -178,8 +177,7 @@ class _Comparison:
         if not may_execute(runner, self.samples, run):
             return
         engine = with_profiles_of(runner.engine, model, distinct(self.samples))
-        tell_layers = runner.tell_layers
-        runner = Runner(runner.loader, engine, name=runner.name, tell_layers=tell_layers)
+        runner = Runner(runner.loader, engine, name=runner.name)
         try:
             run.details = engine.describe()
             todo = plan_run(engine, model, self.samples, settings)
@@ -249,8 +247,6 @@ class _Comparison:
                     self._progress(place, count / parts)
                     if settings.fail_fast and tally is not None and tally.failed:
                         break
-                if runner.tell_layers:
-                    run.layers += layers_of(session)
             if settings.fail_fast and tally is not None and tally.failed:
                 break
         if tally is not None:

@@ -24,7 +24,6 @@ from onnx_passes.verify.runs.found import Run
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.settings import Settings
 from onnx_passes.verify.runs.spool import Spool
-from onnx_passes.verify.runs.timed_runs import list_layers
 
 
 def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
@@ -47,8 +46,6 @@ def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
         return True
     engine = with_profiles_of(engine, model, distinct(samples))
     finding = examine(engine, model)
-    if runner.tell_layers and finding.level is Level.BUILT:
-        run.layers, _ = list_layers(engine, runner, ())
     run.state, run.reason = str(finding.level), finding.reason
     if finding.level is Level.BUILT:
         run.reason = f"for {inner.target}, not executed: {inner.not_executed}"

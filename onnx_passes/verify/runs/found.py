@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.compiler_levels import Level
-from onnx_passes.runtime.layers import EngineLayer
 from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.builds import Build, Builds
 from onnx_passes.verify.runs.spool import RecordedValues
 from onnx_passes.verify.runs.timed import Latency, Timing
 
@@ -42,7 +39,6 @@ class Run:
         makers: The node of each value, as text: operator and name.
         inputs: Digests of the inputs of saved results.
         values: What it gave, by sample, where that is kept.
-        layers: The layers of what was built, where a runner asks for them.
     """
 
     name: str
@@ -59,7 +55,6 @@ class Run:
     makers: dict[str, str] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     values: RecordedValues | None = None
-    layers: list[EngineLayer] = field(default_factory=list)
 
     @property
     def compared(self) -> bool:
@@ -153,7 +148,6 @@ class Found:
         inputs: Digest of each sample's inputs, where results are saved or were.
         notes: What a reader has to know, a sentence each.
         timings: Times of runs and layers, where somebody asked for them.
-        builds: How builds of one model on one engine differ, where it is built repeatedly.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -163,7 +157,6 @@ class Found:
     inputs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
-    builds: list[Builds] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -176,28 +169,3 @@ class Found:
         if self.invalid or not all(pair.passed for pair in self.pairs):
             return 1
         return 0 if all(run.compared for run in self.runs) else 3
-
-
-def gather(
-    name: str, runs: Sequence[str], found: Found, paths: Sequence[str | None]
-) -> Builds:
-    """Return the builds of one engine from a comparison.
-
-    Args:
-        name: The model on the engine.
-        runs: Names of the runs, one a build.
-        found: What was found. The reference is good by definition.
-        paths: Where each was saved; None for nowhere.
-    """
-    pairs = {pair.candidate: pair for pair in found.pairs}
-    known = {run.name: run for run in found.runs}
-    builds = []
-    for run_name, path in zip(runs, paths, strict=True):
-        run, pair = known[run_name], pairs.get(run_name)
-        good = None if not run.compared else pair is None or pair.passed
-        reason = run.reason
-        if good is False and pair is not None:
-            wrong = [check.output for check in pair.outputs if not check.passed]
-            reason = f"{', '.join(wrong[:3])} differ"
-        builds.append(Build(run_name, good, reason, run.layers, path))
-    return Builds(name, builds)

@@ -96,7 +96,6 @@ class Runner:
     Attributes:
         engine: The engine.
         name: What a report calls it.
-        tell_layers: Whether a comparison keeps the layers that the engine reports.
     """
 
     def __init__(
@@ -105,7 +104,6 @@ class Runner:
         engine: Engine | None = None,
         *,
         name: str | None = None,
-        tell_layers: bool = False,
     ) -> None:
         """Load and prepare nothing yet.
 
@@ -113,9 +111,7 @@ class Runner:
             model: A path, a model, or a loader.
             engine: ONNX Runtime on the CPU by default.
             name: By default the model's on the engine's.
-            tell_layers: Whether a comparison keeps the layers that the engine reports.
         """
-        self.tell_layers = tell_layers
         self.loader = model if isinstance(model, Loader) else Loader(model)
         self.engine: Engine = engine if engine is not None else OnnxRuntimeEngine()
         self.name = name or f"{self.loader.name} on {self.engine.name}"

@@ -30,7 +30,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda_driver import Driver, device
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_cache
+from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import LEVEL, Verdict
@@ -299,15 +299,6 @@ def test_the_state_of_the_gpu_is_told(trt):
     (state, *_) = gpu_states()
     assert int(state["temperature (C)"]) > 0
     assert int(state["SM clock (MHz)"]) > 0
-
-
-def test_repeated_builds_agree_and_tell_their_layers(trt):
-    engine = without_cache(with_profiling(trt()))
-    reference = Runner(model(PRODUCT), OnnxRuntimeEngine())
-    builds = [Runner(model(PRODUCT), engine, tell_layers=True) for _ in range(3)]
-    found = run_both([reference, *builds], [product()])
-    assert found.passed
-    assert all(run.layers for run in found.runs[1:])
 
 
 def test_a_rewrite_that_is_wrong_on_the_gpu_is_named_by_its_region(trt, package):
