@@ -197,6 +197,7 @@ def command(
     quiet: bool,
 ) -> None:
     """Run a pipeline over MODEL, and write the result and the reports."""
+    from onnx_passes.configs.imports import import_modules
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.passes.reasons import WhyNot, asking
@@ -257,7 +258,8 @@ def command(
     states = states_of(settings, loaded, wanted=resume, began=began)
     question = WhyNot.of(why_not) if why_not else None
     if question is not None:
-        lookup(question.rule.partition("[")[0], where="--why-not")
+        name, scope = question.rule.partition("[")[0], import_modules(settings)
+        lookup(name, where="--why-not", scope=scope)
     try:
         with asking(question):
             run = execute(

@@ -510,3 +510,24 @@ def test_what_does_not_work_names_what_does(cli, model, words, way):
     done = cli(*words)
     assert done.code == 2
     assert way in done.err
+
+
+def test_a_pass_of_ones_own_says_no_in_its_own_words(cli, model, write):
+    write(
+        "drop_adds.py",
+        """\
+from onnx_passes import passes
+from onnx_passes.passes.base import MatchResult, RewriteRulePass, Transformation
+
+@passes.verify.equality
+@passes.register()
+class DropAdds(Transformation, RewriteRulePass):
+    def pattern(self, op, x, y): return op.Add(x, y)
+    def check(self, context, **_): return MatchResult().fail("it is Monday")
+    def rewrite(self, op, x, y): return x
+""",
+    )
+    words = ["-o", "out.onnx", model, "drop-adds", "-s", "imports=[drop_adds]"]
+    done = cli(*words, "--why-not", "drop-adds")
+    assert done.code == 0, done.err
+    assert "why not: drop-adds: its check refuses: it is Monday, at s = Add(a, b)" in done.err

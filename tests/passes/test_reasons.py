@@ -103,7 +103,6 @@ def test_the_command_line_prints_it(tmp_path):
     ("question", "pass_", "answer"),
     [
         ("fuse-gelu", "eliminate-identity", "the pipeline runs no pass or rule of this name"),
-        ("fuse-sigmoid", "eliminate-identity", "the pipeline runs no pass or rule of this"),
         ("eliminate-identity", "eliminate-identity", "Before: ``Identity(x)``"),
         ("merge-projections", "merge-projections", "Leaves alone: weights that other nodes"),
     ],
