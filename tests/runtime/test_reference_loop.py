@@ -50,3 +50,18 @@ def test_what_iterations_scan_is_stacked(shape, iterations, going):
     for name, value in expected.items():
         assert found[name].dtype == value.dtype
         np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("declared", ["[2,3]", "[a,3]", "[]"])
+def test_what_no_iteration_stacks_has_the_shape_that_is_inferred(declared):
+    text = MODEL.format(shape="[2,3]", stacked="[T,2,3]", opset=13)
+    model = onnx.parser.parse_model(text.replace("float[2,3] scan", f"float{declared} scan"))
+    (loop,) = model.graph.node
+    scan = loop.attribute[0].g.output[2].type.tensor_type
+    if declared == "[]":
+        scan.ClearField("shape")
+    feeds = {"n": np.array(0), "going": np.array(True), "x": np.ones((2, 3), "f4")}
+    feeds["outer"] = np.array(2, "f4")
+    for engine in (OnnxRuntimeEngine(), ReferenceEngine()):
+        with engine.prepare(ir.from_proto(model)) as session:
+            assert session.run(feeds)["all"].shape == (0, 2, 3)
