@@ -272,6 +272,18 @@ def test_no_pass_is_blamed_for_a_false_rank_of_an_inner_value(cli, saved):
     ]
 
 
+def test_sizes_are_found_beside_a_false_declaration_of_a_result(cli, saved):
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+    main (float[1,K,4] z, float[2,5] x) => (float[a,b,c] o, float[3,5] y)
+    <float[3,1,1] w = {1, 2, 3}> {
+      i = Identity(z) c = Conv<group = 3>(i, w) o = Relu(c) y = Softmax(x)
+    }"""
+    done = cli("-c", "optimize", "-o", "o.onnx", "--json", "r.json", saved(text))
+    assert done.code == 0, done.err
+    with open("r.json") as file:
+        assert json.load(file)["reference"]["inputs"]["z"].startswith("float32[1,3,4]")
+
+
 def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
     monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2] b", "N,400] b")

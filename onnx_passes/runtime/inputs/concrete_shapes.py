@@ -19,12 +19,13 @@ from onnx_passes.ops.domains.interval_ends import UNBOUNDED
 from onnx_passes.ops.operands import Operands
 from onnx_passes.ops.use import Shape, constant_of, static_shape
 from onnx_passes.runtime.inputs.dimension_formulas import size_of
-from onnx_passes.runtime.inputs.memory import believable
 from onnx_passes.runtime.inputs.size_demands import DEMANDING, Misfit, misfit
 from onnx_passes.runtime.inputs.trace import Tracer
 from onnx_passes.runtime.weightless import split_weights
 
 _BLAMED = re.compile(r"\(op_type:(?P<type>\w*), node name: (?P<place>\d+)(?P<nested>\.?)\)")
+_DECLARED = "existing shape differ"
+"""What onnx says where it infers another shape than is declared."""
 _KEPT = 4
 """Samples whose shapes are kept, as one choice of sizes is asked for more than once."""
 
@@ -71,13 +72,14 @@ class Fault:
             it is not known.
         text: What is wrong: a demand in numbers, or what shape inference says.
         factor: What a size may be multiplied by; None if that is not known.
-        nested: Whether it is in a body, which may not run.
+        doubtful: Whether engines may not mind: it is in a body, which may not run, or against
+            what is declared of a result.
     """
 
     place: int
     text: str
     factor: float | None = None
-    nested: bool = False
+    doubtful: bool = False
 
 
 class Concrete:
@@ -162,19 +164,19 @@ class Shaping:
         fixed.CopyFrom(self._proto)
         for info in (*fixed.graph.input, *fixed.graph.value_info, *fixed.graph.output):
             _fix(info.type, shapes.get(info.name), size)
-        for info in (*fixed.graph.value_info, *fixed.graph.output):
-            for tensor in _tensor_types(info.type):
-                if not believable(tensor):  # engines do not mind what is declared of results
-                    tensor.ClearField("shape")
         fault: Fault | None = None
-        for strict in (True, False):
+        for strict in (True, True, False):
             try:
                 fixed = infer(fixed, strict_mode=strict)
             except Exception as error:  # for contradictions, and models it cannot take
-                fault = fault or _blamed(str(error))
+                if fault is None or fault.doubtful:  # others count before these
+                    fault = _blamed(str(error))
+                if _DECLARED in str(error):
+                    _forget(fixed.graph)
                 continue
             break
-        return Concrete(self, fixed, self._unmet(fixed.graph, fault))
+        certain = None if fault is not None and fault.doubtful else fault
+        return Concrete(self, fixed, self._unmet(fixed.graph, certain) or fault)
 
     def _unmet(self, graph: onnx.GraphProto, fault: Fault | None) -> Fault | None:
         """Return the first node whose demands are not met, or what inference found before."""
@@ -334,8 +336,9 @@ def _blamed(message: str) -> Fault:
     for found, end in zip(named, ends[: len(named)], strict=True):
         text = message[found.end() : end].replace("[ShapeInferenceError]", "").strip(" :\n")
         if text != "Inference error(s)":  # of a node in a body of this one
-            faults.append(Fault(int(found["place"]), text, nested=bool(found["nested"])))
-    outer = (fault for fault in faults if not fault.nested)
+            doubtful = bool(found["nested"]) or _DECLARED in text
+            faults.append(Fault(int(found["place"]), text, doubtful=doubtful))
+    outer = (fault for fault in faults if not fault.doubtful)
     return next(outer, faults[0] if faults else Fault(-1, message))
 
 
@@ -353,6 +356,14 @@ def _fix(
         for dim in tensor.shape.dim:
             if dim.dim_param and (size := find_size(dim.dim_param)) is not None:
                 dim.dim_value = size
+
+
+def _forget(graph: onnx.GraphProto) -> None:
+    """Leave the shapes of results to inference."""
+    del graph.value_info[:]
+    for info in graph.output:
+        for tensor in _tensor_types(info.type):
+            tensor.ClearField("shape")
 
 
 def _tensor_types(type_proto: onnx.TypeProto) -> Iterator[onnx.TypeProto.Tensor]:

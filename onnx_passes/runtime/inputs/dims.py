@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.ops.use import Shape
+from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.inputs.dimension_formulas import names_in, size_of
 from onnx_passes.runtime.interface import did_you_mean
 
@@ -112,6 +112,8 @@ def _likely_rank(value: ir.Value) -> int:
     """Return a rank that the readers of an input may take, as it declares none."""
     found: list[int] = []
     for node, _ in value.uses():
+        if node.op_type == "Shape" and not node.attributes:
+            found += static_shape(node.outputs[0]) or ()
         perm, window = (node.attributes.get_ints(n, ()) for n in ("perm", "kernel_shape"))
         found += [len(perm), len(window) + 2 if window else 0]
         found += [len(v.shape) for v in node.inputs if v is not None and v.shape is not None]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
@@ -92,17 +91,6 @@ def check_memory(model: ir.Model) -> None:
                 raise _error(f"the value {value.name!r} ({node.op_type}) takes", size)
 
 
-def believable(tensor: onnx.TypeProto.Tensor) -> bool:
-    """Whether all of the memory holds a tensor of the sizes that are declared.
-
-    Args:
-        tensor: The type, with its shape.
-    """
-    sizes = [dim.dim_value for dim in tensor.shape.dim if dim.dim_value > 0]
-    bits: int = math.prod(sizes) * _bits(ir.DataType(tensor.elem_type))
-    return bits // 8 <= machine_memory()
-
-
 def _error(what: str, size: int, share: str = "") -> ModelError:
     memory = _text(machine_memory())
     return ModelError(
@@ -118,7 +106,7 @@ def _input_bytes(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> int
 
 def _bits(dtype: ir.DataType | None) -> int:
     # numpy holds strings by reference.
-    return 64 if dtype in (None, ir.DataType.STRING, ir.DataType.UNDEFINED) else dtype.bitwidth
+    return 64 if dtype is None or dtype == ir.DataType.STRING else dtype.bitwidth
 
 
 def _text(size: float) -> str:

@@ -148,7 +148,7 @@ class SizeSearch:
             self._seen.add(key)
             self._checks += 1
             fault = self._shaping.fix(shapes, choice.sizes).fault
-            if fault is None or fault.nested or fault.place in self._doubted:
+            if fault is None or fault.doubtful or fault.place in self._doubted:
                 self._running = choice
                 yield choice.sizes
             else:
@@ -196,7 +196,7 @@ class SizeSearch:
             shapes = self.shapes(other, most=_MOST_VARIED)
             if other != sizes and shapes is not None:
                 fault = self._shaping.fix(shapes, other).fault
-                if fault is None or fault.nested or fault.place in self._doubted:
+                if fault is None or fault.doubtful or fault.place in self._doubted:
                     yield other
 
     def _next(self) -> _Choice | None:

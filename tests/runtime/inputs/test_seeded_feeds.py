@@ -255,6 +255,7 @@ def test_dims_are_kept(parse):
         ("Conv(x, v)", 4),
         ("MaxPool<kernel_shape = [3]>(x)", 3),
         ("Transpose<perm = [1, 0, 3, 2, 4]>(x)", 5),
+        ("Shape(x)", 6),
     ],
 )
 def test_an_input_without_a_rank_has_that_which_its_readers_take(parse, node, rank):
@@ -262,7 +263,8 @@ def test_an_input_without_a_rank_has_that_which_its_readers_take(parse, node, ra
         f"g (float[n] x, float[2, 4, 3] w, float[8, 4, 3, 3] v) => (float y) {{ y = {node} }}"
     )
     model = parse(text)
-    model.graph.inputs[0].shape = model.graph.outputs[0].shape = None
+    model.graph.inputs[0].shape = None
+    model.graph.outputs[0].shape = ir.Shape([rank]) if node == "Shape(x)" else None
     assert all(feeds["x"].ndim == rank for feeds in generate(model))
     assert generate(model, dims={"x": [2, 3]})[0]["x"].shape == (2, 3)
 

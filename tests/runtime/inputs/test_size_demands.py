@@ -110,5 +110,5 @@ def test_a_fault_in_a_body_may_not_run(parse):
         then_branch = t () => (float[A] s) { s = Add(x, w) },
         else_branch = e () => (float[A] r) { r = Relu(x) }> }"""
     fault = Shaping(skeleton(parse(text))).fix({"x": (2,)}, {"a": 2}).fault
-    assert fault.nested
+    assert fault.doubtful
     assert fault.place == 1
