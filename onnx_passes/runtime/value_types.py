@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import onnx
+import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.model.barriers import Types
+from onnx_passes.model.inference import infer
+from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.runtime.weightless import split_weights
 
@@ -27,22 +28,12 @@ def infer_types(model: ir.Model) -> Types:
     if all(value.type is not None for value in values if value.name):
         return {}
     try:
-        proto = onnx.shape_inference.infer_shapes(split_weights(model).proto)
+        proto = infer(split_weights(model).proto, data_prop=False)
     except (onnx.shape_inference.InferenceError, ir.serde.SerdeError, OSError, ValueError):
         return {}
     found: Types = {}
-    pending = [proto.graph]
-    while pending:
-        graph = pending.pop()
-        _collect(graph.value_info, found)
-        for node in graph.node:
-            for attribute in node.attribute:
-                pending += [attribute.g, *attribute.graphs]
-    return found
-
-
-def _collect(infos: Iterable[onnx.ValueInfoProto], found: Types) -> None:
-    for info in infos:
-        number = info.type.tensor_type.elem_type
-        if number:
+    graphs = (body for _, body in all_bodies(proto) if isinstance(body, onnx.GraphProto))
+    for info in (info for graph in graphs for info in graph.value_info):
+        if number := info.type.tensor_type.elem_type:
             found.setdefault(info.name, set()).add(ir.DataType(number))
+    return found
