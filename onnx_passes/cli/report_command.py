@@ -16,6 +16,7 @@ Show a RUN that 'onnx-passes run --json RUN' saved; no model is run.
 \b
 Examples:
   onnx-passes report run.json --html run.html
+  onnx-passes report run.json --junit run.xml
 """
 
 

@@ -52,7 +52,7 @@ Examples:
   onnx-passes model.onnx out.onnx --dims batch=1,height=640
   onnx-passes -c optimize --precision float16 model.onnx -o out.onnx
   onnx-passes -c optimize -e onnxruntime -e openvino -o out.onnx model.onnx
-  onnx-passes -c passes.yaml -o out.onnx model.onnx --resume  # after a repair
+  onnx-passes -o out.onnx model.onnx 'fold-constants{size_limit=1MiB}'
 """
 
 
