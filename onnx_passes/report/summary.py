@@ -197,9 +197,9 @@ def failing(checks: Iterable[Check]) -> tuple[Check, OutputCheck | None] | None:
     if check is None:
         return None
 
-    def badness(output: OutputCheck) -> float:
+    def badness(output: OutputCheck) -> tuple[float, float]:
         seen = margin_of(output, region=check.scope == "region")
-        return seen.ratio if seen else math.inf
+        return (seen.ratio, seen.error) if seen else (math.inf, math.inf)
 
     return check, max((o for o in check.outputs if not o.passed), key=badness, default=None)
 

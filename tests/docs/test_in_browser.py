@@ -68,7 +68,7 @@ def pages(tmp_path_factory):
     data = ("--data", "data.npz", "--labels", "label", "--html", "data.html")
     run(folder, "compare", DIGITS / "model.onnx", out, *data)
     layers = ("--outputs", "all", "--html", "compare.html")
-    run(folder, "compare", DIGITS / "model.onnx", out, *layers)
+    run(folder, "compare", DIGITS / "model.onnx", out, out, *layers)
     (folder / "tune.yaml").write_text(TUNE)
     tuned = ("-c", "tune.yaml", "-o", "tuned.onnx", "--html", "tune.html")
     run(folder, "tune", DIGITS / "model.onnx", "-q", *tuned)

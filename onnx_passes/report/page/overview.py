@@ -114,7 +114,7 @@ def _sentence(report: RunReport, words: summary.Words) -> str:
         fate = "nothing was written" if report.output is None else ""
         return "; ".join(filter(None, [words.why, fate]))
     if words.why:
-        return f"{words.why[0].upper()}{words.why[1:]}."
+        return words.why
     told = summary.evidence_text(report)
     if not told:
         return "No pass changed what is computed."
