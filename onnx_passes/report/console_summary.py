@@ -177,17 +177,19 @@ class ConsoleSummary:
         folder = self._report.reproducer if failed is None else failed.reproducer
         if folder:
             yield self._told.command(folder)
-        if failed is None or failed.action != "stopped":
+        if failed is not None and failed.action != "stopped":
             return
-        if any(metric for check in failed.checks for metric in check.metrics):
+        checks = self._report.final if failed is None else failed.checks
+        if any(not metric.passed for check in checks for metric in check.metrics):
             if self._is_made_up:
                 yield "--inputs FILE measures on your data; what overflows there stays float32"
             yield "--metric NAME=LOW:HIGH allows a greater loss"
-        elif failed.culprits and len(failed.rewrites) > len(failed.culprits):
+        elif failed is not None and 0 < len(failed.culprits) < len(failed.rewrites):
             rest = plural(len(failed.rewrites) - len(failed.culprits), "rewrite")
             told = "-s on_failure=rollback -s granularity=application"
             yield f"{told} keeps the other {rest}"
-        yield "-s on_failure=rollback goes on without this pass"
+        if failed is not None:
+            yield "-s on_failure=rollback goes on without this pass"
 
     def _failed(self) -> PassReport | None:
         """Return the pass at which the run failed; None if it is not one pass."""

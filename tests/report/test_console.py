@@ -4,6 +4,7 @@ import pytest
 
 from onnx_passes.report.console import ConsoleReporter
 from onnx_passes.report.pass_report import Blame
+from onnx_passes.verify.result import Check, MetricCheck, Verdict
 
 
 class Stream(io.TextIOWrapper):
@@ -149,6 +150,18 @@ def test_an_unknown_culprit_is_called_unknown(sample):
     report = sample("broken")
     report.passes[-1].culprits = []
     assert "one of 16 rewrites; not known which" in printed(report)
+
+
+def test_a_result_that_loses_too_much_has_a_way_on(sample):
+    report = sample("resnet50")
+    metric = MetricCheck("cosine", 0.9, 0.99, 1.0, 1)
+    report.final = [Check("metric", Verdict.FAILED, "onnxruntime", metrics=(metric,))]
+    report.error, report.output = "VerificationError: the result is too far", None
+    text = printed(report)
+    ways = [line for line in text.splitlines() if line.startswith("  try ")]
+    assert "--inputs FILE measures on your data" in ways[0]
+    assert "--metric NAME=LOW:HIGH" in ways[1]
+    assert "on_failure" not in text
 
 
 def test_an_error_without_a_pass_is_printed_once(sample):
