@@ -94,6 +94,10 @@ def command(
     starts = [_cut(text, names, "--inputs") for text in inputs]
     ends = [_cut(text, names, "--outputs") for text in outputs]
     part = extract(loaded.model, starts, ends)
+    if not len(part.graph):
+        raise UsageError(
+            "no node lies between these values", help="--inputs begin the part, --outputs end it"
+        )
     data = _boundary(loaded.model, part, with_data) if with_data else {}
     written = {"model": str(output)}
     save_model(part, output, source=loaded)

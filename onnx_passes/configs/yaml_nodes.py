@@ -136,6 +136,8 @@ def _syntax_error(frame: Frame, error: yaml.MarkedYAMLError) -> ConfigError:
         )
     context = f" {error.context}" if error.context and error.context != problem else ""
     help_ = "keys of one level begin at one column; texts of special characters take quotes"
+    if "flow" in context:
+        help_ = "brackets hold texts between single commas: [optimize, my-pass]"
     if error.context_mark is not None and "stream" in problem:
         begun = frame.span(error.context_mark)
         help_ = f"close what begins at line {begun.line + 1}, column {begun.column + 1}"

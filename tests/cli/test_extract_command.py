@@ -42,6 +42,7 @@ def test_shapes_are_given_in_both_spellings(cli, model, tmp_path):
         (["--inputs", "s:2x-2:float32"], "'2x-2' is not a shape"),
         (["--inputs", "t:2x2:float32"], "the model has no value 't'"),
         (["--outputs", "y:int64"], "cannot have these types and shapes"),
+        (["--inputs", "s", "--outputs", "s"], "no node lies between these values"),
         (["--inputs", "s", "a"], "leaves it unconnected"),
         (["-o", ""], "is a folder"),
     ],
