@@ -96,7 +96,8 @@ def command(
     part = extract(loaded.model, starts, ends)
     if not len(part.graph):
         raise UsageError(
-            "no node lies between these values", help="--inputs begin the part, --outputs end it"
+            "no node lies between these values",
+            help="--inputs begin the part, --outputs end it",
         )
     data = _boundary(loaded.model, part, with_data) if with_data else {}
     written = {"model": str(output)}

@@ -52,7 +52,9 @@ def list_by_size(
     while heap:
         low, places, last = heapq.heappop(heap)
         looks += 1
-        if low >= below or len(found) >= _BUILDS or looks > _LOOKS:
+        # Of a large model a few bytes are worth no build.
+        small = low >= below * (1 - task.gap / 10)
+        if small or len(found) >= _BUILDS or looks > _LOOKS:
             break
         for row in range(last, len(rows)):  # each choice is reached in one way
             if places[row] + 1 < len(order[row]):
