@@ -149,7 +149,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: The words after the program's name; those of the process by default.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    started = STARTED if _is_program() else time.perf_counter()
     defer()
     if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):
         raise SystemExit(_completed(asked))
@@ -160,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
-        code = _guarded(words, started, debug="--debug" in words, kept=_is_program())
+        code = _guarded(words, debug="--debug" in words, kept=_is_program())
         for note in made_up.take_notes():
             _tell(f"note: {note}")
         made_up.announce(code)
@@ -188,7 +187,7 @@ def _is_program() -> bool:
     return hasattr(os, "fork") and getattr(script, "main", None) is main
 
 
-def _guarded(words: list[str], started: float, *, debug: bool, kept: bool) -> int:
+def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
     """Call the program, and put whatever it raises into words."""
     forget_color()
     try:
@@ -196,7 +195,7 @@ def _guarded(words: list[str], started: float, *, debug: bool, kept: bool) -> in
             from onnx_passes.cli.keeper import keep  # needs a system that forks
 
             keep()
-        return _call(words, started)
+        return _call(words)
     except click.exceptions.NoArgsIsHelpError as error:
         _tell(error.format_message())
         return 2
@@ -236,9 +235,10 @@ def _guarded(words: list[str], started: float, *, debug: bool, kept: bool) -> in
         return _unforeseen(error, words)
 
 
-def _call(words: list[str], started: float) -> int:
+def _call(words: list[str]) -> int:
     try:
         # Not click's own main(): it has other exit codes for a closed pipe and Ctrl-C.
+        started = STARTED if _is_program() else time.perf_counter()
         with program.make_context("onnx-passes", list(words), obj=started) as context:
             context.color = wants_color()
             program.invoke(context)
