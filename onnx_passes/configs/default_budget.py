@@ -9,6 +9,7 @@ from onnx_passes.configs.resolved import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Metric
 from onnx_passes.errors import ConfigError
+from onnx_passes.model.walk import all_nodes
 
 PRECISIONS = {
     "float16": "convert-float16",
@@ -22,7 +23,8 @@ _ON_DATA = {
     *("correct-biases", "quantize-static", "smooth-activations", "tune"),
     *("quantize-weights-adaround", "quantize-weights-gptq"),
 }
-"""Passes that do nothing without data."""
+"""Passes that need data wherever there is a layer."""
+_LAYERS = {"Conv", "Gemm", "MatMul"}
 _LEAST_COSINE, _LEAST_COSINE_4_BITS, _LEAST_AGREEMENT = 0.99, 0.95, 0.99
 _FEW_BITS = {"int4", "uint4", "int2", "uint2"}
 
@@ -43,7 +45,8 @@ def with_budget(
         ConfigError: A pass of it needs data, and there is none.
     """
     given = given or config.reference.inputs is not None
-    if not given and config.reference.data is None:
+    layers = any(node.op_type in _LAYERS for node in all_nodes(model))
+    if layers and not given and config.reference.data is None:
         for step in resolve(config).passes:
             if step.cls.name in _ON_DATA and not step.options.get("data"):
                 raise ConfigError(
