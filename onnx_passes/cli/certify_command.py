@@ -291,7 +291,7 @@ def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
         if target.cls is None:
             raise UsageError("--check is for passes; rules from outside have no certificate")
         if target.by_metrics:
-            click.echo(f"{target.name}: {BY_METRICS}")
+            echo_line(f"{target.name}: {BY_METRICS}")
             continue
         try:
             stale = check_certificate(target.cls, target.name, store.lines, store.keys)
@@ -301,7 +301,7 @@ def _check(targets: Sequence[Target], store: _Store, *, strict: bool) -> None:
         click.echo(f"{target.name}: {'stale' if stale else 'fresh'}")
         if stale:
             said = f"{target.name} is stale: {'; '.join(stale)}"
-            click.echo(f"warning: {said}; run: {RENEW.format(name=target.name)}", err=True)
+            echo_line(f"warning: {said}; run: {RENEW.format(name=target.name)}", err=True)
             faults.extend([said] * strict)
     store.keys.keep()
     if faults:

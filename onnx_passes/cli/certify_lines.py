@@ -26,11 +26,11 @@ def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
         for line in f"not run: {target.problem}".splitlines():
             echo_line(f"  {line}")
     elif target.by_metrics:
-        click.echo(f"  {BY_METRICS}")
+        echo_line(f"  {BY_METRICS}")
     elif target.rules is None and not results:
         click.echo("  not a rewrite rule: there is nothing to prove")
     for result in results:
-        click.echo(f"  {result['rule']}: {_line(result)}")
+        echo_line(f"  {result['rule']}: {_line(result)}")
         if "counterexample" in result:
             click.echo("    " + result["counterexample"].replace("\n", "\n    "))
         for sort, text in result.get("further", ()):

@@ -76,7 +76,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
         if artifacts is not None:
             artifacts.keep(trial)
         if not given["quiet"]:
-            click.echo(_progress(trial, len(parts.nodes)), err=True)
+            echo_line(_progress(trial, len(parts.nodes)), err=True)
 
     by_command = bool(given["check"]) or given["interactive"]
     plan = plan_data(given, model) if given["data"] else None

@@ -265,7 +265,7 @@ def _culprits(
     if not found.nodes:
         echo_line(f"all nodes can be {found.format}: the budget is kept")
         return
-    click.echo(
+    echo_line(
         f"{plural(len(found.nodes), 'node')} must stay in float32, all others can be "
         f"{item.name}:"
     )
