@@ -49,7 +49,6 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("an output that is the pipeline", ("-c", "p.yaml", "-o", "p.yaml", M)),
     ("an option that is not there", ("-c", "cleanup", "--verbos", M)),
     ("an option without its value", ("-c", "cleanup", M, "-o")),
-    ("calibration without data", ("--precision", "int8-static", M)),
     ("labels without inputs", ("--precision", "int8", "--labels", "x.npy", M)),
     ("a mistyped metric", ("--precision", "int8", "--metric", "cosin=0.9:1", M)),
     ("a node to keep that is not there", ("--keep", "nothing", M)),

@@ -54,7 +54,7 @@ TABLE = [
     ("error[reference-data]: ", 2, (*HALF, "--inputs", "none.npz")),
     ("error[reference-data]: ", 2, (*HALF, "--labels", "a.npz")),
     ("error[unknown-metric]: ", 2, (*HALF, "--metric", "acuracy=0:1")),
-    ("error[config]: ", 2, ("--precision", "int8-static")),
+    ("error[config]: ", 2, ("-s", "verify.scope=all")),
     ("error[engine-unavailable]: ", 3, ("-e", "onnxruntime:ACL")),
 ]
 
