@@ -355,9 +355,8 @@ def execute(
             )
             raise
         finally:
-            report.seconds = laps.end("writing")
             if not isinstance(sys.exception(), KeyboardInterrupt):
-                write_reports(report, places)
+                write_reports(report, places, laps)
         report.seconds = laps.end("writing")
         announcer.close(report, reports["--html"])
     return run

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.pipeline.resume import Resume
     from onnx_passes.pipeline.run import PipelineRun
+    from onnx_passes.report.laps import Laps
     from onnx_passes.report.run_report import RunReport
 
 
@@ -142,19 +143,24 @@ def print_model(model: ir.Model) -> None:
         ) from error
 
 
-def write_reports(report: RunReport, paths: Iterable[Path | None]) -> None:
+def write_reports(
+    report: RunReport, paths: Iterable[Path | None], laps: Laps | None = None
+) -> None:
     """Write a report in the forms asked for.
 
     Args:
         report: The report. Its exit code becomes 2 if it is 0 and a file cannot be written:
             what is worse stays.
         paths: Files for JSON, HTML and JUnit XML; None for none.
+        laps: The clock of the run: each report knows what those before it took.
     """
     from onnx_passes.report.report_files import write_text
 
-    for form, path in zip(("json", "html", "junit"), paths, strict=True):
+    forms = list(zip(("json", "html", "junit"), paths, strict=True))
+    for form, path in (*forms[1:], forms[0]):
         if path is None:
             continue
+        report.seconds = laps.end("writing") if laps is not None else report.seconds
         writer = import_module(f"onnx_passes.report.{form}")
         try:
             write_text(getattr(writer, f"to_{form}")(report), path)
