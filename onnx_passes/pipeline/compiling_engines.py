@@ -290,8 +290,7 @@ def _first(compiler: Compiler, model: ir.Model) -> Finding:
         if missing is None
         else Finding(Level.ABSENT, missing.message, missing.help)
     )
-    if wanted is not None and found.level is Level.ABSENT:
-        raise EngineUnavailableError(
-            f"the pipeline requires {wanted} on {inner.name}: {found.reason}", help=found.help
-        )
+    if wanted != Level.ABSENT and found.level is Level.ABSENT:
+        asked = "" if wanted is None else f"the pipeline requires {wanted} on {inner.name}: "
+        raise EngineUnavailableError(f"{asked}{found.reason}", help=found.help)
     return found

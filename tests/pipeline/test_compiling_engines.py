@@ -93,7 +93,7 @@ def test_a_level_outweighs_no_comparison_and_verifies_nothing_by_itself():
 
 @absent
 def test_without_the_package_the_run_says_what_to_install():
-    done = go("swap-sum")
+    done = go("swap-sum", require="absent")
     (report,) = done.report.passes
     assert report.verdict is Verdict.PASSED
     assert levels(report) == [(Verdict.NOT_VERIFIED, "absent")]
@@ -104,12 +104,13 @@ def test_without_the_package_the_run_says_what_to_install():
     assert (engine.level, engine.level_reason) == ("absent", told)
     assert done.report.not_verified == [f"the result: {told} (tensorrt-rtx[8.9])"]
     assert done.report.exit_code == 0
-    assert go("swap-sum", overrides=["strict=true"]).report.exit_code == 4
+    strict = go("swap-sum", require="absent", overrides=["strict=true"])
+    assert strict.report.exit_code == 4
 
 
 @absent
-@pytest.mark.parametrize("level", ["parsed", "built", "executed"])
-def test_a_required_level_fails_where_the_package_is_absent(level):
+@pytest.mark.parametrize("level", [None, "parsed", "built", "executed"])
+def test_an_engine_that_a_pipeline_names_fails_it_where_the_package_is_absent(level):
     with pytest.raises(EngineUnavailableError) as failure:
         go("swap-sum", require=level)
     assert failure.value.exit_code == 3
@@ -118,7 +119,7 @@ def test_a_required_level_fails_where_the_package_is_absent(level):
 
 
 def test_where_no_engine_executes_nothing_is_verified():
-    alone = [{"tensorrt-rtx": {"compute_capabilities": [8.9]}}]
+    alone = [{"tensorrt-rtx": {"compute_capabilities": [8.9], "require": "absent"}}]
     done = go("swap-sum", engines=alone)
     assert done.report.passes[0].verdict is Verdict.NOT_VERIFIED
 
@@ -139,7 +140,7 @@ def test_pipelines_do_not_save_engines(tmp_path):
 
 
 def test_levels_are_written_and_read():
-    report = go("swap-sum").report
+    report = go("swap-sum", require="absent").report
     assert from_json(to_json(report)) == report
 
 

@@ -13,7 +13,7 @@ from onnx_passes.plain import Plain
 from onnx_passes.runtime.interface import did_you_mean
 
 Dims = tuple[int, ...]
-Require = Literal["parsed", "built", "executed"]
+Require = Literal["absent", "parsed", "built", "executed"]
 Verbosity = Literal["error", "warning", "info", "verbose"]
 Compatibility = Literal["none", "ampere_plus", "same_compute_capability"]
 
@@ -122,7 +122,8 @@ class TensorRtOptions(BaseModel):
         cache: Folder of engines that were built before, by the content of what makes them.
         save: File that every build writes its engine to; not for pipelines, which build many.
         load: File of an engine that is run in place of one that is built.
-        require: Level that the original and the result must reach, else the run fails.
+        require: Level that the original and the result must reach, else the run fails. By
+            default the package must be there; "absent" goes without it.
         region_builds: Number of builds that a pipeline may spend on what passes changed, apart
             from builds of whole models; 0 for none.
         region_share: Time that these builds may take, as a share of the time of whole models;
