@@ -98,7 +98,12 @@ class ReferenceReport:
     names: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{self.source}, {plural(self.samples, 'sample')}"
+        told = f"{self.source}, {plural(self.samples, 'sample')}"
+        if self.source.startswith("generated") or len(self.inputs) != 1:
+            return told
+        # What a user gives may be one sample of many pictures.
+        (first,) = self.inputs.values()
+        return f"{told} of {first.partition(' in ')[0]}"
 
 
 @dataclass
