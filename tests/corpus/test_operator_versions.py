@@ -2,9 +2,12 @@
 
 from contextlib import suppress
 
+import numpy as np
+import onnx
 import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.model.inference import infer
 from tests.corpus.examine import contract_of, examine, preset
 from tests.corpus.operator_versions import NotMadeError, make, schemas, with_constants
 
@@ -98,3 +101,40 @@ def test_each_version_is_converted_or_has_no_equivalent(target, tmp_path):
             if not key[0] and key[1] != DRAWS and key != UNCHECKED:
                 wrong += convert(key, target, tmp_path)
     assert wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("named", [False, True])
+def test_what_is_inferred_of_each_version_is_what_engines_compute(named):
+    wrong = []
+    for key in schemas():
+        with suppress(NotMadeError):
+            case = make(key)
+            wrong += [
+                name for one in (case, with_constants(case)) for name in misfits(one, named)
+            ]
+    assert wrong == []
+
+
+def misfits(case, named):
+    """Yield results whose inferred shape they do not have, with names for sizes of inputs."""
+    feeds, results = case.samples[0]
+    model, sizes = onnx.ModelProto(), {}
+    model.CopyFrom(case.model)
+    for value in model.graph.input if named else ():
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if isinstance(feeds.get(value.name), np.ndarray):
+                dim.dim_param = f"{value.name}_{axis}"
+                sizes[dim.dim_param] = feeds[value.name].shape[axis]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    for value in infer(model).graph.output:
+        shape, found = value.type.tensor_type, results.get(value.name)
+        if isinstance(found, np.ndarray) and shape.HasField("shape"):
+            dims = [sizes.get(d.dim_param, d.dim_value or None) for d in shape.shape.dim]
+            fits = len(dims) == found.ndim
+            if not fits or any(
+                d not in (None, s) for d, s in zip(dims, found.shape, strict=True)
+            ):
+                yield f"{case.id}: {value.name} is {found.shape}, not {dims}"

@@ -65,3 +65,34 @@ def test_an_unknown_size_of_attention_is_not_0(sizes, shape):
     )
     assert (",".join(dims) or None) == shape
     assert inferred.graph.node[0].op_type == "Attention"
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "shape"),
+    [
+        (10, "Slice(x, zero, two, zero)", None),
+        (11, "Slice(x, zero, two, zero)", (None, 1, 16)),
+        (10, "Slice(w, zero, two, zero)", (2, 1, 16)),
+        (9, "Unsqueeze<axes = [-1]>(w)", None),
+        (9, "Unsqueeze<axes = [1]>(w)", (5, 1, 1, 16)),
+        (11, "Unsqueeze<axes = [-1]>(w)", (5, 1, 16, 1)),
+        (9, "Squeeze<axes = [-2]>(w)", None),
+        (12, "Squeeze<axes = [-2]>(w)", (5, 16)),
+        (17, "STFT(s, step, , length)", None),
+        (17, "STFT<onesided = 1>(s, step, , length)", (1, 4, 5, 2)),
+    ],
+)
+def test_what_onnx_misreads_has_no_shape(opset, node, shape):
+    text = f"""<ir_version: 8, opset_import: ["" : {opset}]>
+    g (float[N,1,16] x, float[5,1,16] w, float[1,32,1] s) => (float y)
+    <int64[1] zero = {{0}}, int64[1] two = {{2}}, int64 step = {{8}}, int64 length = {{8}}> {{
+      y = {node}
+    }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    inferred = infer(model)
+    found = inferred.graph.output[0].type.tensor_type
+    assert found.HasField("shape") == (shape is not None)
+    dims = [dim.dim_value or None for dim in found.shape.dim]
+    assert tuple(dims) == (shape or ())
+    assert [n.op_type for n in inferred.graph.node] == [n.op_type for n in model.graph.node]
