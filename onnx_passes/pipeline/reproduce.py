@@ -248,7 +248,7 @@ class _Numbers(Author):
     def _pipeline(self, case: Case, engine: Replayable) -> str:
         given: PlainDict = {}
         if isinstance(engine, OpenVinoEngine):
-            given = asdict(engine) | {"properties": dict(engine.properties)}
+            given = asdict(engine)
         if isinstance(engine, OnnxRuntimeEngine):
             given = asdict(engine) | {"provider_options": dict(engine.provider_options)}
         # Sequences and elements of less than a byte have no form that reference data is read

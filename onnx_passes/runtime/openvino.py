@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from types import ModuleType
 from typing import Literal
 
+import numpy as np
 import onnx
+import onnx.inliner
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineUnavailableError, UnsupportedModelError
+from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes, all_tensors
 from onnx_passes.plain import Foreign
-from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.openvino_errors import translate
-from onnx_passes.runtime.openvino_session import OpenVinoSession
+from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.interface import SessionInterface, did_you_mean
 from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.runtime.value_types import infer_types
+from onnx_passes.runtime.weightless import split_for_engine
 
-Precision = Literal["f32", "bf16", "f16"]
+_BY_ADDRESS = "*/_ORT_MEM_ADDR_/*"
+"""Location of external data whose offset is an address in this process."""
+_BITS = {
+    "bf16": ir.DataType.BFLOAT16,
+    "f8e4m3": ir.DataType.FLOAT8E4M3FN,
+    "f8e5m2": ir.DataType.FLOAT8E5M2,
+    "f8e8m0": ir.DataType.FLOAT8E8M0,
+}
+"""Element types that numpy lacks, by OpenVINO's names."""
+_INT32 = np.iinfo(np.int32)
+_OTHER = "run this model on another engine: onnxruntime, or the reference engine"
 
 
 @dataclass(frozen=True)
@@ -41,27 +54,21 @@ class OpenVinoEngine:
         precision: Type of the floating-point arithmetic.
         threads: Threads of a run. One keeps reductions in a fixed order; 0 leaves the number
             to OpenVINO.
-        properties: Pairs of another property of the device and its value.
         seed: Seed of the random operators that have none of their own, together with the
             name of what each computes.
-        profile: Whether sessions report their layers and the time of each.
     """
 
     device: str = "CPU"
-    precision: Precision = "f32"
+    precision: Literal["f32", "bf16", "f16"] = "f32"
     threads: int = 1
-    properties: tuple[tuple[str, str], ...] = ()
     seed: int = 0
-    profile: bool = False
 
     @property
     def name(self) -> str:
         """The name, with every option that changes the numbers and is not the default."""
-        parts = [] if self.device == "CPU" else [self.device]
-        parts += [] if self.precision == "f32" else [f"precision={self.precision}"]
-        parts += [] if self.threads == 1 else [f"threads={self.threads}"]
-        parts += [f"{key}={value}" for key, value in self.properties]
-        parts += [] if self.seed == 0 else [f"seed={self.seed}"]
+        usual = asdict(OpenVinoEngine())
+        changed = {key: value for key, value in asdict(self).items() if value != usual[key]}
+        parts = [f"{key}={value}" for key, value in changed.items()]
         return f"openvino[{', '.join(parts)}]" if parts else "openvino"
 
     def describe(self) -> dict[str, str | int | float | bool]:
@@ -71,24 +78,16 @@ class OpenVinoEngine:
             EngineUnavailableError: OpenVINO or the device is not on this machine.
         """
         ov, core = self._core()
-        return {
-            "engine": "openvino",
-            "version": str(ov.__version__),
-            "device": self.device,
-            "device_name": str(core.get_property(self.device, "FULL_DEVICE_NAME")),
-            "precision": self.precision,
-            "threads": self.threads,
-            **{f"property.{key}": value for key, value in self.properties},
-            "seed": self.seed,
-        }
+        device = str(core.get_property(self.device, "FULL_DEVICE_NAME"))
+        facts = {"engine": "openvino", "version": str(ov.__version__), "device_name": device}
+        return {**facts, **asdict(self)}
 
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[OpenVinoSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
-        ov, _ = self._core()
+        self._core()
         _refuse_types(model)
-        model = with_seeds(model, self.seed)
-        session = OpenVinoSession(ov, self.compile, model, profile=self.profile)
+        session = OpenVinoSession(self, with_seeds(model, self.seed))
         try:
             yield session
         finally:
@@ -106,37 +105,84 @@ class OpenVinoEngine:
             "INFERENCE_PRECISION_HINT": self.precision,
             "EXECUTION_MODE_HINT": "ACCURACY",
             "NUM_STREAMS": 1,
-            **({"PERF_COUNT": True} if self.profile else {}),
-            **dict(self.properties),
         }
         if self.device == "CPU":
-            cpu = {"INFERENCE_NUM_THREADS": self.threads, "ENABLE_CPU_PINNING": False}
-            settings = {**cpu, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0", **settings}
+            settings["INFERENCE_NUM_THREADS"] = self.threads
+            settings["ENABLE_CPU_PINNING"] = False
+            settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = "0"
+        kind: type[EngineError] = UnsupportedModelError
         try:
             read = core.read_model(proto.SerializeToString())
-        except Exception as error:  # pybind raises RuntimeError for whatever C++ throws
-            raise translate(error, reading=True) from error
-        try:
+            kind = EngineError
             compiled = core.compile_model(read, self.device, settings)
             used = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
-        except Exception as error:
-            raise translate(error) from error
+        except Exception as error:  # pybind raises RuntimeError for whatever C++ throws
+            raise _translate(error, kind) from error
         if used != self.precision:
-            raise UnsupportedModelError(
-                f"{self.device} computes in {used}, not in {self.precision}",
-                help=f"ask for openvino{{precision={used}}}",
-            )
+            why = f"{self.device} computes in {used}, not in {self.precision}"
+            raise UnsupportedModelError(why, help=f"ask for openvino{{precision={used}}}")
         return compiled
 
     def _core(self) -> tuple[ModuleType, Foreign]:
         ov, core = load_openvino()
-        present = list(core.available_devices)
-        if self.device not in present:
-            raise EngineUnavailableError(
-                f"OpenVINO finds no device {self.device!r}",
-                help=did_you_mean(self.device, present),
-            )
+        if self.device not in (present := list(core.available_devices)):
+            why = f"OpenVINO finds no device {self.device!r}"
+            raise EngineUnavailableError(why, help=did_you_mean(self.device, present))
         return ov, core
+
+
+class OpenVinoSession:
+    """A model compiled by OpenVINO, and the weights that it points into."""
+
+    def __init__(self, engine: OpenVinoEngine, model: ir.Model) -> None:
+        """Compile a model with its defaults as constants.
+
+        Raises:
+            EngineError: OpenVINO refuses it.
+        """
+        self._engine = engine
+        self._interface = SessionInterface(model)
+        proto, self._weights = split_for_engine(model, _array)
+        self._proto: onnx.ModelProto | None = _complete(proto, self._weights)
+        self._requests: dict[frozenset[str], Foreign] = {}
+        self._request(frozenset())
+
+    def close(self) -> None:
+        """Free what was compiled, then release the weights that it points into."""
+        self._requests, self._weights, self._proto = {}, {}, None
+
+    def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
+        """Run once; see ``Session.run``."""
+        names = self._interface.check(feeds, outputs)
+        request = self._request(frozenset(feeds) - {*self._interface.required})
+        for port in request.model_inputs:
+            name = next(n for n in port.get_names() if n in self._interface.inputs)
+            request.set_tensor(port, _tensor(name, feeds[name], port))
+        try:
+            request.infer()
+        except Exception as error:
+            raise _translate(error) from error
+        places = {name: index for index, name in enumerate(self._interface.outputs)}
+        return {name: _data(request.get_output_tensor(places[name])) for name in names}
+
+    def _request(self, given: frozenset[str]) -> Foreign:
+        """Return a request of the model where inputs are fed in place of their defaults."""
+        if self._proto is None:
+            raise EngineError("the session is closed")
+        if given not in self._requests:
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self._proto)
+            del proto.graph.initializer[:]
+            kept = (each for each in self._proto.graph.initializer if each.name not in given)
+            proto.graph.initializer.extend(kept)
+            compiled = self._engine.compile(proto)
+            # Outputs are in the model's order: names are lost where two are one value.
+            known = self._interface
+            lost = any(known.inputs.keys().isdisjoint(p.get_names()) for p in compiled.inputs)
+            if lost or len(compiled.outputs) != len(known.outputs):
+                raise UnsupportedModelError("OpenVINO drops inputs or outputs of the model")
+            self._requests[given] = compiled.create_infer_request()
+        return self._requests[given]
 
 
 @cache
@@ -152,10 +198,9 @@ def load_openvino() -> tuple[ModuleType, Foreign]:
     try:
         ov = importlib.import_module("openvino")
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"openvino cannot be loaded: {error}",
-            help="in a checkout: pip install '.[openvino]'",
-        ) from error
+        why = f"openvino cannot be loaded: {error}"
+        told = "in a checkout: pip install '.[openvino]'"
+        raise EngineUnavailableError(why, help=told) from error
     return ov, ov.Core()
 
 
@@ -164,29 +209,95 @@ def _refuse_types(model: ir.Model) -> None:
 
     Raises:
         UnsupportedModelError: The model has float64 or string tensors, or an input or output
-            is not a tensor, or has less than a byte to an element.
+            is not a tensor, has no rank, or has less than a byte to an element.
     """
-    graph = model.graph
     used: set[ir.DataType | None] = set().union(*infer_types(model).values())
-    used |= {value.dtype for value in graph.inputs} | {t.dtype for t in all_tensors(model)}
+    used |= {v.dtype for v in model.graph.inputs} | {t.dtype for t in all_tensors(model)}
     used |= {value.dtype for node in all_nodes(model) for value in node.outputs}
     if ir.DataType.DOUBLE in used:
-        raise UnsupportedModelError(
-            "OpenVINO computes float64 in float32",
-            help="run this model on onnxruntime, or convert it to float32",
-        )
+        raise UnsupportedModelError("OpenVINO computes float64 in float32", help=_OTHER)
     if ir.DataType.STRING in used:
-        raise UnsupportedModelError(
-            "strings are not run on OpenVINO, whose CPU device corrupts memory with them",
-            help="run this model on onnxruntime",
-        )
-    for value in (*graph.inputs, *graph.outputs):
+        # An Identity of strings writes where it may not, as of 2026.4.
+        raise UnsupportedModelError("strings are not run on OpenVINO", help=_OTHER)
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        why = None
         if value.type is not None and not isinstance(value.type, ir.TensorType):
-            raise UnsupportedModelError(
-                f"{value.name!r} is not a tensor, and OpenVINO has no other values"
-            )
-        if value.dtype is not None and value.dtype.itemsize < 1:
-            raise UnsupportedModelError(
-                f"{value.name!r} is {value.dtype.name.lower()}, which is not fed or fetched",
-                help="cast it at the border of the model, to int8 or float",
-            )
+            why = "is not a tensor, and OpenVINO has no other values"
+        elif value.dtype is not None and value.dtype.itemsize < 1:
+            why = f"is {value.dtype.name.lower()}, which is not fed or fetched"
+        elif value.shape is None and value.is_graph_input():
+            why = "is an input without a rank, which OpenVINO needs"
+        if why is not None:
+            raise UnsupportedModelError(f"{value.name!r} {why}", help=_OTHER)
+
+
+_LACKS = re.compile(r"No conversion rule found for operations: (.*\S)")
+_NODE = re.compile(r"<Node\((\w+)\): ([^>]*)>|(?:Operation|node with) name:? '?([^\s']+)")
+_BEFORE = re.compile(r".*(?:src/\S+:\d+|API failed with \w+|node '[^']*'|name '[^']*'):", re.S)
+"""Places in OpenVINO's source, and what it was doing, up to the reason."""
+_UNSUPPORTED = re.compile(r"(not|n't|un|no) ?support|not implemented", re.IGNORECASE)
+
+
+def _translate(error: Exception, kind: type[EngineError] = EngineError) -> EngineError:
+    """Return what an exception of OpenVINO says, with the node where it names one.
+
+    Args:
+        error: What OpenVINO raised: a RuntimeError, whatever went wrong.
+        kind: What it is, unless the message says that something is not supported.
+    """
+    text = str(error)
+    if lack := _LACKS.search(text):
+        return UnsupportedModelError(f"OpenVINO has no conversion for {lack[1]}", help=_OTHER)
+    where = None
+    if node := _NODE.search(text):
+        where = f"  --> node {node[2]} ({node[1]})" if node[1] else f"  --> node {node[3]}"
+    reason = _BEFORE.sub("", text.partition("\nSummary:")[0]).split() or text.split()
+    if _UNSUPPORTED.search(text):
+        kind = UnsupportedModelError
+    return kind(" ".join(reason), where=where, help=_OTHER)
+
+
+def _array(tensor: ir.TensorProtocol) -> Array:
+    """Return the bytes of a tensor as ONNX stores them, in place where that is possible."""
+    if tensor.dtype.itemsize < 1:
+        return np.frombuffer(tensor.tobytes(), np.uint8)
+    return np.require(tensor.numpy(), requirements=["C", "A"])
+
+
+def _complete(proto: onnx.ModelProto, weights: dict[str, Array]) -> onnx.ModelProto:
+    """Return a model whose weights are found by their addresses, and without functions."""
+    for tensor in proto.graph.initializer:
+        if (array := weights.get(tensor.name)) is not None:
+            del tensor.external_data[:]
+            tensor.external_data.add(key="location", value=_BY_ADDRESS)
+            tensor.external_data.add(key="offset", value=str(array.ctypes.data))
+            tensor.external_data.add(key="length", value=str(array.nbytes))
+    if not proto.functions:
+        return proto
+    try:
+        inlined: onnx.ModelProto = onnx.inliner.inline_local_functions(proto)
+    except Exception as error:  # the inliner raises what C++ throws
+        raise EngineError(f"the functions of the model cannot be inlined: {error}") from error
+    return inlined
+
+
+def _tensor(name: str, data: Data, port: Foreign) -> Foreign:
+    tensor = load_openvino()[0].Tensor
+    array: Array = np.asarray(data)
+    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
+        wide = int(array.max() if array.max() > _INT32.max else array.min())
+        if not _INT32.min <= wide <= _INT32.max:
+            why = f"and OpenVINO computes {array.dtype} in int32"
+            raise EngineError(f"the input {name!r} holds {wide}, {why}", help=_OTHER)
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    if array.dtype.isbuiltin == 1:
+        return tensor(array, shared_memory=True)
+    array, kind = array.view(f"u{array.dtype.itemsize}"), port.get_element_type()
+    return tensor(array, list(array.shape), kind)
+
+
+def _data(tensor: Foreign) -> Array:
+    found: Array = np.array(tensor.data)  # OpenVINO writes the next results there
+    # A type that numpy lacks comes as its bits, in one that numpy has.
+    kind = _BITS.get(tensor.element_type.to_string())
+    return found if kind is None else found.view(kind.numpy())

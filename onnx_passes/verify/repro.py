@@ -182,12 +182,10 @@ def infer(file: Path, feeds: Feeds, engine: Settings) -> Feeds:
         engine: Options of the engine.
     """
     ov: Any = importlib.import_module("openvino")
-    prefix = "property."
     settings = {
         "INFERENCE_PRECISION_HINT": engine["precision"],
         "EXECUTION_MODE_HINT": "ACCURACY",
         "NUM_STREAMS": 1,
-        **{k[len(prefix) :]: v for k, v in engine.items() if k.startswith(prefix)},
     }
     if engine["device"] == "CPU":
         own = {"INFERENCE_NUM_THREADS": engine["threads"], "ENABLE_CPU_PINNING": False}

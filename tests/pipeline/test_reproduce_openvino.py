@@ -36,7 +36,7 @@ class LeakyRelus(Transformation, RewriteRulePass):
 def test_a_fault_on_openvino_is_replayed_on_openvino(tmp_path):
     data = {
         "passes": ["leaky-relus"],
-        "engines": [{"openvino": {"properties": {"CPU_DENORMALS_OPTIMIZATION": "NO"}}}],
+        "engines": ["openvino"],
         "reproducers": str(tmp_path),
     }
     try:
