@@ -289,7 +289,7 @@ def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypa
     text = TEXT.replace("N,2] b", "N,400] b")
     done = cli("-c", "cleanup", "-o", "o.onnx", saved(text.replace("N,2", "N,400")))
     assert done.code == 3
-    assert "take 12.5 KiB, and this machine has 16 KiB of memory, 2 KiB of it" in done.err
+    assert "take 3.12 KiB, and this machine has 16 KiB of memory, 2 KiB of it" in done.err
     assert "the largest is 'a'" in done.err
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -256,19 +257,23 @@ class _Shaper:
 
     def concrete(self, sample: int) -> tuple[Concrete, dict[str, Shape]]:
         """Return the model of one sample, and the shapes of its inputs by name."""
-        first: tuple[Concrete, dict[str, Shape]] | None = None
+        first: tuple[Concrete, dict[str, Shape], SizePlan] | None = None
         least: dict[str, Shape] = {}
         tried: list[dict[str, int]] = []
-        for plan in self._plans:
+        for most, plan in itertools.product((HUGE, math.inf), self._plans):
+            if most > HUGE and first is not None:
+                break
             sizes = plan.sizes(self._symbols, self._dims, sample)
             if sizes in tried:
                 continue
-            tried.append(sizes)
             shapes = {n: self._symbols.resolve(n, sizes) for n in self._symbols.shapes}
             shapes |= self._whole
             if not fits_memory(self._inputs, shapes):
                 least = shapes  # the last plan is that of the smallest sizes
                 continue
+            if sum(map(math.prod, shapes.values())) > most:
+                continue  # while others are left
+            tried.append(sizes)
             if self._last is not None and self._last[0] == sizes:
                 return self._last[1], shapes
             concrete = self._shaping.fix(shapes, sizes)
@@ -277,11 +282,11 @@ class _Shaper:
                 self._plans.insert(0, plan)
                 self._last = sizes, concrete
                 return concrete, shapes
-            first = first or (concrete, shapes)
+            first = first or (concrete, shapes, plan)
         if first is None:
             raise too_large(self._inputs, least)
-        self._plans = [SizePlan()]  # nothing fits, nor will it for other sizes
-        return first
+        self._plans = [first[2]]  # nothing fits, nor will it for other sizes
+        return first[:2]
 
 
 class _Drawer:

@@ -315,3 +315,12 @@ def test_the_more_a_run_computes_the_fewer_samples_are_made(side, count):
     )
     model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 20]> ' + text)
     assert len(generate(model)) == count
+
+
+def test_no_guess_at_sizes_is_huge(parse):
+    text = "g (float[a] x, float[a, a, b, b] z, float[7] w) => (float[c] y) { y = Add(x, w) }"
+    (sample,) = generate(parse(text), samples=1)
+    assert sample["z"].size < 1 << 26
+    text = text.replace("float[7] w", "float[4096] w").replace("a, a, b, b", "a, 2")
+    (sample,) = generate(parse(text), samples=1)
+    assert sample["x"].size in (5, 1, 4, 4096, 5 * 4096)
