@@ -16,6 +16,7 @@ from onnx_passes.ops.use import Shape, constant_of
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols
 from onnx_passes.runtime.inputs.memory import fits_memory
+from onnx_passes.runtime.inputs.seeded_feeds import HUGE
 
 Sizes = dict[str, int]
 
@@ -104,7 +105,7 @@ class SizeSearch:
         """
         self._inputs, self._symbols, self._whole = inputs, symbols, whole
         self._usual, self._most = usual, _MOST_ELEMENTS
-        if (shapes := self.shapes(usual, most=math.inf)) is not None:
+        if (shapes := self.shapes(usual, most=HUGE)) is not None:
             self._most = max(self._most, _elements(shapes))
         self._batches = {name for name, kind in symbols.kinds.items() if kind == "batch"}
         self._shaping, self._free = shaping, [n for n in symbols.kinds if n not in given]
