@@ -72,7 +72,8 @@ def _ask(
 def _misread(model: onnx.ModelProto) -> set[str]:
     """Return results of nodes whose attributes onnx reads otherwise than engines.
 
-    Axes from the end are none before opset 11. An STFT that says nothing gives both sides.
+    It knows no axes from the end before opset 11. It takes an STFT that says nothing for one
+    of both sides.
     """
     counted = ("Squeeze", "Unsqueeze") if _opset(model) < _COUNTS_FROM_THE_END else ()
     found: set[str] = set()

@@ -321,7 +321,7 @@ def test_the_more_a_run_computes_the_fewer_samples_are_made(side, count):
 
 
 def test_no_guess_at_sizes_is_huge(parse):
-    text = "g (float[a] x, int8[64, 64, 16, a, b, c, d] z, float[7] w) => (float[k] y) {"
+    text = "g (float[a] x, int8[64, 64, 64, a, b, c, d] z, float[7] w) => (float[k] y) {"
     model = parse(text + " y = Add(x, w) }")
     assert all(feeds["z"].size < 1 << 26 for feeds in generate(model))
     alternatives = itertools.islice(Alternatives(model, ranges={}, dims={}), 40)
