@@ -43,6 +43,7 @@ _FOREIGN = [
     (0, b"PK\x03\x04", "a zip archive", "unpack it, or export the checkpoint in it to ONNX"),
     (0, b"\x89HDF", "an HDF5 file", "export the model to ONNX, with tf2onnx if it is Keras'"),
     (4, b"TFL3", "a TensorFlow Lite model", "export it to ONNX with tf2onnx"),
+    (0, b"vtrt", "a TensorRT engine", "beside a GPU: --engine 'tensorrt-rtx{load=FILE}'"),
     (4, b"ORTM", "in ONNX Runtime's own format", "give the .onnx file it was made from"),
 ]
 _EXPORT = "check that the file is complete, or export the model again"

@@ -143,15 +143,13 @@ def test_what_the_compiler_does_not_have_is_told(cli, model, words, told):
 
 
 @pytest.mark.tensorrt
-def test_an_engine_that_is_inspected_without_a_gpu_tells_who_built_it(cli, model):
+def test_an_engine_that_is_inspected_without_a_gpu_tells_why_it_is_not_read(cli, model):
     if gpu_count():
         pytest.skip("a GPU is here, and tells all")
     profiles = ("--profile", "a=1x2", "--profile", "b=1x2")
     assert cli("build", model, "-o", "a.engine", *profiles).code == 0
     done = cli("inspect", "model", "a.engine")
     assert done.code == 3
-    version = installed_version("tensorrt-rtx")
-    assert f" bytes, built by version {version}" in done.out
     assert "not read: there is no NVIDIA driver on this machine (" in done.out
 
 

@@ -58,6 +58,7 @@ def test_every_form_is_read_by_extension_or_content(write, proto, name, render):
         (b"\x89HDF\r\n", "HDF5", "export"),
         (b"\x1c\0\0\0TFL3", "TensorFlow Lite", "tf2onnx"),
         (b"\x1c\0\0\0ORTM", "ONNX Runtime", ".onnx"),
+        (b"vtrt\0\0\0\1", "a TensorRT engine", "load=FILE"),
         (b"", "empty", "complete"),
         (b"\xff\xfe\xfd rubbish", "damaged", "export"),
         (b"\x08\x0a", "no graph", "complete"),

@@ -1,9 +1,8 @@
-"""What an engine in a file holds: its header anywhere, all of it beside a GPU."""
+"""What an engine in a file holds, as TensorRT reads it beside a GPU."""
 
 from __future__ import annotations
 
 import dataclasses
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,11 +31,8 @@ from onnx_passes.runtime.tensorrt.log import BuildLog
 
 SUFFIXES = (".engine", ".plan", ".trt")
 """Endings of names that people give to engines."""
-
-# As seen in engines of TensorRT for RTX 1.7: a mark, the size of what follows the header, and
-# the version that built it, a byte for each part.
-_HEADER = struct.Struct("<4s12xQ4B")
 _MARK = b"vtrt"
+"""What engines of TensorRT for RTX 1.7 begin with."""
 
 
 def is_engine(path: str | Path) -> bool:
@@ -64,9 +60,8 @@ def describe_engine(
         seconds: How long it may take; None for no limit.
 
     Returns:
-        The file's size and the version that built it, if the header says it. Beside a GPU that
-        takes it also inputs and outputs with their profiles, layers, and device memory;
-        elsewhere ``not_read`` says why not.
+        The file's size. Beside a GPU that takes it also inputs and outputs with profiles,
+        layers, and device memory; elsewhere ``not_read`` says why not.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -74,8 +69,7 @@ def describe_engine(
         EngineCrashedError: TensorRT ended the process.
         EngineError: TensorRT does not take the engine.
     """
-    data = load_bytes(path, "engine")
-    facts = {"engine": str(path), "bytes": len(data), "built_by": _built_by(data)}
+    facts = {"engine": str(path), "bytes": len(load_bytes(path, "engine"))}
     if (missing := gpu_missing()) is not None:
         why = f"{missing}: TensorRT describes an engine only on a machine with a GPU"
         return {**facts, "not_read": why}
@@ -112,13 +106,6 @@ def load_engine(path: str | Path, package: Package, **options: object) -> Iterat
     runner = engine_from_config(package, {"load": place, **options})
     with runner.prepare(skeleton(ports)) as session:
         yield session
-
-
-def _built_by(data: bytes) -> str | None:
-    if len(data) < _HEADER.size or not data.startswith(_MARK):
-        return None
-    _, _, *version = _HEADER.unpack_from(data)
-    return ".".join(map(str, version))
 
 
 def _ask(path: Path, package: Package, seconds: float | None) -> PlainDict:
@@ -176,8 +163,7 @@ def _port(facts: PlainDict) -> EnginePort:
 
 def lines(facts: PlainDict) -> Iterator[str]:
     """Write what :func:`describe_engine` returned as text."""
-    built = f", built by version {facts['built_by']}" if facts["built_by"] else ""
-    yield f"engine {facts['engine']}: {facts['bytes']:,} bytes{built}"
+    yield f"engine {facts['engine']}: {facts['bytes']:,} bytes"
     if "not_read" in facts:
         yield f"not read: {facts['not_read']}"
         return
