@@ -42,29 +42,6 @@ class Waiver:
         return fnmatchcase(PurePath(name).name, self.model)
 
 
-def find_waiver(
-    waivers: Iterable[Waiver],
-    pass_name: str,
-    rules: Sequence[str],
-    model_name: str,
-    today: date,
-) -> Waiver | None:
-    """Return the waiver that accepts what a pass has done to a model, if there is one.
-
-    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules
-    has one, and the first of these is returned.
-
-    Args:
-        waivers: The waivers of the pipeline file.
-        pass_name: Name of the pass, with or without options.
-        rules: The rules that are to blame, or that were applied.
-        model_name: Path of the model file.
-        today: The day of the run.
-    """
-    found = find_waivers(waivers, pass_name, rules, model_name, today)
-    return found[0] if found else None
-
-
 def find_waivers(
     waivers: Iterable[Waiver],
     pass_name: str,
@@ -72,12 +49,15 @@ def find_waivers(
     model_name: str,
     today: date,
 ) -> tuple[Waiver, ...]:
-    """Return all waivers that :func:`find_waiver` needs: that of a pass, or of each rule.
+    """Return the waivers that accept what a pass has done to a model; none if they do not.
+
+    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules
+    has one.
 
     Args:
-        waivers: All waivers.
+        waivers: The waivers of the pipeline file.
         pass_name: Name of the pass, with or without options.
-        rules: Names of its rules that made the change.
+        rules: The rules that are to blame, or that were applied.
         model_name: Name of the model's file.
         today: The day, for waivers that expire.
     """

@@ -132,19 +132,6 @@ class Meter:
         pairs = zip(parts, costs, strict=True)
         return [([numbers[n] for n in part.numbers], cost) for part, cost in pairs]
 
-    def gains(self, old: ir.Model, new: ir.Model) -> bool:
-        """Whether a model costs less than another one, by more than the noise.
-
-        Args:
-            old: A model.
-            new: Another model of the same inputs.
-
-        Raises:
-            EngineError: The engine does not run one of them.
-        """
-        cost = self._whole(old, new)
-        return cost.with_them < cost.without - (cost.noise or 0)
-
     def _costs(self, beside: Beside, parts: Sequence[Sides]) -> list[RewriteCost] | None:
         if self.objective == "nodes":
             return [RewriteCost(_count(part.old), _count(part.new)) for part in parts]

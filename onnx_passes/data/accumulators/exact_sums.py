@@ -55,13 +55,6 @@ class ExactSum:
         self._units = mantissa << (exponent + _SHIFT)
 
 
-def loaded(state: object) -> ExactSum:
-    """Return a sum of a given state."""
-    total = ExactSum()
-    total.load(state)
-    return total
-
-
 def plain(value: float) -> float | str | None:
     """Return a number as JSON has it, which knows no NaN and no infinities."""
     if math.isfinite(value):

@@ -103,18 +103,6 @@ class Definitions:
         self._settle(target.place)
         return self._keys[target.place]
 
-    def reached(self, module: str, name: str) -> set[Place]:
-        """Return all definitions that one depends on, itself included."""
-        start = self._resolve(module, [name]).place
-        found: set[Place] = set()
-        waiting = [] if start is None else [start]
-        while waiting:
-            place = waiting.pop()
-            if place not in found:
-                found.add(place)
-                waiting += self._linked(place)[1]
-        return found
-
     def _settle(self, start: Place) -> None:
         """Find the keys of a definition and of what it refers to, circle by circle."""
         number: dict[Place, int] = {}

@@ -260,8 +260,8 @@ def test_names_that_are_imported_in_a_function_and_packages_that_pass_names_on(t
         "use.py": "def f():\n    from p import g\n    return g()\n",
     }.items():
         (tmp_path / name).write_text(text)
-    reached = Definitions({"p": tmp_path}).reached("p.use", "f")
-    assert reached == {("p.use", "f"), ("p.inner", "g")}
+    found = reached(Definitions({"p": tmp_path}), "p.use", "f")
+    assert found == {("p.use", "f"), ("p.inner", "g")}
 
 
 def test_a_module_that_is_used_as_a_value_counts_whole(tmp_path):
@@ -404,15 +404,26 @@ class Mutate(ast.NodeTransformer):
         return node
 
 
+def reached(definitions, module, name):
+    """Return all definitions that one depends on, itself included."""
+    found, waiting = set(), [definitions._resolve(module, [name]).place]
+    while waiting:
+        place = waiting.pop()
+        if place not in found:
+            found.add(place)
+            waiting += definitions._linked(place)[1]
+    return found
+
+
 def mutants():
     """Yield a file, a function and the number of an operator in it, drawn by chance."""
     definitions = Definitions({"onnx_passes": PACKAGE})
-    reached = set()
+    used = set()
     for place in (PASSES | OPERATORS).values():
-        reached |= definitions.reached(*place)
+        used |= reached(definitions, *place)
     chance = random.Random(7)
     functions = []
-    for module, name in sorted(reached):
+    for module, name in sorted(used):
         file = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
         if file.exists() and name != "*":
             functions.append((file, name))
@@ -439,7 +450,7 @@ def test_a_mutant_of_a_helper_changes_a_key(today):
         changed = Definitions({"onnx_passes": PACKAGE}, texts=dict(definitions.texts))
         changed._modules[module] = (mutant, False)
         reader = next(
-            k for k, place in places.items() if (module, name) in definitions.reached(*place)
+            k for k, place in places.items() if (module, name) in reached(definitions, *place)
         )
         assert changed.key(*places[reader]) != before[reader], (file, name, number)
 
@@ -458,7 +469,7 @@ def test_what_a_condition_of_a_helper_decides_counts_for_all_who_ask(today):
     asks = {
         name
         for name, place in (PASSES | OPERATORS).items()
-        if (module, "constant_of") in definitions.reached(*place)
+        if (module, "constant_of") in reached(definitions, *place)
     }
     assert stale == asks
     assert len(stale) > 50
