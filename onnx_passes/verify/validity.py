@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, ModelError
+from onnx_passes.made_up import running
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.checker import complaints
@@ -95,7 +96,7 @@ def _loads(model: ir.Model, engines: Sequence[Engine]) -> bool | None:
         if isinstance(getattr(engine, "engine", engine), ReferenceEngine):
             continue  # it looks at nothing before it runs
         try:
-            with engine.prepare(model):
+            with running("the load of the original"), engine.prepare(model):
                 return True
         except EngineError as error:
             if type(error) is EngineError:
