@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeGuard, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -13,27 +15,34 @@ import onnx_ir as ir
 from onnx_passes import made_up
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.elements import kind_of
+from onnx_passes.errors import EngineError
 from onnx_passes.made_up import DRAWN, MANY
+from onnx_passes.model.walk import subgraphs_of
+from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of, ties_of
 from onnx_passes.ops.decisions import makes_steps
+from onnx_passes.ops.randomness import may_draw
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import find_cause
-from onnx_passes.pipeline.drawn import Drawn, is_plain, named_anew, new_value, reads_of, row_of
-from onnx_passes.pipeline.drawn_rows import DrawnRows
 from onnx_passes.pipeline.fused import explain
-from onnx_passes.pipeline.joined_runs import NodeRun, run_joined, stands_alone
-from onnx_passes.pipeline.recompute import run_nodes
+from onnx_passes.pipeline.recompute import run_nodes, running
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Outputs
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.parallel import run_one
+from onnx_passes.runtime.rounding_barriers import with_barriers
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,
     DRAWS_OF_SPECIALS,
     ValueSource,
+    draw_like,
     is_informative,
+    tied,
 )
 from onnx_passes.verify.judge import Promise, judge
-from onnx_passes.verify.obligations import ObligationPart
-from onnx_passes.verify.region import Side
+from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.verify.obligations import Obligation, ObligationPart
+from onnx_passes.verify.region import Region, Side, boundary_of, leading_to
+from onnx_passes.verify.region_models import joined_model
 
 _STEPS = 8
 """How many nodes back the values are drawn, where those at the boundary show a difference."""
@@ -328,3 +337,395 @@ class Drawing:
         nodes = list(self.before.graph)
         makers = {str(v.name): node for node in nodes for v in node.outputs if v.name}
         return makers, {node: place for place, node in enumerate(nodes)}
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Draws what the nodes of a part read.
+
+    Attributes:
+        before: The model before, without functions.
+        recorded: The values of the model before: the types and shapes of those drawn.
+        engine: What runs nodes, to find what they give wanted values on.
+        renamed: For values of the model after, the names of those that they must equal.
+        varying: Names of the values of the model before that depend on data.
+    """
+
+    before: ir.Model
+    recorded: Recorded
+    engine: Engine
+    renamed: Mapping[str, str]
+    varying: AbstractSet[str]
+
+    def draw(
+        self,
+        part: ObligationPart,
+        sources: Mapping[str, str],
+        kinds: Sequence[ValueSource],
+        ahead: Sequence[ir.Node] = (),
+        wanted: Mapping[str, Array] | None = None,
+    ) -> list[dict[str, Array]]:
+        """Return rows of values by name, some for each kind.
+
+        Args:
+            part: The part.
+            sources: What is drawn, with the names of the values that it is drawn like.
+            kinds: What the values are drawn from.
+            ahead: Nodes of the model before that the part is run behind.
+            wanted: Values that these nodes should compute, by name, of any shape and type;
+                None for none.
+        """
+        draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
+        if kinds is DRAWS_OF_OTHERS:
+            nodes = [*ahead, *part.old]
+            varying = {n for n, source in sources.items() if source in self.varying}
+            edges = self._at_breakpoints(sources, (*nodes, *part.new))
+            draws += [draws[0] | row for row in (*edges, tied(draws[0], varying))]
+            recorded = self.recorded.samples[0]
+            feeds = {name: recorded[source] for name, source in sources.items()}
+            feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
+            draws += reaching(self.engine, self.before, nodes, feeds, varying, wanted or {})
+        return draws
+
+    def sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
+        """Return what has to be drawn, with the names of the values that it is drawn like.
+
+        Args:
+            part: The part.
+            ahead: Nodes of the model before that it is run behind.
+        """
+        mine, theirs = reads_of(part, part.old, part.new)
+        made = {str(v.name) for node in ahead for v in node.outputs}
+        sources = {name: name for name in (*mine, *boundary_of(ahead)) if name not in made}
+        for name in theirs:
+            other = self.renamed.get(name, name)  # of two names of one value, that of before
+            if name in made or other in made:
+                continue
+            unknown = not self.recorded.holds((name,))
+            sources.setdefault(name, other if other in mine or unknown else name)
+        return sources
+
+    def _draw(
+        self, sources: Mapping[str, str], kind: ValueSource, turn: int
+    ) -> dict[str, Array]:
+        recorded = self.recorded.samples[0]
+        return {
+            name: draw_like(recorded[source], f"{source} {turn}", kind)
+            if source in self.varying  # what follows from constants is never another
+            else recorded[source]
+            for name, source in sources.items()
+        }
+
+    def _at_breakpoints(
+        self, sources: Mapping[str, str], nodes: Sequence[ir.Node]
+    ) -> list[dict[str, Array]]:
+        """Return rows of floats on both sides of where pieces of operators meet, or on one.
+
+        Of what is quantised, one row lies half way between levels.
+        """
+        recorded = self.recorded.samples[0]
+        floats = {
+            name: array
+            for name, source in sources.items()
+            if source in self.varying
+            and isinstance(array := recorded[source], np.ndarray)
+            and kind_of(array.dtype) == "float"
+        }
+        found = {
+            name: (*around(numbers, floats[name]), *beyond(numbers, floats[name]))
+            for name, numbers in breakpoints_of(nodes).items()
+            if name in floats
+        }
+        count = max(map(len, found.values()), default=1)
+        ties = {
+            name: np.resize(numbers, floats[name].shape).astype(floats[name].dtype)
+            for name, numbers in ties_of(nodes).items()
+            if name in floats
+        }
+        rows = [
+            {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
+        ]
+        return [*rows, ties] if ties else rows
+
+
+Run = Callable[[Sequence[Array]], Sequence[Array | None]]
+"""Gives what some nodes make of each input, of the same shape; None where they do not run."""
+
+_HALVINGS = 64
+"""Bisections: neighbouring floats lie closer than 2^-64 of the range where they meet."""
+
+_GRID = np.concatenate([-np.logspace(9, -6, 31), [0.0], np.logspace(-6, 9, 31)])
+"""Where two neighbours enclose a wanted value, one between them gives it or comes near it."""
+
+
+_MOST_OF_DRAWN_ROWS = 1 << 12
+"""Elements of a value up to which an input is looked for."""
+
+
+def reaching(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    feeds: Mapping[str, Array],
+    varying: Collection[str],
+    wanted: Feeds,
+) -> Iterator[dict[str, Array]]:
+    """Yield feeds on which nodes compute wanted values, where they are found.
+
+    Args:
+        engine: What runs the nodes.
+        model: The model that they are from.
+        nodes: The nodes, in order.
+        feeds: What they read, by name, of the shapes and types in the model.
+        varying: Names of those among these that may be other values.
+        wanted: Values that they should compute, by name, and maybe more.
+    """
+    made = {str(v.name) for node in nodes for v in node.outputs}
+    for name, values in wanted.items():
+        if name not in made or not _is_small_float(values):
+            continue
+        ahead = leading_to({name}, nodes, feeds.__contains__)
+        for source in sorted({*varying} & {*boundary_of(ahead)}):
+            like = feeds[source]
+            if not _is_small_float(like) or like.shape != values.shape:
+                continue
+            try:
+                with running(engine, model, ahead, [feeds]) as run:
+                    found = reach(_Through(run, feeds, source, name), like, values)
+            except EngineError:
+                continue
+            if found is not None:
+                yield {**feeds, source: found}
+
+
+@dataclass(frozen=True)
+class _Through:
+    """Runs nodes on fills of one of the values that they read, and picks one result."""
+
+    run: Callable[[Mapping[str, Array]], Outputs | None]
+    feeds: Mapping[str, Array]
+    source: str
+    name: str
+
+    def __call__(self, fills: Sequence[Array]) -> list[Array | None]:
+        rows = [self.run({**self.feeds, self.source: fill}) for fill in fills]
+        found = [None if row is None else row.get(self.name) for row in rows]
+        return [value if isinstance(value, np.ndarray) else None for value in found]
+
+
+def reach(run: Run, like: Array, wanted: Array) -> Array | None:
+    """Look for an input from which some nodes make wanted values, element by element.
+
+    It is found where an element depends on that element of the input alone, and moves
+    continuously with it, as behind activations and arithmetic with constants. Elsewhere what
+    comes out is another value.
+
+    Args:
+        run: Runs the nodes.
+        like: An array of the shape and float dtype of the input.
+        wanted: What the nodes should give, of the same shape.
+
+    Returns:
+        The input that comes nearest; elements that cannot be reached are those of ``like``.
+        None where no element can be.
+    """
+    fills = [np.full(like.shape, number, like.dtype) for number in _GRID]
+    found = run(fills)
+    if any(value is None or value.shape != wanted.shape for value in found):
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        above = np.stack([np.asarray(v, np.float64) for v in found]) >= wanted
+        crossing = above[1:] != above[:-1]
+    reached = crossing.any(axis=0)
+    if not reached.any():
+        return None
+    place = crossing.argmax(axis=0)
+    low, high = (_GRID[place + side].astype(np.float64) for side in (0, 1))
+    rising = ~np.take_along_axis(above, place[None], axis=0)[0]
+    for _ in range(_HALVINGS):
+        middle = ((low + high) / 2).astype(like.dtype).astype(np.float64)
+        if np.all((middle == low) | (middle == high)):
+            break
+        (value,) = run([middle.astype(like.dtype)])
+        if value is None:
+            return None
+        at_most = (np.asarray(value, np.float64) < wanted) == rising
+        low, high = np.where(at_most, middle, low), np.where(at_most, high, middle)
+    # On this side are the values that are wanted, and those above them.
+    return np.where(reached, np.where(rising, high, low), like).astype(like.dtype)
+
+
+def _is_small_float(data: object) -> TypeGuard[Array]:
+    small = isinstance(data, np.ndarray) and 0 < data.size <= _MOST_OF_DRAWN_ROWS
+    return small and kind_of(np.asarray(data).dtype) == "float"
+
+
+_SMALL = 1 << 16
+"""Elements up to which a value is drawn only to see more of it."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What drawn values show of a part.
+
+    Attributes:
+        agrees: Whether both sides agree on them.
+        elements: Number of elements that were compared; 0 where they do not vary.
+        values: Where they do not, what was drawn when they differ most, by name.
+        given: Whether these are inputs of the model, so that they may occur.
+        row: Which of the draws that is.
+        complete: Whether both sides ran on each of the draws.
+    """
+
+    agrees: bool
+    elements: int = 0
+    values: Mapping[str, Array] = field(default_factory=dict)
+    given: bool = False
+    row: int = 0
+    complete: bool = True
+
+
+def is_plain(array: Array) -> bool:
+    """Whether an array is small, and of no float that every node rounds much.
+
+    Args:
+        array: Elements of any shape and type.
+    """
+    return array.size <= _SMALL and (kind_of(array.dtype) != "float" or array.itemsize > 2)
+
+
+def row_of(*found: Mapping[str, Data]) -> Mapping[str, Data]:
+    """Return values by name; the first that knows a name decides."""
+    return ChainMap(*(cast(MutableMapping[str, Data], one) for one in found))
+
+
+def reads_of(
+    part: ObligationPart, old: Sequence[ir.Node], new: Sequence[ir.Node]
+) -> tuple[set[str], set[str]]:
+    """Return what each side does not compute, and reads or is asked for.
+
+    Args:
+        part: The values that the sides are asked for.
+        old: Nodes of the model before.
+        new: Nodes of the model after.
+
+    Returns:
+        Names of values, of the model before and of the model after.
+    """
+    asked = [one for one in part.obligations if one.tensor is None]
+    found = []
+    for nodes, names in ((old, [o.old for o in asked]), (new, [o.new for o in asked])):
+        made = {v.name for node in nodes for v in node.outputs}
+        found.append({*boundary_of(nodes), *(name for name in names if name not in made)})
+    return found[0], found[1]
+
+
+def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
+    """Return what a value is after the change; where it was not computed anew, as before.
+
+    Args:
+        one: The pair of values.
+        old: Values before the change, arrays by name.
+        new: Values that the change computes, arrays by name.
+    """
+    if one.tensor is not None:
+        return one.tensor.numpy()
+    return new[one.new] if one.new in new else old.get(one.new)
+
+
+def named_anew(values: Mapping[str, Data], renamed: Mapping[str, str]) -> dict[str, Array]:
+    """Return values under the names of the model after, too.
+
+    Args:
+        values: Values by their names in the model before, tensors of any shape.
+        renamed: For values of the model after, the names of those that they must equal.
+    """
+    found = dict(values)
+    for new, old in renamed.items():
+        if old in found:
+            found.setdefault(new, found[old])
+    return cast(dict[str, Array], found)
+
+
+_MOST_BYTES = 1 << 24
+"""Bytes of weights in one session: kernels copy them, and parts alone do so in turn."""
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """Nodes that are run by themselves.
+
+    Attributes:
+        model: The model that they are from.
+        nodes: The nodes, in order.
+        rows: What they read, by name, and maybe more; of the same types and ranks in each row.
+    """
+
+    model: ir.Model
+    nodes: Sequence[ir.Node]
+    rows: Sequence[Mapping[str, Array]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the constants that the nodes read."""
+        values = {v for node in self.nodes for v in node.inputs if v is not None}
+        return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
+
+
+def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes compute the same beside others, whatever their values are named.
+
+    Seeds of random operators follow from names, and bodies read values by name.
+
+    Args:
+        model: The model that they are from.
+        nodes: The nodes.
+    """
+    return not model.functions and not any(
+        may_draw(node) or any(subgraphs_of(node)) for node in nodes
+    )
+
+
+def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
+    """Run pieces in one session, each on its own rows.
+
+    Args:
+        engine: What runs them.
+        pieces: The nodes of each, with what they read.
+
+    Returns:
+        What each piece computes, by row; None where they do not run together, so that each
+        has to be run by itself.
+    """
+    imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
+    versions = {piece.model.ir_version for piece in pieces}
+    if len(imports) != 1 or len(versions) != 1:
+        return None
+    if sum(piece.nbytes for piece in pieces) > _MOST_BYTES:
+        return None
+    if not all(stands_alone(piece.model, piece.nodes) for piece in pieces):
+        return None
+    boundaries = [boundary_of(piece.nodes) for piece in pieces]
+    parts = [
+        (Region(tuple(piece.nodes), boundary, ()), piece.rows)
+        for piece, boundary in zip(pieces, boundaries, strict=True)
+    ]
+    joined = joined_model(pieces[0].model, parts)
+    if with_barriers(joined) is not joined:
+        return None  # what is below float32 is rounded as its neighbors demand
+    found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
+    try:
+        with engine.prepare(joined) as session:
+            for turn in range(max(len(piece.rows) for piece in pieces)):
+                feeds = {
+                    f"{place}/{name}": piece.rows[min(turn, len(piece.rows) - 1)][name]
+                    for place, piece in enumerate(pieces)
+                    for name in boundaries[place]
+                }
+                for name, value in run_one(session, feeds).items():
+                    place, _, own = name.partition("/")
+                    if turn < len(found[int(place)]):
+                        found[int(place)][turn][own] = value
+    except EngineError:
+        return None
+    return found

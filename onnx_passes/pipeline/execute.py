@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
 import onnx_ir as ir
 
-from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError
+from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError, TimeLimitError
 from onnx_passes.made_up import running
 from onnx_passes.model.file_stamps import changed_files, stamps_of
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
-from onnx_passes.pipeline.time_limit import time_limit
 from onnx_passes.verify.snapshot import Change
 
 
@@ -70,3 +75,37 @@ def complaint(pass_: Pass, change: Change) -> str | None:
     if isinstance(pass_, Analysis) and change is not Change.NONE:
         return f"pass {pass_.name!r} is an analysis and changed the model ({change})"
     return None
+
+
+@contextmanager
+def time_limit(seconds: float | None, what: str) -> Iterator[None]:
+    """Raise in the code inside when it runs past ``seconds``.
+
+    Python can only interrupt its main thread, and only between two of its own instructions:
+    in another thread, and where the platform has no alarm, there is no limit.
+
+    Args:
+        seconds: The limit; None for none.
+        what: What runs, for the message.
+
+    Raises:
+        TimeLimitError: The time is up.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if seconds is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeLimitError(
+            f"{what} did not end within {seconds:g} s",
+            help="raise limits.pass_seconds if it should have",
+        )
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

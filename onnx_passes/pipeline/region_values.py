@@ -12,7 +12,7 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.pipeline.derived import find_cause, is_doubtful
 from onnx_passes.pipeline.downstream import Agreement, Downstream
-from onnx_passes.pipeline.drawn import new_value
+from onnx_passes.pipeline.drawing import new_value
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.fused import FUSED, explain
 from onnx_passes.pipeline.recorded_values import Recorded

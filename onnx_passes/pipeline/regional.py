@@ -20,11 +20,11 @@ from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.pipeline.region_conclusion import Conclusion, InBodies, Regional, outer_sample
-from onnx_passes.pipeline.region_finding import calls_of, find_region, look_alike
-from onnx_passes.pipeline.region_runs import RegionRuns
+from onnx_passes.pipeline.region_finding import FoundRegion, calls_of, find_region, look_alike
 from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
 from onnx_passes.runtime.engine_base import Data
+from onnx_passes.runtime.parallel import run_each
 from onnx_passes.verify.body_models import changed_bodies, pair_holders
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise
@@ -34,7 +34,8 @@ from onnx_passes.verify.obligations import (
     find_inner,
 )
 from onnx_passes.verify.recording import inlined, value_names
-from onnx_passes.verify.region import Region
+from onnx_passes.verify.region import Region, boundary_of
+from onnx_passes.verify.region_models import region_model
 from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 _LARGE = 16
@@ -289,3 +290,93 @@ class RegionCheck:
             self.allowance,
         )
         return conclusion.conclude(produced, results, recorded)
+
+
+@dataclass
+class RegionRuns:
+    """Runs nodes of both models on recorded values.
+
+    Attributes:
+        recorder: Records values on the engine.
+        baseline: The samples, and the original.
+        models: The model before and after.
+        found: What changed.
+        recorded: The values of the model before.
+        untouched: Whether the model before computes what the original does.
+    """
+
+    recorder: Recorder
+    baseline: Baseline
+    models: tuple[ir.Model, ir.Model]
+    found: FoundRegion
+    recorded: Recorded
+    untouched: bool
+
+    def produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
+        """Run nodes of the model after.
+
+        Args:
+            nodes: The nodes, in order.
+
+        Returns:
+            Their values by sample; None if a value that they need is not a tensor.
+        """
+        if not nodes:
+            return [{} for _ in self.recorded.samples]
+        region = Region(tuple(nodes), boundary_of(nodes), self.found.region.frontier)
+        needed = frozenset(region.boundary)
+        if not self.recorder.obtain(
+            self.recorded,
+            self.models[0],
+            self.baseline,
+            needed | self.found.needed,  # what is asked for no more is dropped
+            untouched=self.untouched,
+        ):
+            return None
+        if not self.recorded.holds(needed):
+            return None
+        wanted = {o.new for o in self.found.required} | set(region.frontier)
+        hidden = self.recorder.hidden(self.models[1], self.baseline.samples, wanted)
+        return self._session(self.models[1], region, hidden)
+
+    def fill(self, names: frozenset[str], compared: set[str]) -> bool:
+        """Record further values of the model before.
+
+        Args:
+            names: Their names.
+            compared: Names of values that stay recorded for a comparison.
+
+        Returns:
+            Whether that can be done.
+        """
+        obtained = self.recorder.obtain(
+            self.recorded,
+            self.models[0],
+            self.baseline,
+            names | compared | self.found.needed,
+            untouched=self.untouched,
+        )
+        return obtained is self.recorded and self.recorded.holds(names)
+
+    def old_side(self) -> Recorded | None:
+        """Run what was removed, in the form in which the new nodes are run."""
+        nodes = self.found.region.removed
+        region = Region(nodes, boundary_of(nodes), ())
+        if not nodes or not self.recorded.holds(region.boundary):
+            return None
+        wanted = {o.old for o in self.found.required}
+        hidden = self.recorder.hidden(self.models[0], self.baseline.samples, wanted)
+        found = self._session(self.models[0], region, hidden)
+        names = set(value_names(self.models[0]))
+        return None if found is None else self.recorded.following(found, names)
+
+    def _session(
+        self, model: ir.Model, region: Region, hidden: set[str]
+    ) -> list[Mapping[str, Data]] | None:
+        try:
+            part = region_model(model, region, self.recorded.samples, hidden)
+            feeds = [values.row(region.boundary) for values in self.recorded.samples]
+            with self.recorder.bench.engine.prepare(part) as session:
+                return list(run_each(self.recorder.bench.engine, session, feeds))
+        except EngineError:
+            return None

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
+from onnx_passes.configs.resolved import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
-from onnx_passes.passes.base import ALL, Pass
+from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.rewriting import only_rewrites
+from onnx_passes.passes.roots import Operators, begins_nowhere, operators_of
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.kept_nodes import KeptNodes
-from onnx_passes.pipeline.skipping import Skipping
 from onnx_passes.pipeline.state import Kept
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.pass_report import PassReport
@@ -169,3 +170,54 @@ def reason_of(checks: Sequence[Check]) -> str:
     first = failed[0]
     engine = f" on {first.engine}" if first.engine else ""
     return f"{first.reason or first.kind + ' failed'}{engine}"
+
+
+@dataclass
+class Skipping:
+    """Which passes to skip.
+
+    The rounds of a group run dozens of passes, and few of them find anything. A pass that
+    depends on the model and its options alone (see ``Pass.repeats_itself``) does nothing if it
+    did nothing to the very same model. Nor does it if the model has no operator that its rules
+    begin at.
+    """
+
+    _model: Snapshot | None = None
+    _left: dict[tuple[type[Pass], str], list[str]] = field(default_factory=dict)
+    _operators: Operators = frozenset()
+
+    def notes(self, pass_: Pass, step: PassStep, model: Snapshot) -> list[str] | None:
+        """Return what a pass would say that has nothing to do; None where it has to run.
+
+        Args:
+            pass_: The pass.
+            step: The pass with its options, as the pipeline has it.
+            model: The model.
+        """
+        if not pass_.repeats_itself or isinstance(pass_, Analysis):
+            return None
+        self._look_at(model)
+        key = (step.cls, step.text)
+        if key in self._left:
+            return self._left[key]
+        needed = pass_.needed_operators if is_shipped(type(pass_)) else frozenset()
+        if needed and not needed & self._operators:
+            return []
+        return [] if begins_nowhere(pass_, self._operators) else None
+
+    def note(self, step: PassStep, model: Snapshot, notes: list[str]) -> None:
+        """Note that a pass left a model alone, and what it said.
+
+        Args:
+            step: The pass with its options, as the pipeline has it.
+            model: The model.
+            notes: What the pass said.
+        """
+        self._look_at(model)
+        self._left[(step.cls, step.text)] = list(notes)
+
+    def _look_at(self, model: Snapshot) -> None:
+        if model is not self._model:
+            self._model = model
+            self._left.clear()
+            self._operators = operators_of(model.model)

@@ -12,10 +12,10 @@ from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Tolerance
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.causes import Cause
+from onnx_passes.pipeline.comparing import Thresholds
 from onnx_passes.pipeline.derived import excuse_by_cause, find_cause, is_doubtful
 from onnx_passes.pipeline.float64_part import PartInFloat64
 from onnx_passes.pipeline.judgement import Judgement
-from onnx_passes.pipeline.output_limits import Thresholds
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify.compare import default_tolerance

@@ -7,8 +7,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import Transformation
-from onnx_passes.pipeline.disturbance import distance, disturb
-from onnx_passes.pipeline.downstream import nodes_behind
+from onnx_passes.pipeline.downstream import distance, disturb, nodes_behind
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.evidence import Kind
 from onnx_passes.verify.result import Verdict

@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.pipeline.joined_runs import NodeRun, run_joined
+from onnx_passes.pipeline.drawing import NodeRun, run_joined
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

@@ -7,7 +7,7 @@ import pytest
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.contracts import Tolerance
-from onnx_passes.pipeline.output_limits import Thresholds
+from onnx_passes.pipeline.comparing import Thresholds
 from onnx_passes.pipeline.rounding_checks import excuse_outputs, is_rounding
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.recording import Recording
