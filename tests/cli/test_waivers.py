@@ -177,9 +177,8 @@ def test_a_date_may_be_written_with_or_without_quotes(cli, model, write):
         assert cli("-c", path, "-o", "out.onnx", model).code == 0
 
 
-@pytest.mark.parametrize("words", [(), ("--rtol", "1e-3")])
-def test_a_saved_run_is_judged_again_with_its_waivers(run, cli, words):
+def test_a_saved_run_is_shown_with_its_waivers(run, cli):
     run([{"pass": "break-adds", "reason": "see issue 7"}])
-    done = cli("report", "report.json", *words)
+    done = cli("report", "report.json")
     assert done.code == 0, done.err
     assert "waiver of pass break-adds, used" in done.err + done.out

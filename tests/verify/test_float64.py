@@ -11,9 +11,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify.convolve import convolve
-from onnx_passes.verify.float64 import evaluate
-from onnx_passes.verify.float64_node import DoubleNode
+from onnx_passes.verify.float64 import DoubleNode, convolve, evaluate
 from onnx_passes.verify.models import recipes
 
 RNG = np.random.default_rng(3)

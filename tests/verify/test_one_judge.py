@@ -16,7 +16,7 @@ MEASURES = {
     "verify/judge.py",
     "verify/score.py",
     "verify/growth.py",
-    "verify/runs/measures.py",
+    "verify/runs/judges.py",
 }
 """The judge, and what measures how far values are apart."""
 

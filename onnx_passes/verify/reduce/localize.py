@@ -7,19 +7,21 @@ said here is never believed: a suspect counts only if the check fails on it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
+from onnx_passes.model.digest import leaf_key
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck
 from onnx_passes.verify.reduce.parts import Nodes, Parts
-from onnx_passes.verify.reduce.rarity import rare
 
 _MEMORY = 1 << 30  # bytes of values; both runs are held at a time
 _EPSILON = float(np.finfo(np.float32).eps)
@@ -194,3 +196,46 @@ def _most(parts: Parts, off: Mapping[str, float]) -> str | None:
             if size and (most is None or grown > most[0]):
                 most = grown, str(value.name)
     return None if most is None else most[1]
+
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def rare(parts: Parts) -> list[Nodes]:
+    """Return the nodes of kinds that occur once, and then ends of one edge of each kind.
+
+    Parts of more than half of the nodes are left out: bisection does as well as these.
+    """
+    kinds = _kinds(parts)
+    counts = Counter(kinds)
+    once = frozenset(i for i, kind in enumerate(kinds) if counts[kind] == 1)
+    found = [once, _edges(parts, kinds)]
+    return [p for p in dict.fromkeys(found) if p and 2 * len(p) <= len(kinds)]
+
+
+def _edges(parts: Parts, kinds: list[int]) -> Nodes:
+    makers = {v: i for i, node in enumerate(parts.nodes) for v in node.outputs}
+    kept: set[int] = set()
+    seen: set[tuple[int, int, int]] = set()
+    for index, read in enumerate(parts.reads):
+        for place, value in enumerate(read):
+            maker = makers.get(value, -1)
+            edge = (kinds[maker] if maker >= 0 else -1, place, kinds[index])
+            if edge not in seen:
+                seen.add(edge)
+                kept |= {index, maker} if maker >= 0 else {index}
+    return frozenset(kept)
+
+
+def _kinds(parts: Parts) -> list[int]:
+    """Number the nodes' operators with their attributes; equal ones get equal numbers."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(_kind(node), len(numbers)) for node in parts.nodes]
+
+
+def _kind(node: ir.Node) -> object:
+    attributes = tuple(
+        (name, attribute.type if attribute.type in _GRAPHS else leaf_key(attribute))
+        for name, attribute in sorted(node.attributes.items())
+    )
+    return node.domain, node.op_type, node.overload, len(node.inputs), attributes

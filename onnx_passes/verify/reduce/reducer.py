@@ -10,15 +10,17 @@ from itertools import chain, islice
 from pathlib import Path
 from threading import RLock
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.fingerprint import canonical_hash
 from onnx_passes.model.slots import Choice, replaced
 from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.weightless import split_weights
 from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.hashing import hash_of
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import (
     CheckOutcome,
@@ -294,3 +296,25 @@ def reduce(
         ModelError: The model cannot be taken apart.
     """
     return Reducer(Parts(model, boundary), check, mode).run()
+
+
+def hash_of(model: ir.Model, feeds: Feeds) -> str:
+    """Hash a model and the values of its inputs, names included.
+
+    Args:
+        model: The model.
+        feeds: Inputs by name.
+    """
+    split = split_weights(model)
+    content = hashlib.blake2b(
+        split.proto.SerializeToString(deterministic=True), digest_size=16
+    )
+    for name, tensor in sorted(split.weights.items()):
+        content.update(name.encode() + tensor_digest(tensor))
+    for name, data in sorted(feeds.items()):
+        if isinstance(data, np.ndarray):
+            content.update(f"{name} {data.dtype} {data.shape}".encode())
+            content.update(data.tobytes() if data.dtype != object else repr(data).encode())
+        else:
+            content.update(repr(data).encode())
+    return content.hexdigest()

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+import onnx_ir as ir
 
+from onnx_passes.contracts.elements import kind_of
 from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
+    ReferenceDataError,
     UsageError,
 )
 from onnx_passes.model.fingerprint import canonical_hash
-from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level
-from onnx_passes.runtime.engine_base import Feeds, Outputs
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of
-from onnx_passes.verify.runs.batches import ALL, RunPlan, distinct
-from onnx_passes.verify.runs.earlier_runs import admit, parts
-from onnx_passes.verify.runs.engine_run import (
-    check_limits,
-    fusion_notes,
-    may_execute,
-    placement_notes,
-    plan_run,
-    timed_run,
+from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level, examine
+from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
+from onnx_passes.verify.runs.batches import (
+    ALL,
+    RunPlan,
+    SessionBatch,
+    distinct,
+    makers,
+    nearest,
+    plan,
 )
-from onnx_passes.verify.runs.finite import not_finite
-from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Pair, Run
+from onnx_passes.verify.runs.found import FAILED, SAVED, Found, Invalid, Pair, Run
 from onnx_passes.verify.runs.inputs import digest_of
 from onnx_passes.verify.runs.runner import Runner, check_sample, type_text, unique_names
 from onnx_passes.verify.runs.settings import Settings
@@ -293,3 +296,225 @@ class _Comparison:
             if name not in known and isinstance(value, np.ndarray):
                 found = not_finite(run.name, name, sample, value)
                 self.found.invalid += [found] if found is not None else []
+
+
+def not_finite(run: str, name: str, sample: int, array: Array) -> Invalid | None:
+    """Return what is not finite in a value; None where all of it is.
+
+    Args:
+        run: Name of the run.
+        name: Name of the value.
+        sample: Number of the sample.
+        array: The value, of any shape and type.
+    """
+    if kind_of(array.dtype) not in ("float", "complex"):
+        return None
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return None
+    nan = int(np.isnan(array).sum())
+    first = np.unravel_index(int(bad.argmax()), array.shape)
+    inf = int(bad.sum()) - nan
+    return Invalid(run, name, sample, nan, inf, tuple(int(i) for i in first))
+
+
+def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
+    """Whether an engine may execute a model; if not, say how far it gets.
+
+    Args:
+        runner: The model and the engine.
+        samples: The inputs, whose shapes the engine is fitted to.
+        run: What is said of the run; added to.
+    """
+    engine, model = runner.engine, runner.model
+    inner = compiler_of(engine)
+    if inner is None:
+        return True
+    run.details = engine.describe()
+    if inner.missing is not None:
+        run.state, run.reason = str(Level.ABSENT), inner.missing.sentence
+        return False
+    if inner.executes:
+        return True
+    engine = with_profiles_of(engine, model, distinct(samples))
+    finding = examine(engine, model)
+    run.state, run.reason = str(finding.level), finding.reason
+    if finding.level is Level.BUILT:
+        run.reason = f"for {inner.target}, not executed: {inner.not_executed}"
+    return False
+
+
+def plan_run(engine: Engine, model: ir.Model, samples: Spool, settings: Settings) -> RunPlan:
+    """Divide what is wanted into batches; with debug tensors one, as TensorRT reports.
+
+    Args:
+        engine: The engine, fitted to the model.
+        model: The model.
+        samples: The inputs.
+        settings: What is wanted, and how much memory it may take.
+
+    Raises:
+        EngineError: TensorRT does not run the model, and so reports nothing.
+    """
+    wanted = settings.outputs
+    inner = compiler_of(engine)
+    if wanted != ALL or inner is None or not inner.options.watch:
+        return plan(model, wanted, samples, engine, settings.share)
+    with engine.prepare(model) as session:
+        names = tuple(session.run(samples.sample(0)))
+    own = frozenset(str(value.name) for value in model.graph.outputs)
+    note = (
+        f"{engine.name} keeps its fusion: compared are the {len(names) - len(own)} debug "
+        "tensors between its kernels, by TensorRT's names"
+    )
+    batches = (SessionBatch(model, names),)
+    return RunPlan(batches, own, makers(model), (note,), watched=True)
+
+
+def check_limits(settings: Settings, names: Sequence[str]) -> None:
+    """Refuse limits of outputs that are not there.
+
+    Args:
+        settings: The settings, with limits by output.
+        names: Names of the outputs.
+
+    Raises:
+        UsageError: A limit names none of them.
+    """
+    limits = settings.limits
+    for name in limits.overrides if limits is not None else ():
+        if name not in names and name.partition("[")[0] not in names:
+            raise UsageError(
+                f"--rtol or --atol: there is no output {name!r}",
+                help=did_you_mean(name, names),
+            )
+
+
+def fusion_notes(engine: Engine, todo: RunPlan) -> list[str]:
+    """Return what a reader must know of an engine that fuses less for inner values.
+
+    Args:
+        engine: The engine.
+        todo: The values that are asked for.
+    """
+    if todo.as_it_is or getattr(engine, "node_by_node", False):
+        return []
+    if compiler_of(engine) is not None:
+        count = sum(len(batch.names) for batch in todo.batches)
+        return [
+            f"{engine.name} builds an engine for each of {len(todo.batches)} batches, "
+            f"with {count} values marked as outputs: it fuses less than without; 'watch: "
+            "true' keeps fusion, and tells the values between kernels"
+        ]
+    return [
+        f"{engine.name} fuses nodes where nobody asks for the values between them: with "
+        "these outputs it may compute otherwise than without"
+    ]
+
+
+def placement_notes(engine: Engine, session: Session) -> list[str]:
+    """Return which providers run how many nodes, if the session says so.
+
+    Args:
+        engine: The engine.
+        session: A session of it.
+    """
+    placed: dict[str, int] = getattr(session, "placed", {})
+    told = ", ".join(f"{name} {count}" for name, count in placed.items())
+    return [f"nodes by provider on {engine.name}: {told}"] if placed else []
+
+
+def timed_run(
+    session: Session,
+    feeds: Feeds,
+    names: Sequence[str] | None,
+    settings: Settings,
+    seconds: list[float],
+) -> Outputs:
+    """Run a sample as often as is asked for; return its values.
+
+    Args:
+        session: The session.
+        feeds: The sample.
+        names: The values that are wanted; None for all.
+        settings: How many runs warm up, and how many count.
+        seconds: The time of each run that counts; added to.
+    """
+    outputs: Outputs = {}
+    for turn in range(settings.warm_up + settings.iterations):
+        start = time.perf_counter()
+        outputs = session.run(feeds, names)
+        if turn >= settings.warm_up:
+            seconds.append(time.perf_counter() - start)
+    return outputs
+
+
+def parts(run: Run, sample: int, settings: Settings) -> Iterator[Outputs]:
+    """Yield saved values of a sample, as many at once as memory has room for.
+
+    Args:
+        run: The saved run.
+        sample: Number of the sample.
+        settings: Which values are wanted, and the share of memory.
+
+    Raises:
+        UsageError: A value that was asked for is not among them.
+    """
+    values = run.values
+    assert values is not None
+    part: dict[str, Data] = {}
+    held = 0
+    for name in _chosen(values.names(sample), settings.wanted):
+        part[name] = values.get(sample, name)
+        held += int(getattr(part[name], "nbytes", 0))
+        if held >= settings.share:
+            yield part
+            part, held = {}, 0
+    if part:
+        yield part
+
+
+def _chosen(names: list[str], wanted: Sequence[str] | None) -> list[str]:
+    for name in wanted or ():
+        if name not in names:
+            raise UsageError(
+                f"the saved results have no value {name!r}", help=nearest(name, names)
+            )
+    return [name for name in names if wanted is None or name in wanted]
+
+
+def admit(run: Run, found: Found, models: Sequence[tuple[ir.Model, str]]) -> Iterator[str]:
+    """Refuse results of other inputs, or of a model with other outputs.
+
+    Args:
+        run: Saved results.
+        found: Knows the number of samples, and the digests of their inputs.
+        models: What runs now, with the hash of each.
+
+    Yields:
+        What a reader has to know about them.
+
+    Raises:
+        ReferenceDataError: They belong to something else.
+    """
+    count = len(run.values or ())
+    known = bool(run.inputs and found.inputs)
+    if count != found.samples or (known and run.inputs != found.inputs):
+        raise ReferenceDataError(
+            f"the saved results of {run.name!r} came from other inputs: they have {count} "
+            f"samples, and there are {found.samples} here",
+            help="give the inputs that were saved with them (--load-inputs), or the same "
+            "--generate",
+        )
+    if not run.inputs:
+        yield f"nothing says which model and inputs {run.name!r} came from"
+    own = [[str(value.name) for value in model.graph.outputs] for model, _ in models]
+    if own and run.types and not any(set(names) & run.types.keys() for names in own):
+        raise ReferenceDataError(
+            f"the saved results of {run.name!r} came from another model: its outputs are "
+            f"{', '.join(run.types)}",
+            help=f"the model here gives {', '.join(own[0])}",
+        )
+    hashes = [own_hash for _, own_hash in models if own_hash]
+    if hashes and run.model_hash and run.model_hash not in hashes:
+        yield f"{run.name!r} was saved from a model that computes something else"

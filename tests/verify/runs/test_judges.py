@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from onnx_passes.errors import VerificationError
-from onnx_passes.verify.runs.judges import judge
+from onnx_passes.verify.runs.judges import Custom, Indices, judge
 from onnx_passes.verify.runs.judging import SampleValues
-from onnx_passes.verify.runs.measures import Custom, Indices
 
 
 def verdicts(judge_, expected, actual):
