@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.compare_engines import add_timings, make_runners
 from onnx_passes.cli.compare_settings import (
     keep_inputs,
     loaders_of,
@@ -21,12 +21,15 @@ from onnx_passes.cli.compare_settings import (
 from onnx_passes.cli.data_options import data_options, refuse_without_data
 from onnx_passes.cli.destinations import check_destinations, check_folder
 from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.ticker import advance
 from onnx_passes.cli.word_syntax import ManyWords, Several
-from onnx_passes.errors import UsageError
-from onnx_passes.plain import Plain
+from onnx_passes.errors import ModelError, UsageError
+from onnx_passes.plain import Plain, PlainDict
 
 if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Feeds
+    from onnx_passes.verify.runs import Found, Loader, Runner
+
 
 HELP = """\
 Run MODELS on engines with the same inputs, and compare what they give with the first run.
@@ -192,7 +195,7 @@ def command(
     loaders = loaders_of(models, now=bool(given["outputs"]))
     from onnx_passes.data.optional_libraries import import_optional
     from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
-    from onnx_passes.verify.runs import Found, compare, save_results
+    from onnx_passes.verify.runs import compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form
 
     runners = make_runners(models, loaders, engines, isolate=isolate, timed=timed)
@@ -259,3 +262,74 @@ def command(
             for line in comparison_lines(found, verbose=verbose, latencies=asked):
                 echo_line(line, color="red" if line.startswith("  DIFFERS") else None)
     raise click.exceptions.Exit(found.exit_code)
+
+
+def make_runners(
+    models: Sequence[Path],
+    loaders: dict[Path, Loader],
+    engines: Sequence[str],
+    *,
+    isolate: bool,
+    timed: bool = False,
+) -> list[Runner]:
+    """Return a runner for each model on each engine.
+
+    Args:
+        models: The models.
+        loaders: What loads each.
+        engines: The engines, as the user wrote them.
+        isolate: Whether all run in child processes.
+        timed: Whether runs are timed, with the layouts of weights that kernels choose.
+
+    Raises:
+        UsageError: Something does not fit the rest.
+        ConfigError: A text is not an engine.
+    """
+    from onnx_passes.configs.engine_text import parse_engine
+    from onnx_passes.verify.runs import Runner
+
+    if engines and not models:
+        raise UsageError("--engine is given, and no MODEL to run on it")
+    # What is timed is what is deployed: all optimisations, the threads of the machine.
+    deployed = "onnxruntime{optimization=all,threads=0}"
+    texts = engines or (deployed if timed else "onnxruntime",)
+    # Both sides of a comparison compute alike: one large model decides for all.
+    lean = not timed and any(_is_large(path, loader) for path, loader in loaders.items())
+    made = [parse_engine(text, isolate=True if isolate else None, lean=lean) for text in texts]
+    return [Runner(loaders[path], engine) for path in models for engine in made]
+
+
+def _is_large(path: Path, loader: Loader) -> bool:
+    """Whether a model has many weights in files, which engines map and need not copy."""
+    from onnx_passes.runtime.large_models import LARGE, is_large
+
+    try:
+        return path.is_file() and path.stat().st_size < LARGE and is_large(loader())
+    except ModelError:  # reported where the model is used
+        return False
+
+
+def add_timings(
+    found: Found, runners: Sequence[Runner], feeds: Feeds, given: PlainDict, skip: int
+) -> None:
+    """Time each model on each engine.
+
+    Args:
+        found: What a comparison found; added to.
+        runners: The models on engines.
+        feeds: What they are run on.
+        given: The options of the command.
+        skip: Number of runs that come before the runners.
+    """
+    from onnx_passes.verify.runs.timed_runs import ITERATIONS, WARM_UP, measure
+
+    for place, (run, runner) in enumerate(zip(found.runs[skip:], runners, strict=True)):
+        advance(place, len(runners), "timing")
+        timing = measure(
+            run.name,
+            runner,
+            feeds,
+            warm_up=WARM_UP if given["warm_up"] is None else given["warm_up"],
+            iterations=given["iterations"] or ITERATIONS,
+        )
+        found.timings.append(timing)

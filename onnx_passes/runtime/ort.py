@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,6 @@ from onnx_passes.model.ort_sessions import (
     session_options,
 )
 from onnx_passes.runtime import ort_values, weight_files
-from onnx_passes.runtime.ort_arena import share_arena
 from onnx_passes.runtime.ort_errors import translate
 from onnx_passes.runtime.ort_providers import (
     EXACT,
@@ -39,6 +40,7 @@ from onnx_passes.runtime.weightless import split_for_engine
 
 if TYPE_CHECKING:
     import onnxruntime
+
 
 ProviderOptions = tuple[tuple[str, str], ...]
 
@@ -295,3 +297,40 @@ def _register_operators(options: onnxruntime.SessionOptions, path: str) -> None:
             f"the library of operators {path!r} cannot be loaded: {said}",
             help="it must export RegisterCustomOps, and be built for this ONNX Runtime",
         ) from error
+
+
+_LOCK = Lock()
+_PIECES = {
+    "max_mem": 0,  # as much as there is
+    "arena_extend_strategy": 0,  # by powers of two, and above the last of them as requested
+    "initial_chunk_size_bytes": 1 << 16,
+    "initial_growth_chunk_size_bytes": 1 << 16,
+    "max_power_of_two_extend_bytes": 1 << 20,
+    "max_dead_bytes_per_chunk": -1,
+}
+"""How the arena grows; see ``OrtArenaCfg`` of ONNX Runtime."""
+
+
+def share_arena(ort: ModuleType) -> None:
+    """Let sessions take memory from one arena.
+
+    A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes
+    longer than most kernels; memory that another session has left is touched already.
+    Small values lie side by side in pieces of up to a mebibyte. With a piece for each value,
+    the next one takes longer the more are kept: thousands are where all values are recorded.
+
+    Args:
+        ort: The module of ONNX Runtime.
+    """
+    with _LOCK:  # sessions are made on several threads
+        _make_arena(ort)
+
+
+@cache
+def _make_arena(ort: ModuleType) -> None:
+    info = ort.OrtMemoryInfo(
+        "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
+    )
+    # Where whoever imports this package has made one, that one is used.
+    with suppress(RuntimeError):
+        ort.create_and_register_allocator(info, ort.OrtArenaCfg(_PIECES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
 from onnx_passes.runtime.ort_errors import translate
-from onnx_passes.runtime.ort_profile import node_times
+from onnx_passes.runtime.timing import mean_without_first
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -172,3 +173,40 @@ def _wrap(name: str, data: Data) -> onnxruntime.OrtValue:
         "returns a type that numpy lacks",
         help="cast the output to float, or run this model on the reference engine",
     )
+
+
+_END = "_kernel_time"
+
+
+def node_times(path: Path) -> list[PlainDict]:
+    """Return the nodes of a profile, in the order of their first run, with their mean times.
+
+    Args:
+        path: The file that ONNX Runtime wrote; it is removed.
+
+    Returns:
+        Layers as plain data; see :class:`onnx_passes.runtime.layers.EngineLayer`.
+    """
+    try:
+        events = json.loads(path.read_text())
+    finally:
+        path.unlink(missing_ok=True)
+    return _means(event for event in events if _is_kernel(event))
+
+
+def _is_kernel(event: PlainDict) -> bool:
+    return event.get("cat") == "Node" and str(event.get("name", "")).endswith(_END)
+
+
+def _means(events: Iterable[PlainDict]) -> list[PlainDict]:
+    times: dict[tuple[str, str, str], list[float]] = {}
+    for event in events:
+        told = event.get("args", {})
+        provider = str(told.get("provider", ""))
+        name = str(event["name"]).removesuffix(_END)
+        key = name, str(told.get("op_name", "")), provider
+        times.setdefault(key, []).append(float(event["dur"]) * 1e-6)
+    return [
+        {"name": name, "kind": kind, "how": how, "seconds": mean_without_first(each)}
+        for (name, kind, how), each in times.items()
+    ]

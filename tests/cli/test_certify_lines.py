@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnx_passes.cli.certify_lines import show_verdicts
+from onnx_passes.cli.certify_command import show_verdicts
 from onnx_passes.cli.certify_targets import Target
 
 VERDICT = {"rule": "r", "verdict": "tested", "reason": ""}

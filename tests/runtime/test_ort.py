@@ -15,8 +15,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime import ort, weight_files
-from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.ort_arena import _PIECES
+from onnx_passes.runtime.ort import _PIECES, OnnxRuntimeEngine
 from onnx_passes.testing import parse
 
 ENGINE = OnnxRuntimeEngine()

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.additive_estimates import bound_cancellation, sort_choices
-from onnx_passes.tuning.choice import ChoiceTable
+from onnx_passes.tuning.choice import ChoiceTable, bound_cancellation, sort_choices
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.loss_budget import LossBudget
 

@@ -18,9 +18,9 @@ from onnx_passes.tuning.all_samples import (
     Stream,
     StreamedSamples,
 )
-from onnx_passes.tuning.batched_outputs import join_outputs
 from onnx_passes.tuning.data_source import draw_batches
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
+from onnx_passes.tuning.search_task import join_outputs
 
 from .conftest import DIGITS
 

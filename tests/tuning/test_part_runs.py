@@ -7,11 +7,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.format_scores import Scorer
+from onnx_passes.tuning.format_scores import Scorer, negate_ends
 from onnx_passes.tuning.groups import partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.part_formats import BUILTIN
-from onnx_passes.tuning.part_runs import negate_ends
 from onnx_passes.tuning.search_task import Task
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +14,6 @@ from onnx_passes.data.accumulators.classes import MOST_CLASSES
 from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.page.charts import BarRow, scaled
-from onnx_passes.report.page.png import encode
 
 _CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
 _NAMED = 16
@@ -183,3 +184,27 @@ def _class(place: int, count: int) -> str:
 
 def _share(hits: int, total: int) -> str:
     return f"{hits / total:.2%}" if total else ""
+
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_TRUECOLOUR = 2
+
+
+def encode(image: Array) -> bytes:
+    """Return a picture as a PNG file.
+
+    Args:
+        image: uint8 of shape [height, width, 3]: red, green, blue.
+    """
+    height, width, _ = image.shape
+    # Each line begins with the number of its filter, 0 for none.
+    lines = np.zeros((height, 1 + 3 * width), np.uint8)
+    lines[:, 1:] = image.reshape(height, -1)
+    header = struct.pack(">IIBBBBB", width, height, 8, _TRUECOLOUR, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    check = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.made_up import GENERATED, allow, label
-from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.input_hints import ValueHint, exactly
 from onnx_passes.ops.use import Shape, static_shape
 from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, skeleton
@@ -24,7 +24,6 @@ from onnx_passes.runtime.inputs.dims import (
     plans,
     symbols_of,
 )
-from onnx_passes.runtime.inputs.input_names import hint_of_name
 from onnx_passes.runtime.inputs.memory import check_memory, fits_memory, too_large
 from onnx_passes.runtime.inputs.random_values import draw, uniform
 from onnx_passes.runtime.inputs.trace import Tracer
@@ -315,3 +314,25 @@ class _Drawer:
         if self.span is not None:
             return uniform(declared.dtype, self.shape, *self.span, self.rng)
         return draw(declared.dtype, self.shape, self.hint, self.rng, self.turn)
+
+
+def hint_of_name(
+    name: str, dtype: ir.DataType | None, shape: Shape, rng: np.random.Generator
+) -> ValueHint:
+    """Return a padding mask for an input of integers called one, else the empty hint.
+
+    A mask is ones, then zeros: the graph turns it into large negative numbers, and any other
+    integers into infinities, beside which nothing shows.
+
+    Args:
+        name: Name of the input.
+        dtype: Its element type; None if it is not known.
+        shape: The shape of the sample.
+        rng: Draws how much of each row the mask keeps.
+    """
+    is_mask = "mask" in name.lower() and dtype is not None and dtype.is_integer()
+    if not is_mask or not shape or not shape[-1]:
+        return ValueHint()
+    rows, length = shape[:-1], shape[-1]
+    kept = rng.integers((length + 1) // 2, length, rows, endpoint=True)
+    return exactly(np.arange(length) < kept[..., None])

@@ -8,8 +8,7 @@ import pytest
 
 from onnx_passes.ops.input_hints import ValueHint, between, exactly
 from onnx_passes.runtime.inputs import adversarial, edge_samples, generate, name_of
-from onnx_passes.runtime.inputs.adversarial import MOST, base_sample
-from onnx_passes.runtime.inputs.special_values import variants
+from onnx_passes.runtime.inputs.adversarial import MOST, base_sample, variants
 from onnx_passes.runtime.inputs.steering import steering_inputs
 from onnx_passes.verify.feeds import check_feeds
 
