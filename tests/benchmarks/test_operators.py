@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from benchmarks.operators import held
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
 from onnx_passes.ops.activations import Relu
 from onnx_passes.ops.operator_class import find, operators
-from onnx_passes.verify.rules.conformance import held
 
 LOOKED_AT = [o.op_type for o in operators() if not o.domain and o.evaluates]
 NEVER_DRAWN = {
