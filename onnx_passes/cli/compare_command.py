@@ -71,7 +71,12 @@ _path = click.Path(path_type=Path)
 @click.option(
     "--data-loader", metavar="MODULE:FUNCTION", help="Function that yields inputs by name."
 )
-@click.option("--save-inputs", type=_path, metavar="FILE", help="Write the inputs.")
+@click.option(
+    "--save-inputs",
+    type=_path,
+    metavar="FILE",
+    help="Write the inputs: a folder, .json, or .npz of one sample.",
+)
 @click.option(
     "--save-outputs", type=_path, metavar="FILE", help="Write the results: .json, .zip, .npz."
 )

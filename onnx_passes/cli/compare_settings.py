@@ -116,7 +116,17 @@ def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
         return inputs.from_loader(given["data_loader"])
     if given["inputs"]:
         return inputs.from_file(given["inputs"], runners[0].model)
-    return inputs.read_generate(given["generate"]).make(runners[0].model)
+    return inputs.read_generate(given["generate"]).make(_least_dynamic(runners).model)
+
+
+def _least_dynamic(runners: list[Runner]) -> Runner:
+    """Return the runner whose model fixes most sizes: what it takes, the others take too."""
+
+    def dynamic(runner: Runner) -> int:
+        shapes = (value.shape for value in runner.model.graph.inputs)
+        return sum(not isinstance(size, int) for shape in shapes for size in shape or ())
+
+    return min(runners, key=dynamic)
 
 
 def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitute | None:
@@ -133,7 +143,7 @@ def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitut
     if run.state != FAILED:
         return None
     try:
-        return inputs.read_generate(given["generate"]).find_others(runners[0])
+        return inputs.read_generate(given["generate"]).find_others(_least_dynamic(runners))
     except EngineError:
         return None  # the reason is in the run
 

@@ -267,6 +267,14 @@ def test_generated_inputs_have_the_shape_and_range_asked_for(cli):
     assert all(s["image"].min() >= 0 and s["image"].max() <= 1 for s in samples)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_generated_inputs_fit_the_model_whose_sizes_are_fixed(cli, order):
+    assert cli(DIGITS, "-o", "fixed.onnx", "--dims", "batch=1").code == 0
+    done = cli("compare", *[DIGITS, "fixed.onnx"][::order])
+    assert done.code == 0, done.err
+    assert "1 value agrees in 3 samples" in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
