@@ -51,10 +51,8 @@ def command(name: str, directory: Path) -> None:
         "module": "_".join(words),
         "summary": " ".join(words).capitalize() + ".",
     }
-    files = {
-        directory / f"{values['module']}.py": "pass.py.txt",
-        directory / f"test_{values['module']}.py": "test.py.txt",
-    }
+    test = directory / f"test_{values['module']}.py"
+    files = {directory / f"{values['module']}.py": "pass.py.txt", test: "test.py.txt"}
     for path in files:
         if path.exists():
             raise UsageError(f"{path} exists already", help="choose another name or directory")
@@ -64,5 +62,14 @@ def command(name: str, directory: Path) -> None:
         text = (templates / template).read_text(encoding="utf-8")
         path.write_text(Template(text).substitute(values), encoding="utf-8")
         echo_line(f"wrote {path}")
-    click.echo(f"try:   python -m pytest test_{values['module']}.py")
-    click.echo(f"use:   imports: [{values['module']}]   passes: [{name}]")
+    click.echo(f"try:   python -m pytest {test}")
+    click.echo(
+        f"use:   imports: [{_imported(directory / values['module'])}]   passes: [{name}]"
+    )
+
+
+def _imported(path: Path) -> str:
+    """Return the name that a pipeline file beside the working folder imports."""
+    if path.is_absolute() or not all(part.isidentifier() for part in path.parts):
+        return path.name  # only a pipeline file in that folder finds it
+    return ".".join(path.parts)

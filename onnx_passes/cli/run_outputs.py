@@ -114,6 +114,8 @@ def freezing(texts: Sequence[str]) -> tuple[list[str], list[str]]:
         name, sign, size = part.rpartition("=")
         if not (sign and name and size.isdecimal() and size.isascii()):
             raise UsageError(f"--dims {part!r} is not NAME=SIZE", help="write batch=1,seq=128")
+        if name in sizes:
+            raise UsageError(f"--dims gives {name!r} two sizes", help="give one")
         sizes[name] = int(size)
     if not sizes:
         return [], []

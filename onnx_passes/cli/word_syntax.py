@@ -171,7 +171,7 @@ def read_range(text: str) -> tuple[str, tuple[float, float]]:
         bounds = float(low or -math.inf), float(high or math.inf)
     except ValueError:
         bounds = (math.nan, math.nan)
-    if not (name and equals and colon) or any(map(math.isnan, bounds)):
+    if not (name and equals and colon and bounds[0] <= bounds[1]):
         raise UsageError(
             f"--metric {text!r} is not a range of a metric",
             help="write NAME=LOW:HIGH, such as accuracy=0.97:1, or NAME=LOW: for no upper end",

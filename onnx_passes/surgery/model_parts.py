@@ -108,7 +108,7 @@ def split(
         UsageError: No node computes such a value, or nothing says where to cut.
     """
     if not at and most is None:
-        raise UsageError("nothing says where to cut", help="give values, or a size")
+        raise UsageError("nothing says where to cut", help="give --at or --max-size")
     infer_shapes(model)
     nodes = list(toposort(model).graph)
     known = {str(v.name): node for node in nodes for v in node.outputs}

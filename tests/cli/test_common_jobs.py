@@ -81,7 +81,12 @@ def test_dimensions_are_fixed_before_the_passes_run(cli, model):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("N", "is not NAME=SIZE"), ("N=x", "is not NAME=SIZE"), ("M=2", "known: N, a, b")],
+    [
+        ("N", "is not NAME=SIZE"),
+        ("N=x", "is not NAME=SIZE"),
+        ("M=2", "known: N, a, b"),
+        ("N=1,N=2", "gives 'N' two sizes"),
+    ],
 )
 def test_dimensions_that_are_wrong_are_named(cli, model, text, told):
     done = cli(model, "-o", "out.onnx", "--dims", text)

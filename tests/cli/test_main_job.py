@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -504,12 +505,23 @@ def test_a_question_about_no_rule_is_refused_before_the_run(cli, model):
         (("new-pass", "DropRelu"), "did you mean 'drop-relu'?"),
         (("new-pass", "9"), "such as merge-relus"),
         (("model.onnx", "--no-passes", "--precision", "int8"), "give one"),
+        (("model.onnx", "--metric", "cosine=1:0.9"), "write NAME=LOW:HIGH"),
     ],
 )
 def test_what_does_not_work_names_what_does(cli, model, words, way):
     done = cli(*words)
     assert done.code == 2
     assert way in done.err
+
+
+@pytest.mark.parametrize("folder", ["", "mine", "my/own"])
+def test_the_lines_behind_a_new_pass_work_as_they_are(cli, model, folder):
+    done = cli("new-pass", "drop-twice", *(["-d", folder] if folder else []))
+    (tried, used) = done.out.splitlines()[-2:]
+    assert Path(tried.split()[-1]).exists()
+    imports = re.search(r"imports: (\[.*?\])", used)[1]
+    done = cli("-o", "out.onnx", model, "drop-twice", "-s", f"imports={imports}")
+    assert done.code == 0, done.err
 
 
 def test_a_pass_of_ones_own_says_no_in_its_own_words(cli, model, write):

@@ -45,8 +45,9 @@ def test_a_cut_is_where_it_was_asked_for():
     assert sorted(v.name for v in second.graph.inputs) == ["a", "b"]
     with pytest.raises(UsageError, match="no node computes 'bb'"):
         split(model, ["bb"])
-    with pytest.raises(UsageError, match="nothing says where to cut"):
+    with pytest.raises(UsageError, match="nothing says where to cut") as refused:
         split(model)
+    assert "--at or --max-size" in refused.value.help
 
 
 def test_one_node_replaces_several():
