@@ -72,6 +72,8 @@ def lost(
             if value != other and not (value != value and other != other):  # NaN
                 yield path
         else:
+            if isinstance(after, onnx.GraphProto) and field.name == "value_info":
+                other = [*after.input, *after.output, *other]  # there it need not be repeated
             yield from _lost_items(field.name, value, other, skip, path)
     for unknown in UnknownFieldSet(before):
         yield f"{place}.(field {unknown.field_number}, unknown to onnx {onnx.__version__})"

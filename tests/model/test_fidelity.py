@@ -24,6 +24,16 @@ def test_nothing_is_lost_between_equals_however_stored(proto, other):
     assert list(lost(proto, other)) == []
 
 
+def test_a_type_that_an_output_declares_too_is_not_lost(proto, other):
+    (again,) = proto.graph.output
+    proto.graph.value_info.append(again)
+    assert list(lost(proto, other)) == []
+    proto.graph.value_info[-1].type.tensor_type.elem_type = 7
+    assert list(lost(proto, other)) == [
+        f"graph.value_info[{again.name}].type.tensor_type.elem_type"
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "path"),
     [
