@@ -342,7 +342,7 @@ def test_bisect_names_every_culprit_where_nothing_was_checked(cli, go, check, tm
     done = cli("bisect", *given, *command, path, "fail-sums{wrong='w0 w2'}")
     assert done.code == 1, done.err
     assert "first bad rewrite  1 fail-sums" in done.out
-    assert "without it, bad    3 fail-sums of pass 0" in done.out
+    assert "without it, bad    3 fail-sums of pass 1" in done.out
 
 
 def test_a_pass_whose_constructor_raises_is_named_with_its_place(cli, write, model):
