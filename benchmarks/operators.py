@@ -6,23 +6,186 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.admitted import admitted
 from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.domains.blank import ShapeSemantics
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
+from onnx_passes.ops.domains.counting import CountingSemantics
+from onnx_passes.ops.domains.field import FieldSemantics
+from onnx_passes.ops.domains.ieee import IeeeSemantics
+from onnx_passes.ops.domains.intervals import IntervalSemantics
+from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
+from onnx_passes.ops.domains.scaled import ScaledSemantics
+from onnx_passes.ops.elementwise import Elementwise
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.ops.operator_class import Operator, operators
-from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
-from onnx_passes.verify.rules.random_calls import RandomCall, random_call
+from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.operator_class import Algebra, Operator, operators
+from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, is_float
+from onnx_passes.ops.suggestions import Shape
+from onnx_passes.ops.use import Use
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.rules.attributes import attribute_value
+from onnx_passes.verify.rules.draws import Draws
+from onnx_passes.verify.rules.plausible_operands import Chooser
 from onnx_passes.verify.rules.running import EngineFailure, run_once
+from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
+
+NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
+
+
+OPSETS = (13, 18, 21, 23, 24, 26)
+
+_OLD = 9
+"""The opset of operators that have gone since."""
+
+
+_BITS = 40
+"""Bits of the largest integers that are drawn, if an operator has no smaller limit."""
+
+
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5)
+
+
+@dataclass(frozen=True)
+class RandomCall:
+    """One call of an operator on numbers.
+
+    Attributes:
+        node: The node.
+        opset: Its version.
+        arrays: What each operand is.
+    """
+
+    node: ir.Node
+    opset: int
+    arrays: dict[ir.Value, Array]
+
+
+def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | None:
+    """Return a random call that the standard admits; None where a draw fits nothing.
+
+    Args:
+        operator: The operator.
+        rng: Draws types, shapes, attributes and numbers.
+    """
+    opset = int(rng.choice(OPSETS))
+    schema = schema_of(operator.op_type, opset)
+    if schema is None:
+        opset, schema = _OLD, schema_of(operator.op_type, _OLD)
+    if schema is None or not schema.inputs:
+        return None
+    formal = max(schema.inputs, key=lambda formal: len(formal.types))
+    names = sorted(t[7:-1].upper() for t in formal.types if t.startswith("tensor("))
+    known = [n for n in names if n in ir.DataType.__members__]
+    numbers = [
+        d for n in known if (d := ir.DataType[n]).is_integer() or is_float(d) or n == "BOOL"
+    ]
+    if not numbers:
+        return None
+    choose = Chooser(Draws(rng), numbers[int(rng.integers(len(numbers)))], NUMBERS)
+    choose.prefer({operator.op_type})
+    count = _arity(schema, rng)
+    shapes: list[Shape | None] = [None] * count
+    inputs: list[ir.Value | None] = []
+    arrays: dict[ir.Value, Array] = {}
+    for index in range(count):
+        if may_be_absent(schema, index) and rng.random() < 0.4:
+            inputs.append(None)
+            continue
+        operand = choose.operand(operator.op_type, index, shapes)
+        shapes[index] = operand.shape
+        dtype = _typed(schema, index, operand.dtype)
+        made = ir.val(f"x{index}", dtype=dtype, shape=list(operand.shape))
+        inputs.append(made)
+        if operand.ints is not None:
+            array = np.array(operand.ints, dtype.numpy()).reshape(operand.shape)
+            made.const_value = ir.tensor(array)
+            arrays[made] = array
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    outputs = 2 if _is_variadic(schema.outputs[-1]) else max(1, schema.min_output)
+    given = _attributes(choose, operator.op_type, schema, shapes, rng)
+    node = ir.node(operator.op_type, inputs, attributes=given, num_outputs=outputs)
+    dtypes = [None if v is None else v.dtype for v in inputs]
+    if not admits(operator.op_type, opset, dtypes):
+        return None
+    for index, value in enumerate(inputs):
+        if value is not None and value not in arrays:
+            hint = admitted(Use(node, index, rng)) or ValueHint()
+            arrays[value] = _numbers(value, hint, rng, operator.exact_bits or _BITS)
+    return RandomCall(node, opset, arrays)
+
+
+def _arity(schema: onnx.defs.OpSchema, rng: np.random.Generator) -> int:
+    if _is_variadic(schema.inputs[-1]):
+        return len(schema.inputs) + int(rng.integers(0, 3))
+    return len(schema.inputs)
+
+
+def _is_variadic(formal: onnx.defs.OpSchema.FormalParameter) -> bool:
+    return "Variadic" in str(formal.option)
+
+
+def _typed(schema: onnx.defs.OpSchema, index: int, wanted: ir.DataType) -> ir.DataType:
+    """Return the type that an operand must have, if it has no choice."""
+    formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+    types = [t[7:-1].upper() for t in formal.types if t.startswith("tensor(")]
+    if wanted.name in types or not types:
+        return wanted
+    fitting = [t for t in ("INT64", "FLOAT", "BOOL", "INT32", "UINT8") if t in types]
+    return ir.DataType[fitting[0]] if fitting else wanted
+
+
+def _attributes(
+    choose: Chooser,
+    op_type: str,
+    schema: onnx.defs.OpSchema,
+    shapes: list[Shape | None],
+    rng: np.random.Generator,
+) -> PlainDict:
+    found = {}
+    for name, attribute in schema.attributes.items():
+        if attribute.required or rng.random() < 0.5:
+            value = attribute_value(choose, op_type, name, shapes)
+            if value is not None:
+                found[name] = value
+    return found
+
+
+def _numbers(value: ir.Value, hint: ValueHint, rng: np.random.Generator, bits: int) -> Array:
+    shape = tuple(int(str(d)) for d in value.shape or ())
+    dtype = value.dtype or ir.DataType.FLOAT
+    if hint.exact is not None:
+        return np.broadcast_to(hint.exact, shape).astype(dtype.numpy())
+    if dtype == ir.DataType.BOOL:
+        return np.asarray(rng.random(shape) < 0.5)
+    if dtype.is_integer():
+        low, high = (-9 if dtype.is_signed() else 0), 10
+        if not hint.bounded and rng.random() < 0.2:
+            low, high = max(int(dtype.min), 1 - 2**bits), min(int(dtype.max), 2**bits)
+        array = rng.integers(low, high, shape)
+    else:
+        array = rng.standard_normal(shape) * rng.choice((0.1, 1.0, 4.0, 30.0))
+        if rng.random() < 0.3:
+            array = rng.choice(_SPECIAL, shape)
+    if hint.low is not None or hint.high is not None:
+        array = np.clip(array, hint.low, hint.high)
+    if hint.nonzero:
+        # The least integer divided by -1 ends the engine's process.
+        array = np.where(abs(array) < 1e-2, 1, abs(array) if dtype.is_integer() else array)
+    return np.asarray(array).astype(dtype.numpy())
+
 
 Results: TypeAlias = tuple[Tensor | None, ...]
 _TRIES = 12
@@ -182,6 +345,61 @@ def _faults(
                     f"bound {error[at]:.3g}; opset {call.opset}"
                 )
         found.undecided += int(np.isinf(bound.data["error"]).sum())
+
+
+DOMAINS: Mapping[str, Callable[[], Semantics]] = {
+    "numbers": ConcreteSemantics,
+    "rounding": RoundingSemantics,
+    "reals": RealSemantics,
+    "IEEE": IeeeSemantics,
+    "field": lambda: FieldSemantics(0),
+    "shapes": ShapeSemantics,
+    "intervals": IntervalSemantics,
+    "scaled integers": ScaledSemantics,
+    "counts": CountingSemantics,
+}
+"""Arithmetics by the name that the documentation gives them."""
+
+_DRAWS = 30
+
+
+def domains_of(operator: Operator) -> dict[str, bool]:
+    """Return in which arithmetics an operator is evaluated, on some random call at least."""
+    found = dict.fromkeys(DOMAINS, False)
+    rng = np.random.default_rng(0)
+    for _ in range(_DRAWS if operator.evaluates else 0):
+        try:
+            call = random_call(operator, rng)
+        except MALFORMED:
+            continue
+        for name, make in DOMAINS.items():
+            if call is not None and not found[name]:
+                found[name] = _evaluated(call, make())
+    return found
+
+
+def _evaluated(call: RandomCall, semantics: Semantics) -> bool:
+    known: dict[ir.Value, Tensor] = {}
+    try:
+        for value, array in call.arrays.items():
+            known[value] = constant(array, value.dtype or ir.DataType.FLOAT, semantics)
+        evaluate_node(call.node, known, semantics, call.opset)
+    except (Unsupported, *MALFORMED):
+        return False
+    return True
+
+
+def data_of(operator: Operator) -> dict[str, bool]:
+    """Return what describes an operator besides what it computes."""
+    cls = type(operator)
+    return {
+        "laws": operator.algebra != Algebra(),
+        "inputs": bool(operator.steers or getattr(operator, "domain_of", ()))
+        or any("admits" in vars(c) for c in cls.__mro__ if c not in (Operator, Elementwise)),
+        "breakpoints": "breakpoints" in vars(cls)
+        or bool(getattr(operator, "kinks", ()) or getattr(operator, "ties", False)),
+        "cost": cls.cost is not Operator.cost or operator.free or bool(operator.moves),
+    }
 
 
 def main() -> int:
