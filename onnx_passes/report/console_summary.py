@@ -236,6 +236,8 @@ class ConsoleSummary:
         """Yield what was found on engines, those of one kind that agree in one line."""
         found: dict[tuple[str, str], list[str]] = {}
         for name, tally in summary.tallies(self._report).items():
+            if tally.engine is None and not (tally.passed or tally.failed):
+                continue  # another engine stands in for it
             base, how = summary.engine_name(name, tally.engine)
             found.setdefault((base, self._result_on(name, tally)), []).append(how)
         for (base, told), ways in found.items():

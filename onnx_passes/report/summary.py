@@ -259,7 +259,7 @@ def engine_name(name: str, engine: EngineReport | None) -> tuple[str, str]:
     ]
     version = details.get("version")
     known = f"{_ENGINES.get(base, base)}{f' {version}' if version else ''}"
-    if engine is None:
+    if engine is None and "threads=0" in others:
         return known, "as deployed, on one sample"
     return known, ", ".join(filter(None, [optimization, *others]))
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import onnx
-import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, UnsupportedModelError
-from onnx_passes.model.inference import infer
-from onnx_passes.model.protos import all_bodies
 from onnx_passes.ops.bodies.attach import registered_references
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.runtime.interface import SessionInterface
@@ -93,7 +90,7 @@ def _array(tensor: ir.TensorProtocol) -> Array:
 def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> ReferenceEvaluator:
     from onnx.reference import ReferenceEvaluator
 
-    from onnx_passes.runtime.reference_loop import ReferenceLoop
+    from onnx_passes.runtime.reference_loop import ReferenceLoop, with_shapes
     from onnx_passes.runtime.reference_versions import OPERATORS
 
     class Evaluator(ReferenceEvaluator):
@@ -102,19 +99,9 @@ def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> Referenc
 
     operators: list[type[OpRun]] = [ReferenceLoop, *OPERATORS, *registered_references()]
     try:
-        return Evaluator(_rename_overloads(_with_shapes(proto)), new_ops=operators)
+        return Evaluator(_rename_overloads(with_shapes(proto)), new_ops=operators)
     except Exception as error:
         raise _translate(error) from error
-
-
-def _with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Infer what loops stack: of no iterations, that is all that says its shape."""
-    bodies = (body for _, body in all_bodies(proto))
-    if not any(node.op_type == "Loop" for body in bodies for node in body.node):
-        return proto
-    with suppress(onnx.shape_inference.InferenceError):
-        return infer(proto)
-    return proto
 
 
 def _rename_overloads(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -8,12 +8,16 @@ anything is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.ops.op_loop import Loop as OnnxLoop
 
+from onnx_passes.model.inference import infer
+from onnx_passes.model.protos import all_bodies
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Array
 
@@ -59,7 +63,19 @@ def _stack(values: Sequence[Array], kind: onnx.TypeProto) -> Array:
         return np.stack(values)
     tensor = kind.tensor_type
     sizes = [dim.dim_value for dim in tensor.shape.dim]
-    return np.empty((0, *sizes), onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    # Where inference fails, the type is not known; most loops stack floats.
+    known = tensor.elem_type or onnx.TensorProto.DOUBLE
+    return np.empty((0, *sizes), onnx.helper.tensor_dtype_to_np_dtype(known))
 
 
 ReferenceLoop.__name__ = "Loop"  # onnx's evaluator finds an operator by the name of its class
+
+
+def with_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Infer what loops stack: of no iterations, that is all that says its shape."""
+    bodies = (body for _, body in all_bodies(proto))
+    if not any(node.op_type == "Loop" for body in bodies for node in body.node):
+        return proto
+    with suppress(onnx.shape_inference.InferenceError):
+        return infer(proto)
+    return proto

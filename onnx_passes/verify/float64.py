@@ -430,13 +430,12 @@ class DoubleNode:
     def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:
         from onnx.reference import ReferenceEvaluator
 
-        from onnx_passes.runtime.reference_loop import ReferenceLoop
+        from onnx_passes.runtime.reference_loop import ReferenceLoop, with_shapes
 
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            evaluator = ReferenceEvaluator(
-                self._model(self.wide, fed), new_ops=[ReferenceLoop]
-            )
+            model = with_shapes(self._model(self.wide, fed))
+            evaluator = ReferenceEvaluator(model, new_ops=[ReferenceLoop])
             results = [np.asarray(r) for r in evaluator.run(None, dict(fed))]
         if any(r.dtype in (np.float32, np.float16) for r in results):
             raise EngineError("the reference evaluator computes it in single precision")

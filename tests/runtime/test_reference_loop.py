@@ -7,6 +7,7 @@ import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.runtime.reference_loop import _stack
 
 MODEL = """
 <ir_version: 8, opset_import: ["": {opset}]>
@@ -65,3 +66,7 @@ def test_what_no_iteration_stacks_has_the_shape_that_is_inferred(declared):
     for engine in (OnnxRuntimeEngine(), ReferenceEngine()):
         with engine.prepare(ir.from_proto(model)) as session:
             assert session.run(feeds)["all"].shape == (0, 2, 3)
+
+
+def test_what_no_type_is_known_of_is_stacked_all_the_same():
+    assert _stack([], onnx.TypeProto()).shape == (0,)
