@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
+from onnx_passes.model.digest import tensor_digest
 from onnx_passes.passes._support.scratch import Scratch
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Pass
@@ -38,9 +39,12 @@ class Inserter:
         shared = {} if state is None else state
         self.originals: dict[str, ir.TensorProtocol] = shared.setdefault(ORIGINALS, {})
         self._pairs: dict[ir.Value, ir.Value] = {}
+        self._made: dict[bytes, ir.Value] = {}
 
     def constant(self, array: object, name: str, dtype: ir.DataType | None = None) -> ir.Value:
-        """Add an initializer.
+        """Return an initializer of the main graph, one for all constants that are equal.
+
+        So a weight that several layers read is stored once when it is rounded.
 
         Args:
             array: Its numbers, of any shape.
@@ -48,6 +52,9 @@ class Inserter:
             dtype: Their element type; None for that of the array.
         """
         tensor = ir.tensor(np.asarray(array), dtype=dtype)
+        twin = self._made.get(content := tensor_digest(tensor))
+        if twin is not None and twin.is_initializer():
+            return twin
         value = ir.Value(
             name=self.namer.value(name),
             type=ir.TensorType(tensor.dtype),
@@ -55,6 +62,7 @@ class Inserter:
             const_value=self._scratch.keep(tensor),
         )
         self.model.graph.register_initializer(value)
+        self._made[content] = value
         return value
 
     def node(

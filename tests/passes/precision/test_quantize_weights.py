@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.errors import OptionError, PassError
+from onnx_passes.passes.precision.quantize_dynamic import QuantizeDynamic
 from onnx_passes.passes.precision.quantize_weights import QuantizeWeights
 
 
@@ -165,3 +166,17 @@ def test_a_narrower_range_lessens_the_error(typed, run):
         (near,) = run(model, {"x": np.eye(64, dtype=np.float32)})
         error[calibration] = float(((near - w) ** 2).sum())
     assert error["mse"] < 0.95 * error["minmax"]
+
+
+@pytest.mark.parametrize("pass_", [QuantizeWeights(), QuantizeDynamic()], ids=lambda p: p.name)
+def test_a_weight_of_several_layers_is_stored_once(typed, run, pass_):
+    numbers = ", ".join(str(n % 7 - 3) for n in range(32 * 32))
+    model = typed(
+        f"(float[2,32] x) => (float[2,32] z) <float[32,32] w = {{{numbers}}}>"
+        "{ y = MatMul(x, w) a = Tanh(y) z = MatMul(a, w) }"
+    )
+    assert pass_.call(model).modified
+    (integers,) = (v for v in model.graph.initializers.values() if v.const_value.size == 1024)
+    assert integers.dtype.itemsize <= 1
+    assert len(integers.uses()) == 2
+    assert np.isfinite(run(model, {"x": np.ones((2, 32), np.float32)})[0]).all()
