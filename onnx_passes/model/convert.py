@@ -216,7 +216,7 @@ def _drop_shapes_of_no_type(model: onnx.ModelProto) -> list[str]:
             ).HasField("elem_type"):
                 info.ClearField("type")
                 count += 1
-    return [f"{count} shapes without an element type were dropped"] if count else []
+    return [f"shapes without an element type were dropped: {count}"] if count else []
 
 
 def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
@@ -252,6 +252,6 @@ def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
                     dropped["quantization parameters"] += 1
                 seen.add(name)
     return [
-        f"{count} {what} of values that do not exist were dropped"
+        f"{what} of values that do not exist were dropped: {count}"
         for what, count in dropped.items()
     ]

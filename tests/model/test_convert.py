@@ -80,8 +80,8 @@ def test_annotations_of_nothing_are_dropped_with_a_note(write, proto):
     proto.graph.quantization_annotation.add(tensor_name="gone")
     loaded = load_model(write(proto))
     assert sorted(loaded.notes) == [
-        "1 quantization parameters of values that do not exist were dropped",
-        "1 types of values that do not exist were dropped",
+        "quantization parameters of values that do not exist were dropped: 1",
+        "types of values that do not exist were dropped: 1",
     ]
     assert loaded.model.graph.node(0).outputs[0].shape is not None
 
@@ -103,7 +103,7 @@ def test_shapes_without_an_element_type_are_dropped_with_a_note(write, proto):
     proto.graph.output[0].type.tensor_type.ClearField("elem_type")
     loaded = load_model(write(proto))
     assert loaded.notes == [
-        "2 shapes without an element type were dropped",
+        "shapes without an element type were dropped: 2",
         "the output 'y' declares no type; float[N,4] is inferred",
     ]
 
