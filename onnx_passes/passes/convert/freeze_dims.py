@@ -24,11 +24,12 @@ class FreezeDims(Transformation):
     Before: ``(float[batch, 3] x) => (float[batch, 3] y)`` with ``dims: {batch: 1}``
     After:  ``(float[1, 3] x) => (float[1, 3] y)``
 
-    The name means the dimension wherever it occurs: inputs, outputs and inner values.
+    The name means the dimension wherever it occurs: inputs, outputs and inner values. One
+    without a name is that of an input and an axis: ``x[0]``.
 
     Sound because for inputs of that size nothing changes; other sizes are refused from now on.
 
-    Leaves alone: dimensions that are not named in ``dims``, those without a name, functions.
+    Leaves alone: dimensions that are not named in ``dims``, functions.
 
     Attributes:
         dims: Sizes by the names of dimensions.
@@ -40,8 +41,8 @@ class FreezeDims(Transformation):
 
     @classmethod
     def example_for(cls, model: ir.Model) -> PlainMapping:
-        """Freeze the first dimension that has a name."""
-        names = [name for value in model.graph.inputs for name in _symbols(value)]
+        """Freeze the first dimension that is dynamic."""
+        names = [name for value in model.graph.inputs for name in _names(value) if name]
         return {"dims": dict.fromkeys(names[:1], 3)}
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
@@ -50,7 +51,7 @@ class FreezeDims(Transformation):
         Raises:
             PassError: A name is not a dimension of the model's inputs, or a size is negative.
         """
-        interface = {dim: None for value in model.graph.inputs for dim in _symbols(value)}
+        interface = {dim: None for value in model.graph.inputs for dim in _names(value) if dim}
         for name, size in self.dims.items():
             if name not in interface:
                 known = ", ".join(interface) or "none"
@@ -70,19 +71,20 @@ class FreezeDims(Transformation):
         return ir.passes.PassResult(model, modified=modified)
 
 
-def _symbols(value: ir.Value) -> list[str]:
-    dims = value.shape or ()
-    return [d.value for d in dims if isinstance(d, ir.SymbolicDim) and d.value is not None]
+def _names(value: ir.Value) -> list[str]:
+    """Return the name of each dimension; "" for those of fixed size."""
+    return [
+        dim.value or f"{value.name}[{axis}]" if isinstance(dim, ir.SymbolicDim) else ""
+        for axis, dim in enumerate(value.shape or ())
+    ]
 
 
 def _freeze(value: ir.Value, sizes: Mapping[str, int]) -> bool:
-    if not any(name in sizes for name in _symbols(value)):
+    names = _names(value)
+    if value.shape is None or sizes.keys().isdisjoint(names):
         return False
-    assert value.shape is not None, "a value with named dimensions has a shape"
     shape = value.shape.copy()
-    for index, dim in enumerate(shape):
-        size = sizes.get(dim.value or "") if isinstance(dim, ir.SymbolicDim) else None
-        if size is not None:
-            shape[index] = size
+    for axis, name in enumerate(names):
+        shape[axis] = sizes.get(name, shape[axis])
     value.shape = shape
     return True

@@ -24,6 +24,17 @@ def test_a_name_that_no_input_has_is_an_error_with_the_known_ones():
         FreezeDims(dims={"sequence": 1})(model)
 
 
+def test_a_dimension_without_a_name_is_that_of_an_input_and_an_axis():
+    text = "(float[?, 3, ?] x, float[?] z) => (float[?, 3, ?] y) { y = Neg(x) }"
+    model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 20]> m ' + text)
+    assert FreezeDims(dims={"x[0]": 2, "x[2]": 5})(model).modified
+    x, z = model.graph.inputs
+    assert list(x.shape) == [2, 3, 5]
+    assert not isinstance(z.shape[0], int)
+    with pytest.raises(PassError, match=r"did you mean 'z\[0\]'"):
+        FreezeDims(dims={"x[0]": 2})(model)
+
+
 def test_sizes_are_checked():
     model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 20]> m ' + MODEL)
     with pytest.raises(PassError, match="cannot have size -1"):
