@@ -59,6 +59,10 @@ def with_budget(
     found = [step for step in resolve(config).passes if Metric() in step.cls.contracts()]
     if not found:
         return config, []
+    if not any(
+        value.dtype is None or value.dtype.is_floating_point() for value in model.graph.outputs
+    ):
+        return config, ["no output is of floats, which a budget could hold: give --metric"]
     least = _LEAST_COSINE_4_BITS if any(map(_has_few_bits, found)) else _LEAST_COSINE
     ranges = {"cosine": (least, 1.0)}
     told = f"the cosine of each output and sample is at least {least:g}"

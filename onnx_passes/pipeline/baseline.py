@@ -253,8 +253,8 @@ class Baseline:
             raise InputsRefusedError(
                 f"{bench.engine.name} cannot run the original model on generated inputs: "
                 f"{error.message}",
-                help="give inputs that it can take under 'reference: {inputs: ...}', or sizes "
-                f"under 'reference: {{dims: ...}}'{tried}",
+                help="give inputs that it can take (--inputs FILE, or 'reference.inputs'), or "
+                f"sizes under 'reference.dims'{tried}",
             ) from error
         self.samples = found.samples
         self.notes.append(found.note)

@@ -238,7 +238,12 @@ class _Tracer:
         return Attempts(
             lambda: kept.step.make(self.drifted.plain, {"counter": 0, "history": []}),
             before,
-            PassContext(rewrites, file_bytes=self.drifted.file_bytes, samples=given),
+            PassContext(
+                rewrites,
+                file_bytes=self.drifted.file_bytes,
+                samples=given,
+                made_up=() if baseline.given else baseline.usual_samples,
+            ),
             kept.first,
             check,
             self.drifted.config.limits.pass_seconds,
@@ -263,7 +268,7 @@ class _Tracer:
         place = kept.index, name
         self.traced.notes += search.notes
         self.traced.blame += self.judgement.blame(search.culprits, right, after, place)
-        return pairs_around(attempts, failed, search, f"pass {kept.index} {name}", (name,))
+        return pairs_around(attempts, failed, search, f"pass {kept.index + 1} {name}", (name,))
 
     def _error(self, model: ir.Model) -> float:
         """Return how far a model's outputs are from those of the original."""

@@ -44,7 +44,9 @@ class KeptNodes:
                 raise ConfigError(
                     f"{name!r} is to be kept, and the model has no such node or value",
                     where=located(config.tree.values.get(("keep", index))),
-                    help=did_you_mean(name, known, "inspect --show layers lists them"),
+                    help=did_you_mean(
+                        name, known, "onnx-passes inspect model MODEL --show layers lists them"
+                    ),
                 )
         return cls({name: known[name].op_identifier() for name in config.keep})
 

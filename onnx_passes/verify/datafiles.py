@@ -37,7 +37,7 @@ def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     if full.exists():
         return full
     near = near_by(full)
-    from_file = base_dir != Path()
+    from_file = base_dir != Path() and not Path(path).is_absolute()
     rule = "paths are relative to the folder of the pipeline file" if from_file else ""
     raise ReferenceDataError(
         f"reference data {str(path)!r} does not exist",

@@ -137,7 +137,8 @@ class _Fit:
                     raise self._misfit(
                         given,
                         f"axis {axis} is {size}, and {dim.value!r} is {known} in input "
-                        f"{by!r}; a dimension has one size in a sample",
+                        f"{by!r}; a dimension has one size in a sample. Where the model says "
+                        "so by mistake: onnx-passes sanitize --override-input-shapes",
                     )
 
     def _misfit(self, what: str, help_: str) -> ReferenceDataError:

@@ -209,8 +209,8 @@ class _Values:
                 raise ReferenceDataError(
                     f"the folder holds no {self.word}_0.pb",
                     where=str(sample),
-                    help="a folder holds .npz files, or input_0.pb, output_0.pb ..., or "
-                    "folders test_data_set_0, ... of these",
+                    help="a folder holds .npz or .npy files, or input_0.pb, output_0.pb ..., "
+                    "or folders test_data_set_0, ... of these",
                 )
             if [_number(path) for path in found] != list(range(len(found))):
                 raise ReferenceDataError(

@@ -238,3 +238,12 @@ def test_sums_that_overflow_on_the_inputs_of_the_check_stay_in_float32(cli, writ
     assert done.code == 0, done.err
     assert "kept, whose values overflow in float16" in done.err
     assert onnx.TensorProto.FLOAT16 in weight_types("out.onnx")
+
+
+def test_outputs_that_are_no_floats_have_no_budget(cli, write):
+    text = """<ir_version: 10, opset_import: ["" : 17]> g (float[2,16] x) => (int64[2,1] y)
+    <float[16,64] w = {W}> { a = MatMul(x, w) b = Relu(a) y = ArgMax<axis = 1>(b) }"""
+    write("net.onnxtxt", text.replace("W", ", ".join(map(str, normal(1024).tolist()))))
+    done = cli("net.onnxtxt", "convert-float16", "-o", "out.onnx")
+    assert "NOT VERIFIED" in done.err or "PARTLY VERIFIED" in done.err
+    assert "no output is of floats" in " ".join(done.err.split())
