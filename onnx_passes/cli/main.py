@@ -270,6 +270,8 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         way = "make room there, or write elsewhere" if full else "--debug shows the traceback"
         _tell(f"error[system]: {error.strerror}{at}\n  = help: {way}")
+        if full and not error.filename:
+            abandon_stdout()  # or Python writes it once more at the end
         return 2
     from onnx_passes.cli.fault_report import write_fault
 

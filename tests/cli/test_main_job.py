@@ -514,7 +514,7 @@ def test_what_does_not_work_names_what_does(cli, model, words, way):
     assert way in done.err
 
 
-@pytest.mark.parametrize("folder", ["", "mine", "my/own"])
+@pytest.mark.parametrize("folder", ["", "own_passes", "deep/passes"])
 def test_the_lines_behind_a_new_pass_work_as_they_are(cli, model, folder):
     done = cli("new-pass", "drop-twice", *(["-d", folder] if folder else []))
     (tried, used) = done.out.splitlines()[-2:]

@@ -39,7 +39,7 @@ ONLY_IN = {
     "loaded.context": {"session.py"},
 }
 FILES = (
-    *("build.py", "configure.py", "parse.py", "profiles.py", "log.py"),
+    *("build.py", "parse.py", "profiles.py", "log.py"),
     *("loaded.py", "session.py", "allocator.py", "refusals.py", "described.py"),
     *("built_layers.py", "plugin_libraries.py", "bindings.py"),
 )
