@@ -85,7 +85,7 @@ def test_a_result_is_as_far_off_as_the_original_is_from_itself(shifted):
 
 
 def test_an_original_that_does_not_run_as_deployed_is_noted(shifted):
-    shifted(None, 0)
+    shifted(None, 0.25)
     done = run()
     assert done.error is None
     assert any("does not run as deployed" in note for note in done.report.notes)
