@@ -45,18 +45,18 @@ def with_budget(
         ConfigError: A pass of it needs data, and there is none.
     """
     given = given or config.reference.inputs is not None
-    layers = any(node.op_type in _LAYERS for node in all_nodes(model))
-    if layers and not given and config.reference.data is None:
-        for step in resolve(config).passes:
-            if step.cls.name in _ON_DATA and not step.options.get("data"):
-                raise ConfigError(
-                    f"{step.cls.name} needs data, and there is none",
-                    where=step.where,
-                    help="give --calib FOLDER, or reference.inputs in the pipeline file",
-                )
+    data = given or config.reference.data is not None
+    steps = resolve(config).passes
+    lacking = [s for s in steps if s.cls.name in _ON_DATA and not s.options.get("data")]
+    if lacking and not data and any(n.op_type in _LAYERS for n in all_nodes(model)):
+        raise ConfigError(
+            f"{lacking[0].cls.name} needs data, and there is none",
+            where=lacking[0].where,
+            help="give --calib FOLDER, or reference.inputs in the pipeline file",
+        )
     if not config.verify.enabled or config.verify.metrics or config.verify.accuracy:
         return config, []
-    found = [step for step in resolve(config).passes if Metric() in step.cls.contracts()]
+    found = [step for step in steps if Metric() in step.cls.contracts()]
     if not found:
         return config, []
     if not any(
