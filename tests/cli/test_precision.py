@@ -6,7 +6,7 @@ import pytest
 
 from tests.passes.precision.bodies import cascade
 
-from .conftest import ROOT
+from tests.cli.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits"
 STEPS = [

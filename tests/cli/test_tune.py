@@ -12,7 +12,7 @@ import pytest
 from onnx_passes.cli import interrupts
 from onnx_passes.tuning.all_samples import SamplesInMemory
 
-from .conftest import ROOT
+from tests.cli.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "model.onnx"

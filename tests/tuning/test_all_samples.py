@@ -22,7 +22,7 @@ from onnx_passes.tuning.data_source import draw_batches
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
 from onnx_passes.tuning.search_task import join_outputs
 
-from .conftest import DIGITS
+from tests.tuning.conftest import DIGITS
 
 LABELS = np.load(DIGITS / "labels.npy")
 LIMITS = {"kl_divergence": (0.0, 1.0), "accuracy": (0.9, 1.0), "rmse": (0.0, 1e3)}

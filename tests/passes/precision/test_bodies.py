@@ -27,7 +27,7 @@ from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGp
 from onnx_passes.passes.precision.remove_qdq import RemoveQdq
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
 
-from .bodies import FOLDER, body, cascade, constant, finished, port, writer
+from tests.passes.precision.bodies import FOLDER, body, cascade, constant, finished, port, writer
 
 LETTERS = "usage: python [option] ... [-c cmd | -m mod | file | -] [arg] ...\n"
 PASSES = [
