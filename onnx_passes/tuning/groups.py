@@ -11,7 +11,8 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.copy import copy_model
-from onnx_passes.ops import convolution, linear
+from onnx_passes.ops.convolution import Conv, ConvTranspose
+from onnx_passes.ops.linear import Einsum, Gemm, MatMul
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.precision._select import OnSomeNodes
 from onnx_passes.passes.registry import lookup
@@ -20,8 +21,8 @@ from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.region import is_constant_node
 
-_PRODUCTS = frozenset((linear.__name__, convolution.__name__))
-"""Families whose operators multiply by weights."""
+_PRODUCTS = (Conv, ConvTranspose, Einsum, Gemm, MatMul)
+"""Operators that multiply by weights."""
 _DEPTH = 3
 """Nodes between the constant and the product that reads it: a quantiser, a Transpose."""
 
@@ -146,7 +147,7 @@ def _by_layers(
 def weight_of(node: ir.Node) -> int | None:
     """Return the number of the constant matrix that a product reads; None if there is none."""
     operator = operator_of(node)
-    if operator is None or type(operator).__module__ not in _PRODUCTS:
+    if operator is None or type(operator) not in _PRODUCTS:
         return None
     for index, value in enumerate(node.inputs):
         tensor = constant_tensor(value) if value is not None else None
@@ -179,7 +180,7 @@ def _has_weight(node: ir.Node) -> bool:
     if weight_of(node) is not None:
         return True
     operator = operator_of(node)
-    if operator is None or type(operator).__module__ not in _PRODUCTS:
+    if operator is None or type(operator) not in _PRODUCTS:
         return False
     read = [value for value in node.inputs[:2] if value is not None]
     return any(constant_tensor(v) is None and _is_fixed(v, _DEPTH) for v in read)
