@@ -19,16 +19,15 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.accumulators.accumulator import Block
-from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.confidence import DecisionFlips
 from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
-from onnx_passes.data.executors.choose import choose_executor
-from onnx_passes.data.executors.executor import Executor, InProcess
+from onnx_passes.data.exact_sums import Block
+from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.measures import PairState
 from onnx_passes.data.plan import make_plan
+from onnx_passes.data.workers import Executor, InProcess, choose_executor
 from onnx_passes.model.load import load_model
 
 RULE = Demand(Accuracy(0.01))
@@ -106,7 +105,7 @@ def job_of(a: Path, b: Path, data: Path, **spec: int) -> DataJob:
     engine = EngineChoice("onnxruntime", {"threads": 1})
     runs = tuple(RunSpec(i, engine, model.name) for i, model in enumerate(models))
     plan = make_plan(DataSpec((str(data),), **spec), DataInterface.of(load_model(a).model))
-    from onnx_passes.data.accumulators.pair import Measures
+    from onnx_passes.data.measures import Measures
 
     return DataJob(plan, models, runs, Measures())
 
@@ -272,7 +271,7 @@ _CHILD = """
 import json, sys
 from pathlib import Path
 from benchmarks.data_sets import RULE, job_of
-from onnx_passes.data.executors.executor import InProcess
+from onnx_passes.data.workers import InProcess
 from onnx_passes.data.job_evaluation import evaluate
 a, b, data = map(Path, sys.argv[1:])
 job = job_of(a, b, data, batch=64, shuffle=0)

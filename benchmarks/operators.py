@@ -16,24 +16,23 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
-from onnx_passes.ops.admitted import admitted
 from onnx_passes.ops.call import Tensor, constant
-from onnx_passes.ops.domains.blank import ShapeSemantics
-from onnx_passes.ops.domains.concrete import ConcreteSemantics
-from onnx_passes.ops.domains.counting import CountingSemantics
-from onnx_passes.ops.domains.field import FieldSemantics
-from onnx_passes.ops.domains.ieee import IeeeSemantics
-from onnx_passes.ops.domains.intervals import IntervalSemantics
+from onnx_passes.ops.domains.bitvectors import IeeeSemantics
+from onnx_passes.ops.domains.concrete import (
+    ConcreteSemantics,
+    CountingSemantics,
+    FieldSemantics,
+    ShapeSemantics,
+)
+from onnx_passes.ops.domains.intervals import IntervalSemantics, ScaledSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
-from onnx_passes.ops.domains.scaled import ScaledSemantics
 from onnx_passes.ops.elementwise import Elementwise
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.ops.input_hints import Shape, Use, ValueHint
+from onnx_passes.ops.node_queries import admitted
 from onnx_passes.ops.operator_class import Algebra, Operator, operators
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, is_float
-from onnx_passes.ops.suggestions import Shape
-from onnx_passes.ops.use import Use
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.draws import Draws

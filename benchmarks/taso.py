@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.bitvectors import z3
 from onnx_passes.verify.rules import Arithmetic, Outcome, Proof, prove_pair
 
 Shape = list[Any]

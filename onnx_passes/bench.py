@@ -20,13 +20,17 @@ from collections.abc import Sequence
 from onnx_passes.model.diff import diff
 from onnx_passes.model.extract import Cut
 from onnx_passes.plain import PlainDict
-from onnx_passes.surgery.cutting import extract
-from onnx_passes.surgery.model_files import load, save
-from onnx_passes.surgery.model_names import rename, set_metadata
-from onnx_passes.surgery.model_parts import insert, split
-from onnx_passes.surgery.prune import prune
+from onnx_passes.surgery.graph_edits import (
+    extract,
+    insert,
+    load,
+    rename,
+    save,
+    set_metadata,
+    split,
+)
 from onnx_passes.surgery.sanitizing import sanitize
-from onnx_passes.surgery.weights import restore_weights, strip_weights
+from onnx_passes.surgery.weights import prune, restore_weights, strip_weights
 from onnx_passes.verify.capability import capability
 from onnx_passes.verify.inspect import inspect_model as inspect
 from onnx_passes.verify.lint import lint

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.configs.sections import Verify
-from onnx_passes.model.equality import explain_difference, structurally_equal
+from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.gate import Gate

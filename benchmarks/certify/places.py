@@ -14,8 +14,8 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from benchmarks.certify.mutants import Mutant
+from onnx_passes.ops.input_hints import Use
 from onnx_passes.ops.operator_class import find
-from onnx_passes.ops.use import Use
 from onnx_passes.verify.rules.property_models import TYPES
 from onnx_passes.verify.rules.schemas import OPSETS, attribute_names
 

@@ -15,7 +15,6 @@ import onnx
 import torch
 
 # isort: split
-from benchmarks.export import torchvision_operators as torchvision_operators
 
 # isort: split
 from benchmarks.export import text, vision

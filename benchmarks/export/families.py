@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 
 # isort: split
-from benchmarks.export import torchvision_operators as torchvision_operators
 
 # isort: split
 import torchvision

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 # isort: split
-from benchmarks.export import torchvision_operators as torchvision_operators
 
 # isort: split
 import torchvision

@@ -25,7 +25,7 @@ import numpy as np
 import onnx_ir as ir
 
 from benchmarks.tune.optimum import EXAMPLE, HERE
-from onnx_passes.contracts.classification import kl_divergence
+from onnx_passes.contracts.scores import kl_divergence
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch

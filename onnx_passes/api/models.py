@@ -14,10 +14,9 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.dynamic_dims import read_dynamic_dims
-from onnx_passes.model.load import load_model
+from onnx_passes.model.load import load_model, read_dynamic_dims
 from onnx_passes.ops.bodies import QONNX_ALIASES, attach_to_model, has_body
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST
+from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST
 from onnx_passes.runtime.engine_base import Data, Feeds
 
 AnyModel: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"

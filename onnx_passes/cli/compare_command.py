@@ -198,7 +198,7 @@ def command(
     assert page is None or isinstance(page, Path)
     refuse_without_data({name: value for name, value in given.items() if name != "html"})
     loaders = loaders_of(models, now=bool(given["outputs"]))
-    from onnx_passes.data.optional_libraries import import_optional
+    from onnx_passes.data.files import import_optional
     from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form

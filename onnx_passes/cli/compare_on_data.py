@@ -25,8 +25,8 @@ from onnx_passes.plain import PlainMapping
 if TYPE_CHECKING:
     from onnx_passes.data.evaluation_job import DataJob
     from onnx_passes.data.evaluation_result import DataResult
-    from onnx_passes.data.plain_interface import DataInterface
-    from onnx_passes.data.worker_processors import Fleet
+    from onnx_passes.data.input_binding import DataInterface
+    from onnx_passes.data.shard_evaluation import Fleet
 
 _APART = {
     "inputs": "--inputs",
@@ -65,8 +65,7 @@ def compare_on_data(
     Raises:
         OnnxPassesError: The data, a model or an engine cannot be used.
     """
-    from onnx_passes.data.job_evaluation import evaluate
-    from onnx_passes.data.journal import Journal
+    from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.report.data_set import result_lines
 
     _refuse(given)
@@ -123,10 +122,9 @@ def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
 def _job(
     models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
 ) -> DataJob:
-    from onnx_passes.data.accumulators.metric_sums import make_metric
-    from onnx_passes.data.accumulators.pair import Measures
     from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
-    from onnx_passes.data.plain_interface import DataInterface
+    from onnx_passes.data.input_binding import DataInterface
+    from onnx_passes.data.measures import Measures, make_metric
     from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
     from onnx_passes.verify.runs.tolerance_options import read_limits
@@ -161,7 +159,7 @@ def _job(
 
 
 def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
-    from onnx_passes.data.plain_interface import DataInterface
+    from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.model.load import load_model
 
     for path in models[1:]:
@@ -174,13 +172,13 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
 
 
 def _fleet(job: DataJob, given: PlainMapping) -> Fleet:
-    from onnx_passes.data.worker_processors import Fleet
+    from onnx_passes.data.shard_evaluation import Fleet
 
     return Fleet(job, allow_mixed=given["mixed_cpus"])
 
 
 def _write(result: DataResult, given: PlainMapping) -> list[str]:
-    from onnx_passes.data.worst_files import save_worst
+    from onnx_passes.data.evaluation_result import save_worst
     from onnx_passes.report.report_files import write_text
 
     notes: list[str] = []

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from onnx_passes.configs.data_spec import DataSpec
     from onnx_passes.data.demand import Demand
     from onnx_passes.data.evaluation_job import EngineChoice
-    from onnx_passes.data.executors.executor import Executor
-    from onnx_passes.data.progress import Progress
+    from onnx_passes.data.job_evaluation import Progress
+    from onnx_passes.data.workers import Executor
 
 F = TypeVar("F", bound=Callable[..., object])
 _path = click.Path(path_type=Path)
@@ -207,7 +207,7 @@ def make_executor(given: PlainMapping) -> Executor:
     Raises:
         UsageError: Two are asked for, or an address cannot be read.
     """
-    from onnx_passes.data.executors.choose import choose_executor
+    from onnx_passes.data.workers import choose_executor
 
     return choose_executor(
         given["jobs"],

@@ -77,7 +77,7 @@ def command(
     """Cut a part out of a model."""
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
-    from onnx_passes.surgery.cutting import extract, find_unranked
+    from onnx_passes.surgery.graph_edits import extract, find_unranked
 
     if output.exists() and model.exists() and output.samefile(model):
         raise UsageError(f"-o {output} is the model itself", help="give another path")

@@ -45,7 +45,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Insert a node."""
-    from onnx_passes.surgery.model_parts import insert
+    from onnx_passes.surgery.graph_edits import insert
 
     domain, _, op_type = op.rpartition("::")
     given = {key: _value(text) for key, text in pairs(attributes, "ATTRIBUTE=VALUE").items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from onnx_passes.made_up import announce
+from onnx_passes.risky_runs import announce
 
 STARTED = time.perf_counter() - time.process_time()
 """When the process began, about: what Python does until here takes processor time only."""

@@ -1,8 +1,9 @@
 """The parent of the program: it repeats a command that made-up values have ended.
 
 The parent forks before anything large is imported, and waits. A child that dies while it runs
-values that nobody gave is replaced by one that does without; :mod:`onnx_passes.made_up` says
-which these are. Signals, job control and exit codes stay those of one process.
+values that nobody gave is replaced by one that does without;
+:mod:`onnx_passes.risky_runs` says which these are. Signals, job control and exit codes stay
+those of one process.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn, TypeAlias
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.cli.interrupts import ENDING
-from onnx_passes.made_up import ENGINES, GENERATED, GROUPS, INPUTS, group_of
+from onnx_passes.risky_runs import ENGINES, GENERATED, GROUPS, INPUTS, group_of
 
 SECONDS = 60.0
 """How long one run on made-up values may take."""
@@ -85,7 +86,7 @@ class _Keeper:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        self._page, self._ticks = made_up.Page(), Counter[tuple[int, float]]()
+        self._page, self._ticks = risky_runs.Page(), Counter[tuple[int, float]]()
         self._heard, told = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
@@ -103,7 +104,7 @@ class _Keeper:
         os.set_blocking(told, False)
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
         threading.Thread(target=_end_with, args=(self._lifeline[0],), daemon=True).start()
-        made_up.attach(self._page, self._avoided, alone=self._alone)
+        risky_runs.attach(self._page, self._avoided, alone=self._alone)
         return False
 
     def wait(self) -> None:

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import click
 
-from onnx_passes import __version__, made_up
+from onnx_passes import __version__, risky_runs
 from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
 from onnx_passes.cli.deferred import defer
 from onnx_passes.cli.destinations import abandon_stdout
@@ -160,9 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     atexit.register(gc.freeze)
     with interruptible(), patient_collector():
         code = _guarded(words, debug="--debug" in words, kept=_is_program())
-        for note in made_up.take_notes():
+        for note in risky_runs.take_notes():
             _tell(f"note: {note}")
-        made_up.announce(code)
+        risky_runs.announce(code)
         if arguments is None:
             gc.freeze()  # before the collector is as eager as ever again
     raise SystemExit(code)

@@ -32,7 +32,7 @@ Examples:
 @edits
 def command(model: Path, output: Path, as_json: bool) -> None:
     """Prune the weights."""
-    from onnx_passes.surgery.prune import prune
+    from onnx_passes.surgery.weights import prune
 
     def change(model: ir.Model) -> PlainDict:
         found = prune(model)

@@ -35,7 +35,7 @@ def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
         ReferenceDataError: There is no data, or it does not fit the model.
         IncompleteDataError: A part of it cannot be read.
     """
-    from onnx_passes.data.plain_interface import DataInterface
+    from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.data.plan import IncompleteDataError, make_plan
 
     plan = make_plan(read_spec(given), DataInterface.of(model))
@@ -101,9 +101,9 @@ class DataChecks:
         )
 
     def _whole(self, right: EngineChoice, contract: Equality | Tolerance) -> DataCandidates:
-        from onnx_passes.data.accumulators.pair import Measures
-        from onnx_passes.data.executors.executor import KeptExecutor
+        from onnx_passes.data.measures import Measures
         from onnx_passes.data.reduction_checks import DataCandidates
+        from onnx_passes.data.workers import KeptExecutor
 
         jobs = self.given["jobs"]
         workers = {**self.given, "jobs": jobs if jobs > 1 else None}

@@ -38,7 +38,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Rename values and nodes."""
-    from onnx_passes.surgery.model_names import rename
+    from onnx_passes.surgery.graph_edits import rename
 
     values, made = pairs(names, "OLD=NEW"), pairs(nodes, "OLD=NEW")
     if not values and not made:

@@ -40,7 +40,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Set metadata."""
-    from onnx_passes.surgery.model_names import set_metadata
+    from onnx_passes.surgery.graph_edits import set_metadata
 
     wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
 

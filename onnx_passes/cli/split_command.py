@@ -45,7 +45,7 @@ def command(
     """Cut a model into parts."""
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
-    from onnx_passes.surgery.model_parts import split
+    from onnx_passes.surgery.graph_edits import split
 
     check_folder("-o", output)
     loaded = load_model(model)

@@ -187,7 +187,7 @@ def _search(
     report: Callable[[str], None],
 ) -> None:
     from onnx_passes.cli.interrupts import received
-    from onnx_passes.model.atomic import pending
+    from onnx_passes.model.save import pending
     from onnx_passes.report.tune_page import tune_page
     from onnx_passes.tuning.budget_search import TuningSearch
     from onnx_passes.tuning.search_journal import Record
@@ -274,7 +274,7 @@ def _culprits(
 
 
 def _write(path: Path | None, data: Plain) -> None:
-    from onnx_passes.model.atomic import pending
+    from onnx_passes.model.save import pending
 
     if path is None:
         return

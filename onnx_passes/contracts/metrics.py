@@ -20,8 +20,8 @@ from typing import Literal, TypeAlias, TypeVar, overload
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts import classification, scores
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts import scores
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     ConfigError,
     OnnxPassesError,
@@ -212,7 +212,7 @@ def lookup(name: str) -> RegisteredMetric:
     if known is not None:
         return known
     if top := re.fullmatch(r"top_([1-9]\d*)_accuracy", wanted):
-        function = partial(classification.top_k_accuracy, int(top[1]))
+        function = partial(scores.top_k_accuracy, int(top[1]))
         return RegisteredMetric(wanted, function, "labels", "mean", builtin=True)
     near = difflib.get_close_matches(wanted, _METRICS, n=1)
     raise UnknownMetricError(
@@ -271,12 +271,12 @@ _BUILTIN: tuple[tuple[str, Function, Expects, Samples], ...] = (
     ("cosine", scores.cosine, "reference", "min"),
     ("snr", scores.snr, "reference", "min"),
     ("psnr", scores.psnr, "reference", "min"),
-    ("accuracy", classification.accuracy, "labels", "mean"),
-    ("top_1_accuracy", partial(classification.top_k_accuracy, 1), "labels", "mean"),
-    ("top_5_accuracy", partial(classification.top_k_accuracy, 5), "labels", "mean"),
-    ("count_mispredictions", classification.count_mispredictions, "reference", "sum"),
-    ("top_1_agreement", classification.top_1_agreement, "reference", "mean"),
-    ("kl_divergence", classification.kl_divergence, "reference", "mean"),
+    ("accuracy", scores.accuracy, "labels", "mean"),
+    ("top_1_accuracy", partial(scores.top_k_accuracy, 1), "labels", "mean"),
+    ("top_5_accuracy", partial(scores.top_k_accuracy, 5), "labels", "mean"),
+    ("count_mispredictions", scores.count_mispredictions, "reference", "sum"),
+    ("top_1_agreement", scores.top_1_agreement, "reference", "mean"),
+    ("kl_divergence", scores.kl_divergence, "reference", "mean"),
 )
 for _name, _function, _expects, _samples in _BUILTIN:
     _add(RegisteredMetric(_name, _function, _expects, _samples, builtin=True))

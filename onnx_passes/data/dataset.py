@@ -2,23 +2,202 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.input_binding import check_column
-from onnx_passes.data.plan import ShardPlan
-from onnx_passes.data.shard import Shard
-from onnx_passes.data.shuffled_order import Order
-from onnx_passes.data.sources.archive import join
-from onnx_passes.data.sources.function import as_sample
-from onnx_passes.data.sources.part import FORMS, Columns, PartSpec, SourcePart
+from onnx_passes.data.file_forms import FORMS, Column, Columns, PartSpec, SourcePart, join
+from onnx_passes.data.input_binding import Binding, check_column
+from onnx_passes.data.plan import ShardPlan, as_sample
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.verify.runs.user_functions import named_function
+
+_ROUNDS = 6
+
+
+class Order:
+    """A permutation of ``0 .. count - 1`` that is computed, not stored.
+
+    It is a Feistel network over the next power of four, walked until a number is in range.
+    The same seed and count give the same order on each machine.
+
+    Args:
+        count: Length of the order.
+        seed: None for the order as it is.
+    """
+
+    def __init__(self, count: int, seed: int | None) -> None:
+        self.count, self.seed = count, seed
+        self._half = max(1, ((count - 1).bit_length() + 1) // 2)
+        self._keys = [
+            int.from_bytes(
+                hashlib.sha256(f"{seed}:{count}:{number}".encode()).digest()[:8], "little"
+            )
+            for number in range(_ROUNDS)
+        ]
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Return the numbers at positions ``start`` up to ``stop``, as int64.
+
+        Args:
+            start: The first position.
+            stop: The position after the last.
+        """
+        places = np.arange(start, stop, dtype=np.uint64)
+        if self.seed is None:
+            return places.astype(np.int64)
+        found = self._walk(places)
+        while (beyond := found >= self.count).any():
+            found[beyond] = self._walk(found[beyond])
+        return found.astype(np.int64)
+
+    def _walk(self, numbers: Array) -> Array:
+        half = np.uint64(self._half)
+        mask = np.uint64((1 << self._half) - 1)
+        left, right = numbers >> half, numbers & mask
+        with np.errstate(over="ignore"):
+            for key in self._keys:
+                left, right = right, left ^ (_mix(right + np.uint64(key)) & mask)
+        joined: Array = (left << half) | right
+        return joined
+
+
+def _mix(value: Array) -> Array:
+    # The finaliser of splitmix64 (Steele, Lea and Flood, 2014).
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = value ^ (value >> np.uint64(31))
+    return mixed
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Neighbours that are fed one after the other.
+
+    Attributes:
+        feeds: Values by input name, for each batch.
+        start: Place of the first sample in the shard.
+        size: Samples in each batch.
+        filled: How many samples were repeated at the end of each to fill a fixed batch.
+    """
+
+    feeds: Sequence[Feeds]
+    start: int
+    size: int
+    filled: int = 0
+
+    @property
+    def stop(self) -> int:
+        """The place after the last sample."""
+        return self.start + len(self.feeds) * self.size
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The samples of a shard.
+
+    Attributes:
+        rows: Their numbers in the whole data set, int64 [n].
+        labels: Their labels, one for each sample; None without.
+        fed: Their values by input name.
+        binding: How they are fed.
+    """
+
+    rows: Array
+    labels: Column | None
+    fed: Mapping[str, Column]
+    binding: Binding
+
+    def batches(self, most: Callable[[], int] = lambda: 1) -> Iterator[Batches]:
+        """Yield what a model is run on.
+
+        Args:
+            most: Returns how many batches are wanted next.
+
+        Raises:
+            ReferenceDataError: Samples of one batch differ in type or shape.
+        """
+        start = 0
+        if self.binding.stacked and all(
+            isinstance(values, np.ndarray) for values in self.fed.values()
+        ):
+            start = len(self.rows) - len(self.rows) % self.binding.batch
+            yield from self._cut(start, most)
+        while start < len(self.rows):
+            batch = self._batch(start, self._stop(start))
+            yield batch
+            start = batch.stop
+
+    def _cut(self, whole: int, most: Callable[[], int]) -> Iterator[Batches]:
+        """Yield whole batches of arrays."""
+        # To slice an array takes as long as much of a small model's run; iterating one that
+        # was cut once does not.
+        size, place = self.binding.batch, 0
+        cut = [
+            values[:whole].reshape(-1, size, *values.shape[1:])
+            for values in self.fed.values()
+            if isinstance(values, np.ndarray)
+        ]
+        while place * size < whole:
+            stop = place + most()
+            views = zip(*(values[place:stop] for values in cut), strict=True)
+            feeds = [dict(zip(self.fed, each, strict=False)) for each in views]
+            yield Batches(feeds, place * size, size)
+            place += len(feeds)
+
+    def _stop(self, start: int) -> int:
+        """Return where a batch ends: where it is full, or a sample has another shape."""
+        size = self.binding.batch
+        stop = min(start - start % size + size, len(self.rows))
+        lists = [values for values in self.fed.values() if isinstance(values, list)]
+        for place in range(start + 1, stop):
+            if any(np.shape(v[place]) != np.shape(v[start]) for v in lists):
+                return place
+        return stop
+
+    def _batch(self, start: int, stop: int) -> Batches:
+        size = stop - start
+        if not self.binding.stacked:
+            feeds = {name: np.asarray(values[start]) for name, values in self.fed.items()}
+            return Batches([feeds], start, size)
+        feeds = {n: _stack(values[start:stop], n) for n, values in self.fed.items()}
+        missing = self.binding.batch - size if self.binding.fixed else 0
+        if missing:
+            feeds = {
+                n: np.concatenate([v, v[-1:].repeat(missing, 0)]) for n, v in feeds.items()
+            }
+        return Batches([feeds], start, size, missing)
+
+    def labels_of(self, start: int, stop: int) -> Array | None:
+        """Return the labels of samples, with the axis of samples first; None without.
+
+        Args:
+            start: The first sample, from the start of the shard.
+            stop: The sample after the last.
+
+        Raises:
+            ReferenceDataError: They differ in type or shape.
+        """
+        return None if self.labels is None else _stack(self.labels[start:stop], "labels")
+
+
+def _stack(values: Array | Sequence[object], name: str) -> Array:
+    if isinstance(values, np.ndarray):
+        return values
+    items = [np.asarray(value) for value in values]
+    if len({(item.dtype, item.shape) for item in items}) > 1:
+        raise ReferenceDataError(
+            f"samples of {name!r} have different types or shapes in one batch",
+            help="use batch 1, or give them one shape and type",
+        )
+    return np.stack(items)
+
 
 OPEN_PARTS = 64
 OPEN_BYTES = 256 << 20

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from onnx_passes.data.accumulators.exact_sums import plain
-from onnx_passes.data.accumulators.pair import PairState
 from onnx_passes.data.confidence import DecisionFlips, Interval, clopper_pearson, mcnemar
+from onnx_passes.data.exact_sums import plain
+from onnx_passes.data.measures import PairState
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 

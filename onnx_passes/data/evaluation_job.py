@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.files import digest
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import ShardPlan
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.load import load_model

@@ -1,16 +1,50 @@
-"""Files of a data set: found by folder, pattern or URL, brought here, and hashed."""
+"""Files of a data set: found by folder, pattern or URL, brought here, and hashed.
+
+Libraries that only some data sets and plots need are imported on first use.
+"""
 
 from __future__ import annotations
 
 import glob
 import hashlib
+import importlib
 import os
 from functools import cache
 from pathlib import Path
 
-from onnx_passes.data.optional_libraries import import_optional
-from onnx_passes.errors import ReferenceDataError
-from onnx_passes.model.paths import near_by
+from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.model.formats import near_by
+from onnx_passes.plain import Foreign
+
+EXTRAS = {
+    "fsspec": ("data", "reads data sets from URLs"),
+    "pyarrow": ("data", "reads Parquet files and Hugging Face data sets"),
+    "scipy": ("data", "computes confidence intervals and integer programs"),
+    "PIL": ("data", "decodes images"),
+    "matplotlib": ("plots", "draws plots"),
+    "distributed": ("distributed", "runs data sets on a Dask cluster"),
+}
+
+
+def import_optional(module: str) -> Foreign:
+    """Import a module of an optional library.
+
+    Args:
+        module: Its name, such as ``pyarrow.parquet``.
+
+    Raises:
+        UsageError: The library is not installed; the message holds the command that does it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        extra, use = EXTRAS[library]
+        raise UsageError(
+            f"the library {library!r}, which {use}, is not installed",
+            help=f"in a checkout: pip install '.[{extra}]'",
+        ) from error
+
 
 _BLOCK = 1 << 20
 

@@ -10,15 +10,15 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
 from onnx_passes.data.evaluation_result import DataResult
-from onnx_passes.data.executors.executor import Executor
 from onnx_passes.data.job_evaluation import evaluate
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.data.worker_processors import Fleet
+from onnx_passes.data.shard_evaluation import Fleet
+from onnx_passes.data.workers import Executor
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import meta, metadata_props
+from onnx_passes.model.walk import meta, metadata_props
 
 HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
 """Fields in which a model says who made it, and what it is."""

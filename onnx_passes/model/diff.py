@@ -1,22 +1,393 @@
-"""How two models differ: nodes, attributes, weights, wiring and interface."""
+"""Whether two models are the same graph, and how they differ.
+
+Nodes are aligned whatever their names are. Canonical text does not depend on inner names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import blocks, widen
-from onnx_passes.model.align import align, constant_of, operator
-from onnx_passes.model.canonical_text import constant
-from onnx_passes.model.digest import leaf_key, tensor_digest, value_key
-from onnx_passes.model.equality import explain_difference, structurally_equal
+from onnx_passes.contracts.scores import blocks, widen
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.digest import canonical_hash, digest, leaf_key, tensor_digest, value_key
+from onnx_passes.model.tensor_bytes import string_data
+from onnx_passes.model.walk import all_graphs, captured_values, topological_order
 from onnx_passes.plain import PlainDict
 
+_SHOWN = 8
+
+
+def canonical_lines(model: ir.Model) -> list[str]:
+    """Print a model, one node a line.
+
+    Nodes come in the order in which outputs need them, those that nothing needs last. A value
+    is named by its operator and a count, ``relu0``; constants stand where they are used, large
+    ones as a hash of their content. Types of inner values, doc strings and metadata are left
+    out.
+
+    Args:
+        model: The model; it is not changed.
+    """
+    lines = [
+        f"opset {domain or 'ai.onnx'} {v}" for domain, v in sorted(model.opset_imports.items())
+    ]
+    printer = _Printer()
+    for value in model.graph.inputs:
+        printer.names[value] = str(value.name)
+        default = f" = {constant(value.const_value)}" if value.const_value is not None else ""
+        lines.append(f"input {_typed(value)}{default}")
+    lines += printer.body(model.graph, "")
+    lines += [f"output {_typed(v)} = {printer.name(v)}" for v in model.graph.outputs]
+    for (domain, name, overload), function in sorted(model.functions.items()):
+        printer = _Printer()
+        for index, value in enumerate(function.inputs):
+            printer.names[value] = f"in{index}"
+        title = "::".join(filter(None, (domain, name, overload)))
+        attributes = ", ".join(_attribute(a) for a in function.attributes.values())
+        lines.append(f"function {title}<{attributes}>({len(function.inputs)} inputs)")
+        lines += printer.body(function.graph, "  ")
+        lines.append(f"  return {', '.join(map(printer.name, function.outputs))}")
+    return lines
+
+
+def constant(tensor: ir.TensorProtocol) -> str:
+    """Print a constant: small ones as numbers, large ones as a hash of their content."""
+    kind = f"{tensor.dtype.name}[{','.join(map(str, tensor.shape))}]"
+    if tensor.size > _SHOWN:
+        return f"{kind}#{tensor_digest(tensor).hex()[:12]}"
+    if tensor.dtype == ir.DataType.STRING:
+        return f"{kind}{{{', '.join(map(repr, string_data(tensor)))}}}"
+    return f"{kind}{{{', '.join(map(str, tensor.numpy().reshape(-1).tolist()))}}}"
+
+
+def _typed(value: ir.Value) -> str:
+    kind = str(value.type) if value.type is not None else "?"
+    return f"{value.name}: {kind}{'[...]' if value.shape is None else value.shape}"
+
+
+def _attribute(attribute: ir.Attr) -> str:
+    if attribute.is_ref():
+        return f"{attribute.name}=@{attribute.ref_attr_name}"
+    if attribute.value is None:
+        return attribute.name
+    match attribute.type:
+        case ir.AttributeType.TENSOR:
+            return f"{attribute.name}={constant(attribute.as_tensor())}"
+        case ir.AttributeType.TENSORS:
+            return f"{attribute.name}=[{', '.join(map(constant, attribute.as_tensors()))}]"
+        case ir.AttributeType.TYPE_PROTO | ir.AttributeType.TYPE_PROTOS:
+            return f"{attribute.name}={leaf_key(attribute)[1:]}"
+    return f"{attribute.name}={attribute.value!r}"
+
+
+class _Printer:
+    """Names given so far in one graph and all inside it."""
+
+    def __init__(self) -> None:
+        self.names: dict[ir.Value, str] = {}
+        self.counts: Counter[str] = Counter()
+
+    def name(self, value: ir.Value | None) -> str:
+        if value is None:
+            return "_"
+        if value not in self.names:
+            tensor = value.const_value if value.is_initializer() else None
+            # What nothing makes is called by its own name.
+            self.names[value] = constant(tensor) if tensor is not None else f"?{value.name}"
+        return self.names[value]
+
+    def body(self, graph: ir.Graph, indent: str) -> list[str]:
+        lines: list[str] = []
+        for node in _as_needed(graph):
+            lines += self.node(node, indent)
+        return lines
+
+    def node(self, node: ir.Node, indent: str) -> list[str]:
+        for value in node.outputs:
+            label = node.op_type.lower()
+            self.names[value] = f"{label}{self.counts[label]}" if value.name else "_"
+            self.counts[label] += bool(value.name)
+        inner: list[str] = []
+        shown = []
+        for name in sorted(node.attributes):
+            attribute = node.attributes[name]
+            if attribute.is_ref() or attribute.type not in (
+                ir.AttributeType.GRAPH,
+                ir.AttributeType.GRAPHS,
+            ):
+                shown.append(_attribute(attribute))
+                continue
+            single = attribute.type == ir.AttributeType.GRAPH
+            for graph in (attribute.as_graph(),) if single else attribute.as_graphs():
+                inner += self.subgraph(name, graph, indent + "  ")
+        made = ", ".join(self.names[value] for value in node.outputs)
+        operator = "::".join(filter(None, (node.domain, node.op_type, node.overload)))
+        attributes = f"<{', '.join(shown)}>" if shown else ""
+        taken = ", ".join(map(self.name, node.inputs))
+        return [f"{indent}{made} = {operator}{attributes}({taken})", *inner]
+
+    def subgraph(self, name: str, graph: ir.Graph, indent: str) -> list[str]:
+        for value in graph.inputs:
+            self.names[value] = f"{name}_in{self.counts[name]}"
+            self.counts[name] += 1
+        inputs = ", ".join(map(self.name, graph.inputs))
+        lines = [f"{indent}{name}({inputs}):", *self.body(graph, indent + "  ")]
+        return [*lines, f"{indent}  return {', '.join(map(self.name, graph.outputs))}"]
+
+
+def _as_needed(graph: ir.Graph) -> list[ir.Node]:
+    """List nodes as outputs need them, then the rest in order.
+
+    Cycles do not matter: a node that is being visited is not visited again.
+    """
+    order: dict[ir.Node, None] = {}
+    seen: set[ir.Node] = set()
+    roots = [value.producer() for value in graph.outputs]
+    for root in [*roots, *graph]:
+        stack: list[tuple[ir.Node, bool]] = [(root, False)] if root is not None else []
+        while stack:
+            node, done = stack.pop()
+            if done:
+                order[node] = None
+            elif node not in seen and node.graph is graph:
+                seen.add(node)
+                stack.append((node, True))
+                stack += [(p, False) for p in reversed(_producers(node))]
+    return list(order)
+
+
+def _producers(node: ir.Node) -> list[ir.Node]:
+    used: Iterable[ir.Value | None] = (*node.inputs, *captured_values(node))
+    found = [value.producer() for value in used if value is not None]
+    return [producer for producer in found if producer is not None]
+
+
+_LINES = 60
+
+
+def structurally_equal(a: ir.Model, b: ir.Model) -> bool:
+    """Whether two models are one up to inner names, node order and annotations.
+
+    Constants are equal by content, whether they are initializers or Constant nodes, and
+    initializers that nothing reads do not count. Neither model is changed.
+
+    Args:
+        a: A model.
+        b: The other model.
+
+    Raises:
+        ModelError: A graph has a cycle, or weights cannot be read.
+    """
+    return _hash(_canonical(a)) == _hash(_canonical(b))
+
+
+def explain_difference(a: ir.Model, b: ir.Model) -> str:
+    """Show how models differ up to inner names, node order and annotations.
+
+    Args:
+        a: The actual model.
+        b: The model expected.
+
+    Returns:
+        A unified diff from ``b`` to ``a``, of at most 60 lines; empty if they are equal.
+    """
+    got, want = _canonical(a), _canonical(b)
+    lines = list(
+        difflib.unified_diff(
+            canonical_lines(want), canonical_lines(got), "expected", "actual", lineterm="", n=2
+        )
+    )
+    if len(lines) > _LINES:
+        lines = [*lines[:_LINES], f"... and {len(lines) - _LINES} lines more"]
+    if not lines and _hash(got) != _hash(want):
+        return "equal line by line, but what one model shares the other repeats"
+    return "\n".join(lines)
+
+
+def _hash(model: ir.Model) -> str:
+    return canonical_hash(model, annotations=False)
+
+
+def _canonical(model: ir.Model) -> ir.Model:
+    """Return a copy in which constants are initializers, and nothing unread is left."""
+    copy = copy_model(model)
+    for graph in all_graphs(copy):
+        for node in list(graph):
+            tensor = _constant(node)
+            if tensor is not None:
+                (value,) = node.outputs
+                if value.is_graph_output():
+                    continue
+                constant = ir.Value(
+                    name=value.name,
+                    type=ir.TensorType(tensor.dtype),
+                    shape=ir.Shape(tensor.shape.numpy()),
+                    const_value=tensor,
+                )
+                value.replace_all_uses_with(constant)
+                graph.remove(node)
+                graph.register_initializer(constant)
+        for name in [n for n, v in graph.initializers.items() if _unread(v)]:
+            del graph.initializers[name]
+    return copy
+
+
+def _constant(node: ir.Node) -> ir.TensorProtocol | None:
+    if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
+        return None
+    (attribute,) = node.attributes.values()
+    if attribute.is_ref() or attribute.name == "sparse_value":
+        return None
+    if attribute.name == "value":
+        # onnx-ir's function would rename the tensor, which the original shares.
+        return attribute.as_tensor()
+    return ir.convenience.get_const_tensor(node.outputs[0])
+
+
+def _unread(value: ir.Value) -> bool:
+    return not (value.uses() or value.is_graph_input() or value.is_graph_output())
+
+
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def align(a: ir.Graph, b: ir.Graph) -> dict[ir.Node, ir.Node]:
+    """Pair the nodes of two graphs, each with one of the same operator, or with none.
+
+    Nodes pair that compute the same from the same inputs. Then pair those with the same
+    operators before them, or after them, then those at the same place of a pair. Where several
+    fit, the one of the same name is taken, else the first.
+
+    Args:
+        a: A graph; its nodes are the keys of the result.
+        b: The other graph.
+
+    Raises:
+        ModelError: A graph has a cycle, or weights cannot be read.
+    """
+    pairs: dict[ir.Node, ir.Node] = {}
+    for key in (_forward(exact=True), _forward(exact=False), _backward):
+        _pair(a, b, key, pairs)
+    _spread(b, pairs)
+    return pairs
+
+
+def operator(node: ir.Node) -> str:
+    """Name an operator: ``domain::Op``."""
+    return "::".join(filter(None, (node.domain, node.op_type, node.overload)))
+
+
+def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """Return the tensor of an initializer that is not a graph input."""
+    if value is None or not value.is_initializer() or value.is_graph_input():
+        return None
+    return value.const_value
+
+
+def _forward(*, exact: bool) -> Callable[[ir.Graph], dict[ir.Node, Hashable]]:
+    def keys(graph: ir.Graph) -> dict[ir.Node, Hashable]:
+        known: dict[ir.Value, bytes] = {}
+        found: dict[ir.Node, Hashable] = {}
+
+        def of(value: ir.Value | None) -> object:
+            if value is None or value in known:
+                return None if value is None else known[value]
+            tensor = constant_of(value)
+            if tensor is not None:
+                return ("constant", tensor_digest(tensor) if exact else b"")
+            return ("outer", str(value.name))
+
+        for node in topological_order(graph):
+            leaves = (
+                (name, attribute.type in _GRAPHS or leaf_key(attribute))
+                for name, attribute in sorted(node.attributes.items())
+            )
+            mark = digest(
+                operator(node),
+                tuple(map(of, node.inputs)),
+                tuple(of(v) for v in captured_values(node)),
+                tuple(leaves) if exact else (),
+            )
+            found[node] = mark
+            known |= {v: digest(mark, i) for i, v in enumerate(node.outputs)}
+        return found
+
+    return keys
+
+
+def _backward(graph: ir.Graph) -> dict[ir.Node, Hashable]:
+    found: dict[ir.Node, bytes] = {}
+    roles = defaultdict(list)
+    for place, value in enumerate(graph.outputs):
+        roles[value].append(place)
+    for node in reversed(topological_order(graph)):
+        uses = tuple(
+            (
+                tuple(roles[value]),
+                tuple(sorted((found.get(u.node, b""), u.idx) for u in value.uses())),
+            )
+            for value in node.outputs
+        )
+        found[node] = digest(operator(node), uses)
+    return dict(found)
+
+
+def _pair(
+    a: ir.Graph,
+    b: ir.Graph,
+    keys: Callable[[ir.Graph], dict[ir.Node, Hashable]],
+    pairs: dict[ir.Node, ir.Node],
+) -> None:
+    taken = set(pairs.values())
+    free: defaultdict[Hashable, list[ir.Node]] = defaultdict(list)
+    for node, key in keys(b).items():
+        if node not in taken:
+            free[key].append(node)
+    left: defaultdict[Hashable, list[ir.Node]] = defaultdict(list)
+    for node, key in keys(a).items():
+        if node not in pairs:
+            left[key].append(node)
+    for key, nodes in left.items():
+        named = {node.name: node for node in free[key]}
+        late = []
+        for node in nodes:
+            other = named.pop(node.name, None) if node.name else None
+            if other is None:
+                late.append(node)
+            else:
+                pairs[node] = other
+                free[key].remove(other)
+        pairs |= dict(zip(late, free[key], strict=False))
+
+
+def _spread(b: ir.Graph, pairs: dict[ir.Node, ir.Node]) -> None:
+    """Pair neighbours of pairs: makers of the same input, users of the same output."""
+    taken = set(pairs.values())
+    queue = deque(pairs.items())
+    while queue:
+        left, right = queue.popleft()
+        near = [
+            (x.producer(), y.producer())
+            for x, y in zip(left.inputs, right.inputs, strict=False)
+            if x is not None and y is not None
+        ]
+        for x, y in zip(left.outputs, right.outputs, strict=False):
+            for use in x.uses():
+                near += [(use.node, other.node) for other in y.uses() if other.idx == use.idx]
+        for one, other in near:
+            if one is None or other is None or one in pairs or other in taken:
+                continue
+            if operator(one) == operator(other) and other.graph is b:
+                pairs[one] = other
+                taken.add(other)
+                queue.append((one, other))
 
 
 @dataclass(frozen=True)

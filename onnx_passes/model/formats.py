@@ -1,17 +1,35 @@
-"""The forms a model file can have: which one a file has, and its content as a protobuf."""
+"""The forms of a model file: which one a file has, its content, and what a form loses."""
 
 from __future__ import annotations
 
 import codecs
+import difflib
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+import onnx_ir as ir
+from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from onnx import numpy_helper
 
 from onnx_passes.errors import ModelError
-from onnx_passes.model.paths import near_by
+from onnx_passes.model.protos import attribute_tensors
+from onnx_passes.model.tensor_bytes import ListedTensor
+
+
+def near_by(missing: Path) -> str | None:
+    """Return the name beside a path that is not there that may be meant."""
+    folder = missing.parent
+    try:
+        beside = [path.name for path in folder.iterdir()]
+    except (OSError, ValueError):
+        return None
+    return next(iter(difflib.get_close_matches(missing.name, beside, n=1)), None)
+
 
 Form = Literal["binary", "text", "textproto", "json"]
 
@@ -225,3 +243,247 @@ def _json(data: bytes, path: Path) -> onnx.ModelProto:
 
 
 _PARSERS = {"binary": _binary, "text": _text, "textproto": _textproto, "json": _json}
+
+
+# The order of these says nothing.
+_UNORDERED: dict[str, Callable[[Any], str]] = {
+    "value_info": lambda entry: str(entry.name),
+    "metadata_props": lambda entry: str(entry.key),
+    "opset_import": lambda entry: str(entry.domain),
+    "quantization_annotation": lambda entry: str(entry.tensor_name),
+    "quant_parameter_tensor_names": lambda entry: str(entry.key),
+    "attribute": lambda entry: entry if isinstance(entry, str) else str(entry.name),
+}
+REMARKS = frozenset({"doc_string", "metadata_props", "value_info", "denotation"})
+"""Fields that no engine needs."""
+
+
+def split(losses: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Part losses into those that matter and those of remarks."""
+    grave: list[str] = []
+    remarks: list[str] = []
+    for loss in losses:
+        fields = {re.split(r"[\[ ]", part)[0] for part in loss.split(".")}
+        (grave if REMARKS.isdisjoint(fields) else remarks).append(loss)
+    return grave, remarks
+
+
+def lost(
+    before: Message, after: Message, skip: frozenset[str] = frozenset(), place: str = ""
+) -> Iterator[str]:
+    """Name what a message holds that another does not, as paths of fields.
+
+    Whether a default is spelled out, how a tensor's data are stored, and types of values
+    that ``after`` adds make no difference.
+
+    Args:
+        before: The message as it was.
+        after: What became of it.
+        skip: Names of fields that are not compared.
+        place: The path of the message itself.
+    """
+    # Weights are not worth serialising at each level on the way down.
+    if not _holds_graphs(before) and (
+        before.SerializeToString(deterministic=True)
+        == after.SerializeToString(deterministic=True)
+    ):
+        return
+    if isinstance(before, onnx.TensorProto):
+        yield from _lost_tensor(before, after, skip, place)
+        return
+    for field, value in before.ListFields():
+        if field.name in skip:
+            continue
+        path = f"{place}.{field.name}" if place else field.name
+        other = getattr(after, field.name)
+        if isinstance(value, Message):
+            if not after.HasField(field.name) and value.ByteSize():
+                yield path
+            else:
+                yield from lost(value, other, skip, path)
+        elif isinstance(value, str | bytes | int | float | bool):
+            if value != other and not (value != value and other != other):  # NaN
+                yield path
+        else:
+            if isinstance(after, onnx.GraphProto) and field.name == "value_info":
+                other = [*after.input, *after.output, *other]  # there it need not be repeated
+            yield from _lost_items(field.name, value, other, skip, path)
+    for unknown in UnknownFieldSet(before):
+        yield f"{place}.(field {unknown.field_number}, unknown to onnx {onnx.__version__})"
+    # A field that is there only afterwards changes what the model says.
+    for field, _ in after.ListFields():
+        if (
+            field.name not in skip
+            and field.name != "value_info"
+            and _unset(before, field.name)
+        ):
+            yield f"{place}.{field.name} (added)"
+
+
+def _holds_graphs(message: Message) -> bool:
+    if isinstance(message, onnx.NodeProto):
+        return any(map(_holds_graphs, message.attribute))
+    if isinstance(message, onnx.AttributeProto):
+        return message.HasField("g") or len(message.graphs) > 0
+    return isinstance(message, onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto)
+
+
+def _unset(message: Message, name: str) -> bool:
+    value = getattr(message, name)
+    if isinstance(value, Message):
+        return not message.HasField(name)
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes) and not len(value)
+
+
+def _lost_items(
+    name: str,
+    before: Sequence[object],
+    after: Sequence[object],
+    skip: frozenset[str],
+    path: str,
+) -> Iterator[str]:
+    if name in _UNORDERED:
+        key = _UNORDERED[name]
+        others = {key(item): item for item in after}
+        pairs = [(item, others.get(key(item))) for item in before]
+        if name != "value_info" and len(after) > len(before):
+            yield f"{path} (added)"
+    elif len(before) != len(after):
+        yield f"{path} ({len(before)} entries became {len(after)})"
+        return
+    else:
+        pairs = list(zip(before, after, strict=True))
+    for index, (item, other) in enumerate(pairs):
+        label = getattr(item, "name", "") if isinstance(item, Message) else ""
+        here = f"{path}[{label or index}]"
+        if other is None:
+            yield here
+        elif isinstance(item, Message):
+            yield from lost(item, other, skip, here)
+        elif item != other and not (item != item and other != other):
+            yield here
+
+
+def _lost_tensor(
+    before: onnx.TensorProto, after: Message, skip: frozenset[str], place: str
+) -> Iterator[str]:
+    assert isinstance(after, onnx.TensorProto)
+    same = before.data_type == after.data_type and list(before.dims) == list(after.dims)
+    location = onnx.TensorProto.EXTERNAL
+    if location in (before.data_location, after.data_location):
+        same = same and _places(before) == _places(after)
+    elif same:
+        left, right = numpy_helper.to_array(before), numpy_helper.to_array(after)
+        if left.dtype == object:
+            same = bool(np.array_equal(left, right))
+        else:
+            # Bits, not values: a NaN equals itself, and 0.0 is not -0.0.
+            same = left.tobytes() == right.tobytes()
+    if not same:
+        yield f"{place}.data"
+    for name in ("name", "doc_string"):
+        if name not in skip and getattr(before, name) != getattr(after, name):
+            yield f"{place}.{name}"
+
+
+def _places(tensor: onnx.TensorProto) -> dict[str, str]:
+    found = {entry.key: entry.value for entry in tensor.external_data}
+    # A checksum says nothing new about data that are there.
+    return {key: found[key] for key in ("location", "offset", "length") if key in found}
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+    """Give a tensor as one that is written with its data, in the form that it was read in.
+
+    Args:
+        tensor: The tensor.
+        initializer: Whether it is an initializer; the result does not depend on it.
+    """
+    if isinstance(tensor, ListedTensor):
+        return tensor.listed()
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    return ir.LazyTensor(
+        lambda: ir.Tensor(tensor.numpy(), dtype=tensor.dtype, shape=ir.Shape(tensor.shape)),
+        dtype=tensor.dtype,
+        shape=ir.Shape(tensor.shape),
+        cache=False,
+        name=tensor.name,
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
+
+
+def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
+    """Serialise a model, always to the same bytes.
+
+    Args:
+        model: The model.
+        form: The form of the file.
+        where: The file, for messages.
+
+    Raises:
+        ModelError: The form cannot hold the model.
+    """
+    try:
+        if form == "binary":
+            return bytes(model.SerializeToString(deterministic=True))
+        if form == "text":
+            return _text_render(model, where)
+        return bytes(onnx.serialization.registry.get(form).serialize_proto(model))
+    except (EncodeError, ValueError) as error:
+        raise ModelError(
+            f"the model cannot be written in this form: {error}",
+            where=where,
+            help="save it as .onnx with external data",
+        ) from error
+
+
+def _text_render(model: onnx.ModelProto, where: str) -> bytes:
+    """Print a model, and read it again to know that nothing but remarks is gone."""
+    try:
+        printed, unnamed = _parseable(model)
+        text = onnx.printer.to_text(printed)
+        grave, remarks = split(lost(printed, onnx.parser.parse_model(text)))
+        remarks += unnamed
+    except (onnx.parser.ParseError, RuntimeError, IndexError, ValueError) as error:
+        raise ModelError(
+            f"ONNX text has no words for something in this model: {error}",
+            where=where,
+            help="save it as .onnx, .textproto or .json",
+        ) from error
+    if grave:
+        raise ModelError(
+            f"ONNX text has no words for something in this model: {', '.join(grave[:3])}",
+            where=where,
+            help="save it as .onnx, .textproto or .json",
+        )
+    if remarks:
+        text = (
+            f"# without {len(remarks)} doc strings or other remarks; .onnx keeps them\n{text}"
+        )
+    return text.encode()
+
+
+def _parseable(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """Leave out names that the parser of ONNX text cannot read, and return which those are.
+
+    The name of a tensor that is an attribute says nothing: the value of a Constant has its
+    name from the node. PyTorch writes such names, with slashes.
+    """
+    named = [tensor.name for _, tensor in attribute_tensors(model) if _unreadable(tensor)]
+    if not named:
+        return model, []
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    for _, tensor in attribute_tensors(copied):
+        if _unreadable(tensor):
+            tensor.ClearField("name")
+    return copied, named
+
+
+def _unreadable(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.name) and not _WORD.fullmatch(tensor.name)

@@ -1,17 +1,24 @@
-"""Sessions of ONNX Runtime: the one place that opens them.
+"""Sessions of ONNX Runtime, and barriers that make it round as the model says.
 
-Scripts of reproducers open their own, since they run without this package.
+This is the one place that opens sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import onnx
+import onnx_ir as ir
+
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import all_graphs, all_nodes, all_tensors, named_type
 
 if TYPE_CHECKING:
     import onnxruntime
+
 
 Optimization = Literal["none", "basic", "extended", "all"]
 Providers = Sequence[tuple[str, Mapping[str, str]]]
@@ -96,3 +103,200 @@ def open_session(
     options = session_options() if options is None else options
     given = {} if providers is None else {"providers": [(n, dict(o)) for n, o in providers]}
     return ort.InferenceSession(proto.SerializeToString(), options, **given, enable_fallback=0)
+
+
+Types = dict[str, set[ir.DataType]]
+"""Types by name of the value; values of nested graphs may have the same name."""
+
+LOW = frozenset(
+    dtype
+    for dtype in ir.DataType
+    if dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) or dtype.name.startswith("FLOAT8")
+)
+"""The types below float32 that have a barrier."""
+
+_LENGTH = 2
+"""Identity nodes in a row that make a barrier."""
+_NEWEST_OPSET = 21
+"""Opset of Identity in a graph that has no operator of the standard domain."""
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
+
+
+def add_barriers(
+    model: ir.Model, infer: Callable[[ir.Model], Types] | None = None
+) -> ir.Model:
+    """Return a model in which ONNX Runtime rounds each value below float32.
+
+    See ``onnx_passes.runtime.rounding_barriers.with_barriers``.
+
+    Args:
+        model: The model; not changed.
+        infer: Says what is known of the types of values that have none.
+
+    Returns:
+        The model itself if it needs no barrier, else a copy that shares its tensors.
+    """
+    low = _has_low_values(model)
+    if not low and not any(_parts_casts(value, {}) for value in _results(model)):
+        return model
+    types = {} if infer is None else infer(model)
+    copy = copy_model(model)
+    # All of them are chosen first, because barriers part Casts.
+    chosen = [
+        v for v in _results(copy) if _parts_casts(v, types) or (low and _is_low(v, types))
+    ]
+    if not chosen:
+        return model
+    names = _names(copy)
+    for value in chosen:
+        _add_barrier(value, names)
+    for graph in (copy.graph, *(function.graph for function in copy.functions.values())):
+        if "" not in graph.opset_imports:
+            graph.opset_imports[""] = copy.opset_imports.get("", _NEWEST_OPSET)
+    return copy
+
+
+def _results(model: ir.Model) -> Iterator[ir.Value]:
+    """Yield the results of nodes that some node reads; Constants have none."""
+    for node in all_nodes(model):
+        if node.op_identifier() != ("", "Constant", ""):
+            yield from (v for v in node.outputs if v.name and v.uses())
+
+
+def _is_low(value: ir.Value, types: Types) -> bool:
+    """Whether a value may be below float32."""
+    if value.type is not None:
+        return value.dtype in LOW and isinstance(value.type, ir.TensorType)
+    found = types.get(str(value.name))
+    return bool(found & LOW) if found else _may_be_low(value)
+
+
+def _may_be_low(value: ir.Value) -> bool:
+    """Whether a value of unknown type, as in a function, may be below float32."""
+    producer = value.producer()
+    assert producer is not None, "only results of nodes are asked for"
+    if _is_cast(producer) and (target := _target(producer)) is not None:
+        return target in LOW
+    # Identity knows neither int4 nor, before opset 14, a sequence.
+    operator = producer.op_type
+    return "Sequence" not in operator and operator not in ("Optional", "QuantizeLinear")
+
+
+def _parts_casts(value: ir.Value, types: Types) -> bool:
+    """Whether ONNX Runtime may remove the Cast that makes a value, and its rounding with it.
+
+    It does so if that Cast loses digits and each reader is a Cast to a type that is narrower.
+    """
+    producer = value.producer()
+    if producer is None or not _is_cast(producer):
+        return False
+    after = _target(producer)
+    if after is not None and all(
+        _keeps_all(before, after) for before in types_of(producer.inputs[0], types)
+    ):
+        return False
+    readers = [usage.node for usage in value.uses()]
+    return any(_is_cast(node) and _narrows(after, _target(node)) for node in readers)
+
+
+def types_of(value: ir.Value | None, types: Types) -> set[ir.DataType | None]:
+    """Return the types that a value may have; None among them if one is unknown.
+
+    Args:
+        value: The value; None for an input that is left out.
+        types: Types that are known by name of the value.
+    """
+    if value is None or value.dtype is not None:
+        return {None if value is None else value.dtype}
+    return {*types.get(str(value.name), {None})}
+
+
+def _keeps_all(before: ir.DataType | None, after: ir.DataType) -> bool:
+    if before is None:
+        return False
+    if ir.DataType.STRING in (before, after):
+        return True
+    if before.is_integer() and after.is_floating_point() and before.bitwidth == 64:
+        return False
+    return bool(np.can_cast(before.numpy(), after.numpy(), "safe"))
+
+
+def _narrows(before: ir.DataType | None, after: ir.DataType | None) -> bool:
+    if before is None or after is None:
+        return True
+    if ir.DataType.STRING in (before, after):
+        return False
+    widens = after.is_floating_point() and not before.is_floating_point()
+    return after.bitwidth <= before.bitwidth and not widens
+
+
+def _is_cast(node: ir.Node) -> bool:
+    return node.op_identifier() == ("", "Cast", "")
+
+
+def _target(cast: ir.Node) -> ir.DataType | None:
+    return named_type(cast.attributes.get("to"))
+
+
+def _has_low_values(model: ir.Model) -> bool:
+    """Whether a value below float32 can occur: declared, in a tensor, or by an attribute."""
+    return (
+        any(value.dtype in LOW for value in _values(model))
+        or any(tensor.dtype in LOW for tensor in all_tensors(model))
+        or any(_names_low_type(node) for node in all_nodes(model))
+    )
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in all_graphs(model):
+        yield from itertools.chain(graph.inputs, graph.outputs)
+        for node in graph:
+            yield from node.outputs
+
+
+def _names_low_type(node: ir.Node) -> bool:
+    # The attribute of a function's call may have any name.
+    every = node.domain not in ("", "ai.onnx")
+    for attribute in node.attributes.values():
+        if attribute.type != ir.AttributeType.INT:
+            continue
+        if attribute.is_ref():
+            if attribute.name in _TYPE_ATTRIBUTES:
+                return True
+        elif every or attribute.name in _TYPE_ATTRIBUTES:
+            number = attribute.as_int()
+            if any(number == dtype.value for dtype in LOW):
+                return True
+    return False
+
+
+def _names(model: ir.Model) -> set[str]:
+    names = {str(node.name) for node in all_nodes(model)}
+    names |= {str(value.name) for value in _values(model)}
+    for graph in all_graphs(model):
+        names |= set(graph.initializers)
+    return names
+
+
+def _add_barrier(value: ir.Value, names: set[str]) -> None:
+    producer = value.producer()
+    assert producer is not None, "only results of nodes have barriers"
+    assert producer.graph is not None, "the walk yields nodes of graphs"
+    readers = list(value.uses())
+    chain: list[ir.Node] = []
+    end = value
+    for _ in range(_LENGTH):
+        name = _new_name(str(value.name), names)
+        made = ir.Value(name=name, type=value.type, shape=value.shape)
+        chain.append(ir.Node("", "Identity", [end], outputs=[made], name=name))
+        end = made
+    for reader, index in readers:
+        reader.replace_input_with(index, end)
+    producer.graph.insert_after(producer, chain)
+
+
+def _new_name(base: str, names: set[str]) -> str:
+    candidates = (f"{base}_barrier{number}" for number in itertools.count())
+    name = next(candidate for candidate in candidates if candidate not in names)
+    names.add(name)
+    return name

@@ -1,28 +1,317 @@
-"""Write a model so that neither it nor what was there before is ever half there."""
+"""Write a model and its weights; a file appears complete or not at all.
+
+Weights stand in a data file named by their content, or in a temporary file that engines map.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import hashlib
+import mmap
+import os
+import re
+import secrets
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import DecodeError
 
 from onnx_passes.errors import ModelError
-from onnx_passes.model.atomic import pending
-from onnx_passes.model.contents import all_tensors
-from onnx_passes.model.datafile import DataFile, superseded, write_data
-from onnx_passes.model.dynamic_dims import write_negative_sizes
-from onnx_passes.model.error_causes import root_cause
-from onnx_passes.model.formats import LIMIT, Form, form_of
-from onnx_passes.model.load import LoadedModel, load_written
+from onnx_passes.model.formats import LIMIT, Form, form_of, inlined, render
+from onnx_passes.model.load import LoadedModel, load_written, root_cause, write_negative_sizes
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
-from onnx_passes.model.render import inlined, render
-from onnx_passes.model.slots import Choice, replaced
-from onnx_passes.model.stream import count_bytes, emptied, stream
+from onnx_passes.model.tensor_bytes import chunks, tensor_buffer
+from onnx_passes.model.walk import Choice, all_graphs, all_tensors, replaced
+from onnx_passes.model.wire import count_bytes, emptied, parse_in_place, stream
+
+
+class Pending:
+    """A file being written beside its place under a temporary name."""
+
+    def __init__(self, temporary: Path, stream: BinaryIO) -> None:
+        """Remember the two."""
+        self.temporary, self.stream = temporary, stream
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Add to the content."""
+        self.stream.write(data)
+
+    def flush(self) -> None:
+        """Let readers of the temporary file see all that was written."""
+        self.stream.flush()
+
+    def publish(self, path: Path) -> None:
+        """Flush to the disk and move into place, over any file that is there.
+
+        The mode of a file that is replaced stays.
+        """
+        self.stream.flush()
+        with suppress(FileNotFoundError):
+            os.chmod(self.temporary, path.stat().st_mode & 0o777)
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        os.replace(self.temporary, path)
+        _sync_folder(path.parent)
+
+
+@contextmanager
+def pending(path: Path) -> Iterator[Pending]:
+    """Open a file to be published at, or beside, a path; nothing is left if it is not.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.tmp")
+    # Not tempfile: its files are readable by their owner only, whatever the umask says.
+    try:
+        with open(temporary, "xb") as stream:
+            yield Pending(temporary, stream)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut, where the file system knows how."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+_PAGE = 4096
+_KEEPER = "onnx_passes.scratch"
+
+
+class TensorFile:
+    """A temporary file of tensors. It lives as long as any of them."""
+
+    def __init__(self) -> None:
+        """Make the folder of the file.
+
+        Raises:
+            OSError: The temporary folder has no room.
+        """
+        folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
+        weakref.finalize(self, folder.cleanup)
+        self._folder, self._end = folder.name, 0
+        # Its name is not one that a model may have guessed.
+        self._name = f"weights-{secrets.token_hex(8)}"
+
+    def append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
+        """Write a tensor, and return it as one in the file.
+
+        Args:
+            tensor: In memory, of any shape and type but strings.
+
+        Raises:
+            OSError: The folder has no room.
+        """
+        with open(Path(self._folder) / self._name, "ab") as file:
+            file.truncate(self._end)  # what a failed write has left
+            file.write(b"\0" * (-self._end % _PAGE))
+            start = self._end + -self._end % _PAGE
+            size = file.write(tensor_buffer(tensor))
+        self._end = start + size
+        found = ir.ExternalTensor(
+            self._name,
+            start,
+            size,
+            tensor.dtype,
+            shape=ir.Shape(tensor.shape.numpy()),
+            name=tensor.name or "",
+            base_dir=self._folder,
+        )
+        found.meta[_KEEPER] = self
+        return found
+
+
+def is_temporary(tensor: ir.ExternalTensor) -> bool:
+    """Whether a tensor lies in a temporary file, and not in one that came with a model."""
+    return _KEEPER in tensor.meta
+
+
+Stamp: TypeAlias = "tuple[int, int, int] | None"
+"""Number, size and time of the last change of a file; None if there is none."""
+
+
+def stamps_of(model: ir.Model) -> dict[Path, Stamp]:
+    """Return the files that came with a model, each with its stamp.
+
+    Weights are read from there when they are needed. Nothing may write there meanwhile.
+    """
+    outside = (t for t in all_tensors(model) if isinstance(t, ir.ExternalTensor))
+    paths = {Path(tensor.path) for tensor in outside if not is_temporary(tensor)}
+    return {path: _stamp(path) for path in paths}
+
+
+def changed_files(stamps: Mapping[Path, Stamp]) -> list[str]:
+    """Return the names of the files that are not what they were."""
+    return sorted(path.name for path, stamp in stamps.items() if _stamp(path) != stamp)
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+IN_ATTRIBUTES = 1 << 26
+"""Bytes of tensors in attributes that stay in the model, where weights go to a file."""
+
+
+class DataFile:
+    """A data file that is written, and not yet in its place."""
+
+    def __init__(self, file: Pending, path: Path) -> None:
+        """Remember the file, and its place."""
+        self._file, self.path = file, path
+        self.is_new = False
+
+    @property
+    def temporary(self) -> Path:
+        """Where the content is until the file is in its place."""
+        return self._file.temporary
+
+    def publish(self) -> None:
+        """Move the file into its place."""
+        self.is_new = not self.path.exists()
+        self._file.publish(self.path)
+
+
+@contextmanager
+def write_data(
+    model: ir.Model, path: Path, threshold: int
+) -> Iterator[tuple[DataFile | None, Choice]]:
+    """Write a model's large tensors beside it, one after the other.
+
+    Args:
+        model: The model; it is not changed.
+        path: Where the model will be.
+        threshold: Tensors of fewer bytes stay in the model.
+
+    Yields:
+        The data file, which the block publishes, None if no tensor is large; and what to
+        write for each tensor. If the block fails, a data file that was not there before is
+        removed.
+    """
+    content = hashlib.sha256()
+    offsets: dict[int, int] = {}
+    end = 0
+    with pending(path) as file:
+        for tensor in _large(model, threshold):
+            offsets[id(tensor)] = end
+            for chunk in chunks(tensor):
+                content.update(chunk)
+                file.write(chunk)
+                end += len(chunk)
+        if not offsets:
+            yield None, inlined
+            return
+        file.flush()
+        place = path.with_name(f"{path.name}.{content.hexdigest()[:16]}.data")
+        data = DataFile(file, place)
+        try:
+            yield data, _choice(place.name, offsets)
+        except BaseException:
+            # An interrupt may come when the model is in place already.
+            if data.is_new and not _mentions(path, place):
+                place.unlink(missing_ok=True)
+            raise
+
+
+def _choice(name: str, offsets: dict[int, int]) -> Choice:
+    def choose(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+        if id(tensor) not in offsets:
+            return inlined(tensor, initializer)
+        return ir.ExternalTensor(
+            name,
+            offsets[id(tensor)],
+            tensor.nbytes,
+            tensor.dtype,
+            shape=ir.Shape(tensor.shape.numpy()),
+            name=tensor.name or "",
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props),
+        )
+
+    return choose
+
+
+def superseded(path: Path) -> set[Path]:
+    """List the data files that belong to the model at a path alone.
+
+    They are those that a save has named after it, that it uses, and that no other model in
+    the folder uses.
+    """
+    pattern = re.compile(re.escape(path.name) + r"\.[0-9a-f]{16}\.data")
+    try:
+        beside = list(path.parent.iterdir())
+        found = {file for file in beside if pattern.fullmatch(file.name)}
+        if not found:
+            return set()
+        model = parse_in_place(path) or onnx.ModelProto.FromString(path.read_bytes())
+    except (OSError, DecodeError):
+        return set()
+    used = {
+        path.with_name(entry.value)
+        for _, tensor in all_tensor_protos(model)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    others = [file for file in beside if file.suffix == ".onnx" and file != path]
+    return {
+        file for file in found & used if not any(_mentions(other, file) for other in others)
+    }
+
+
+def _mentions(model: Path, file: Path) -> bool:
+    try:
+        with (
+            open(model, "rb") as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return data.find(file.name.encode()) >= 0
+    except (OSError, ValueError):
+        # What cannot be looked into may need the file.
+        return model.exists() and (not model.is_file() or model.stat().st_size > 0)
+
+
+def _large(model: ir.Model, threshold: int) -> list[ir.TensorProtocol]:
+    """List the tensors to write: initializers, and others if they are external already.
+
+    Tensors in attributes stay there unless they are many megabytes, because fewer tools read
+    them from elsewhere. Protobuf holds what stays in memory, three times while it is written.
+    """
+    constants = {
+        id(value.const_value)
+        for graph in all_graphs(model)
+        for value in graph.initializers.values()
+    }
+    tensors = [
+        tensor
+        for tensor in all_tensors(model)
+        if tensor.dtype != ir.DataType.STRING and tensor.nbytes >= threshold
+    ]
+    rest = sum(tensor.nbytes for tensor in tensors if id(tensor) not in constants)
+    return [
+        tensor
+        for tensor in tensors
+        if id(tensor) in constants
+        or (isinstance(tensor, ir.ExternalTensor) and not is_temporary(tensor))
+        or rest > IN_ATTRIBUTES
+    ]
+
 
 Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 """Takes the model in memory, and what reads the written one; raises if they differ."""

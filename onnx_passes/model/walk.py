@@ -1,42 +1,281 @@
-"""Walks over everything a model holds: subgraphs and function bodies included."""
+"""Walk over everything a model holds: graphs, nodes, tensors, subgraphs and functions.
+
+The order of nodes, sizes, and the places that hold tensors are here as well.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any, Literal
 
+import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.contents import (
-    all_graphs,
-    all_nodes,
-    all_tensors,
-    attribute_tensors,
-    graphs_within,
-    subgraphs_of,
-)
-from onnx_passes.model.order import captured_values, cycle_error, topological_order
-from onnx_passes.model.tensor_bytes import byte_count
+from onnx_passes.errors import ModelError
+from onnx_passes.model.tensor_bytes import byte_count, immutable, lists_elements
 
-__all__ = [
-    "GROWTH",
-    "all_graphs",
-    "all_nodes",
-    "all_tensors",
-    "attribute_tensors",
-    "captured_values",
-    "constant_bytes",
-    "cycle_error",
-    "file_bytes",
-    "graphs_within",
-    "node_bytes",
-    "node_count",
-    "operator_histogram",
-    "subgraphs_of",
-    "tensor_growth",
-    "topological_order",
-    "ungrown_bytes",
-    "weight_bytes",
-]
+
+def reader(example: object, *names: str, **slots: str) -> Callable[[Any], Any]:
+    """Return a function that reads some fields, as a tuple if they are several.
+
+    Args:
+        example: An object of the type that is read.
+        names: Names of properties.
+        slots: Names of slots that are not the property's with an underscore, by property.
+    """
+    found = {name: slots.get(name, f"_{name}") for name in names}
+    return attrgetter(*(s if hasattr(example, s) else name for name, s in found.items()))
+
+
+_NODE = ir.Node("", "Identity", [ir.Value(name="")])
+_SLOTS_OF_SHAPE = ("_dims", "_denotations")
+
+
+def _dims_and_denotations(shape: ir.Shape) -> tuple[Sequence[object], Sequence[object]]:
+    return shape.dims, [*map(shape.get_denotation, range(len(shape.dims)))]
+
+
+node_head = reader(_NODE, "domain", "op_type", "overload", "name", "doc_string")
+node_operator = reader(_NODE, "domain", "op_type")
+node_name = reader(_NODE, "name")
+node_inputs = reader(_NODE, "inputs")
+node_outputs = reader(_NODE, "outputs")
+node_rest = reader(_NODE, "attributes", "metadata_props", "device_configurations")
+node_attributes: Callable[[ir.Node], dict[str, ir.Attr]] = attrgetter(
+    "_attributes.data" if hasattr(_NODE, "_attributes") else "attributes.data"
+)
+"""The attributes as a plain dictionary, which says at once whether it is empty."""
+attribute_type = reader(ir.AttrInt64("axis", 0), "type")
+value_name = reader(_NODE.outputs[0], "name")
+value_type = reader(_NODE.outputs[0], "type")
+value_shape = reader(_NODE.outputs[0], "shape")
+value_fields = reader(
+    _NODE.outputs[0],
+    *("name", "type", "shape", "doc_string", "metadata_props", "meta"),
+    meta="_metadata",
+)
+tensor_type = reader(ir.TensorType(ir.DataType.FLOAT), "dtype", "denotation")
+metadata_props = reader(_NODE, "metadata_props")
+"""Of a node, a value or a graph; may be None."""
+meta = reader(_NODE, "meta", meta="_metadata")
+"""Of a node, a value or a graph; may be None."""
+shape_fields: Callable[[ir.Shape], tuple[Sequence[Any], Sequence[Any]]] = (
+    attrgetter(*_SLOTS_OF_SHAPE)
+    if all(hasattr(ir.Shape([1]), name) for name in _SLOTS_OF_SHAPE)
+    else _dims_and_denotations
+)
+"""Dimensions and denotations, as many of each. They are not copies."""
+
+
+def nodes_of(graph: ir.Graph) -> list[ir.Node]:
+    """Return the nodes of a graph, in order: onnx-ir's iterator takes four times as long.
+
+    Args:
+        graph: The graph; nodes that are added or removed later do not change the list.
+    """
+    root = getattr(getattr(graph, "_nodes", None), "_root", None)
+    if root is None:
+        return list(graph)
+    found: list[ir.Node] = []
+    box = root.next
+    while box is not root:
+        found.append(box.value)
+        box = box.next
+    return found
+
+
+def named_type(attribute: ir.Attr | None) -> ir.DataType | None:
+    """Return the element type that an attribute names, such as that of Cast.
+
+    Args:
+        attribute: The attribute; before opset 6 it holds a word, since then a number.
+
+    Returns:
+        None if it is left out, refers to one of a function, or names no type.
+    """
+    if attribute is None or attribute.is_ref():
+        return None
+    known = {str(key): dtype for dtype in ir.DataType for key in (dtype.name, dtype.value)}
+    return known.get(str(attribute.value))
+
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+_TENSORS = (ir.AttributeType.TENSOR, ir.AttributeType.TENSORS)
+
+
+def subgraphs_of(node: ir.Node) -> Iterator[ir.Graph]:
+    """Yield the graphs that are attributes of a node, not those nested inside them."""
+    for attribute in node_attributes(node).values():
+        if attribute_type(attribute) in _GRAPHS:
+            yield from _graphs_of(attribute)
+
+
+def _graphs_of(attribute: ir.Attr) -> Sequence[ir.Graph]:
+    if attribute.is_ref():
+        return ()
+    single = attribute.type == ir.AttributeType.GRAPH
+    return (attribute.as_graph(),) if single else attribute.as_graphs()
+
+
+def graphs_within(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """Yield a graph, then every graph nested in it, outer ones first."""
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        yield current
+        # Every pass walks through all nodes, and hardly any of them holds a graph.
+        nested = [
+            inner
+            for attributes in filter(None, map(node_attributes, nodes_of(current)))
+            for attribute in attributes.values()
+            if attribute_type(attribute) in _GRAPHS
+            for inner in _graphs_of(attribute)
+        ]
+        pending.extend(reversed(nested))
+
+
+def all_graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """Yield the main graph, its subgraphs, then the bodies of all functions and theirs."""
+    yield from graphs_within(model.graph)
+    for function in model.functions.values():
+        yield from graphs_within(function.graph)
+
+
+def all_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """Yield every node of a model, those in subgraphs and functions included."""
+    pending = [*reversed([f.graph for f in model.functions.values()]), model.graph]
+    while pending:
+        nested: list[ir.Graph] = []
+        for node in pending.pop():
+            yield node
+            if node.graph is None:
+                continue  # the caller has taken it out
+            for attribute in node_attributes(node).values():
+                if attribute.type in _GRAPHS:
+                    nested.extend(_graphs_of(attribute))
+        pending.extend(reversed(nested))
+
+
+def all_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
+    """Yield every tensor once: initializers, and tensors in attributes."""
+    seen: set[int] = set()
+    for graph in all_graphs(model):
+        found = [value.const_value for value in graph.initializers.values()]
+        for attributes in filter(None, map(node_attributes, nodes_of(graph))):
+            found.extend(attribute_tensors(attributes))
+        for tensor in found:
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield tensor
+    for function in model.functions.values():
+        yield from attribute_tensors(function.attributes)
+
+
+def attribute_tensors(attributes: Mapping[str, ir.Attr]) -> Iterator[ir.TensorProtocol]:
+    """Yield the tensors among attributes, not those inside subgraphs."""
+    # as_tensor() asks of each tensor whether it keeps onnx-ir's protocol: 30 us, every time.
+    for attribute in attributes.values():
+        if attribute.type not in _TENSORS or attribute.is_ref() or attribute.value is None:
+            continue
+        if attribute.type == ir.AttributeType.TENSOR:
+            yield attribute.value
+        else:
+            yield from attribute.value
+
+
+def captured_values(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield the values that a node's subgraphs take from outside of the node.
+
+    A value comes as often as it is used.
+    """
+    roots = list(subgraphs_of(node))
+    if not roots:
+        return
+    graphs = dict.fromkeys(graph for root in roots for graph in graphs_within(root))
+    for graph in graphs:
+        for used in (value for inner in graph for value in inner.inputs):
+            if used is not None and used.graph not in graphs:
+                yield used
+        for output in graph.outputs:
+            if output.graph not in graphs:
+                yield output
+
+
+def topological_order(graph: ir.Graph) -> list[ir.Node]:
+    """List a graph's own nodes so that producers come first, in their order if possible.
+
+    What subgraphs capture counts as used by the node that holds them.
+
+    Raises:
+        ModelError: Nodes depend on each other in a cycle; the message names them.
+    """
+    nodes = nodes_of(graph)
+    if _is_sorted(nodes, graph):
+        return nodes
+    waiting = {
+        node: [
+            producer
+            for value in (*node.inputs, *captured_values(node))
+            if value is not None
+            and (producer := value.producer()) is not None
+            and producer.graph is graph
+        ]
+        for node in nodes
+    }
+    order: dict[ir.Node, None] = {}
+    for root in waiting:
+        stack = [(root, iter(waiting[root]))]
+        on_path = {root: None}
+        while stack:
+            node, producers = stack[-1]
+            if node in order:
+                stack.pop()
+                on_path.pop(node, None)
+                continue
+            for producer in producers:
+                if producer in on_path:
+                    cycle = list(on_path)
+                    raise cycle_error([label(n) for n in cycle[cycle.index(producer) :]])
+                if producer not in order:
+                    on_path[producer] = None
+                    stack.append((producer, iter(waiting[producer])))
+                    break
+            else:
+                order[node] = None
+    return list(order)
+
+
+def _is_sorted(nodes: Sequence[ir.Node], graph: ir.Graph) -> bool:
+    seen: set[ir.Node] = set()
+    for node in nodes:
+        read = node_inputs(node)
+        if node_attributes(node):
+            read = (*read, *captured_values(node))
+        for value in read:
+            producer = None if value is None else value.producer()
+            if producer is not None and producer not in seen and producer.graph is graph:
+                return False
+        seen.add(node)
+    return True
+
+
+def cycle_error(names: list[str]) -> ModelError:
+    """Build the error for nodes that depend on each other in a cycle."""
+    path = ", ".join(f"'{name}'" for name in names)
+    return ModelError(
+        f"the graph has a cycle through {path}",
+        help="each node needs the next one's output first; break the cycle, "
+        "or use Loop or Scan for recurrence",
+    )
+
+
+def label(node: ir.Node) -> str:
+    """Name a node for people: by its name, else by what it makes (``Relu -> y``)."""
+    made = ", ".join(str(value.name) for value in node.outputs if value.name)
+    return node.name or (f"{node.op_type} -> {made}" if made else node.op_type)
 
 
 _PORT, _CONSTANT, _ATTRIBUTE, _METADATA = 24, 16, 10, 6
@@ -106,3 +345,135 @@ def operator_histogram(model: ir.Model) -> dict[str, int]:
         for node in all_nodes(model)
     )
     return dict(sorted(names.items(), key=lambda item: (-item[1], item[0])))
+
+
+Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
+"""What to put in place of a tensor, which may be itself, and whether it is an initializer."""
+
+
+def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
+    """Put tensors that nobody can write to in place of others, in a model for good.
+
+    Args:
+        model: The model, changed in place.
+        layout: ``same`` leaves tensors alone whose protobufs list their elements, since
+            others are written as raw bytes. Their arrays are copies in any case.
+
+    Returns:
+        Whether any tensor was replaced.
+
+    Raises:
+        ModelError: The data of a tensor cannot be read.
+    """
+    made: dict[int, tuple[ir.TensorProtocol, ir.TensorProtocol]] = {}
+
+    def choose(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
+        # What is shared stays shared. The key's tensor is kept, so that ids stay unique.
+        known = made.get(id(tensor))
+        if known is None:
+            left = layout == "same" and lists_elements(tensor)
+            known = made[id(tensor)] = (tensor, tensor if left else immutable(tensor))
+        return known[1]
+
+    fill(model, choose)
+    return any(old is not new for old, new in made.values())
+
+
+def fill(model: ir.Model, choose: Choice) -> None:
+    """Put other tensors in a model's initializers and attributes for good.
+
+    Args:
+        model: The model; it is changed.
+        choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
+    """
+    for graph in all_graphs(model):
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and (chosen := choose(tensor, True)) is not tensor:
+                value.const_value = chosen
+    for holder in _holders(model):
+        for name, attribute in [*holder.items()]:
+            other = _with_tensors(attribute, choose)
+            if other is not attribute:
+                holder[name] = other
+
+
+def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
+    holders: list[MutableMapping[str, ir.Attr]] = [
+        node.attributes
+        for graph in all_graphs(model)
+        for node in nodes_of(graph)
+        if node_attributes(node)
+    ]
+    return holders + [function.attributes for function in model.functions.values()]
+
+
+@contextmanager
+def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
+    """Put other tensors in a model's initializers and attributes until the block ends.
+
+    Names of tensors are put back too, because onnx-ir sets them when it serialises.
+
+    Args:
+        model: The model.
+        choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
+    """
+    values = [v for graph in all_graphs(model) for v in graph.initializers.values()]
+    before = [(v, t, t.name) for v in values if (t := v.const_value) is not None]
+    swapped: list[tuple[MutableMapping[str, ir.Attr], ir.Attr]] = []
+    try:
+        for value, tensor, _ in before:
+            value.const_value = choose(tensor, True)
+        for holder in _holders(model):
+            for name, attribute in list(holder.items()):
+                other = _with_tensors(attribute, choose)
+                if other is not attribute:
+                    swapped.append((holder, attribute))
+                    holder[name] = other
+        yield
+    finally:
+        for holder, attribute in swapped:
+            holder[attribute.name] = attribute
+        for value, tensor, tensor_name in before:
+            value.const_value = tensor
+            if tensor.name != tensor_name:
+                tensor.name = tensor_name
+
+
+def _with_tensors(attribute: ir.Attr, choose: Choice) -> ir.Attr:
+    kind = attribute_type(attribute)
+    if kind not in _TENSORS or attribute.is_ref() or attribute.value is None:
+        return attribute  # as nearly all of them
+    note = attribute.doc_string
+    if kind == ir.AttributeType.TENSOR:
+        tensor = attribute.value
+        chosen = choose(tensor, False)
+        if chosen is not tensor:
+            return ir.AttrTensor(attribute.name, chosen, doc_string=note)
+        return attribute
+    tensors = attribute.value
+    found = [choose(tensor, False) for tensor in tensors]
+    if any(a is not b for a, b in zip(found, tensors, strict=True)):
+        return ir.AttrTensors(attribute.name, found, doc_string=note)
+    return attribute
+
+
+_OF_ENGINES = frozenset({"com.microsoft"})
+"""Domains whose operators onnx does not know, and an engine may."""
+
+
+def shadows_operator(key: ir.OperatorIdentifier, imports: Mapping[str, int]) -> bool:
+    """Whether a function has the name of an operator, so that a call may mean either.
+
+    ONNX leaves it to the engine. ONNX Runtime runs its own operator, and onnx's evaluator
+    runs the function.
+
+    Args:
+        key: Domain, name and overload of the function.
+        imports: Versions of the domains where it is called.
+    """
+    domain, name, _ = key
+    if domain in _OF_ENGINES:
+        return True
+    version = imports.get(domain)
+    return version is not None and onnx.defs.has(name, version, domain)

@@ -1,9 +1,4 @@
-"""Activations: functions of one number that networks put behind a layer.
-
-ONNX gives the formulas. ONNX Runtime's kernels evaluate most of them by other routes
-(polynomials, fused multiply-adds). So in IEEE arithmetic only those are expanded whose kernel
-is the formula itself.
-"""
+"""Functions of one number: transcendental ones, and activations behind a layer."""
 
 from __future__ import annotations
 
@@ -13,14 +8,99 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops import early_changes, elementwise, transcendental  # noqa: F401 (makes operators known)
+from onnx_passes.ops import (
+    elementwise,  # noqa: F401 (makes operators known)
+    versions,
+)
 from onnx_passes.ops.call import Call
-from onnx_passes.ops.elementwise_base import Elementwise, Primitive, ScalarRule
+from onnx_passes.ops.elementwise import Elementwise, Primitive, ScalarRule
+from onnx_passes.ops.input_hints import between
 from onnx_passes.ops.operator_class import Algebra
-from onnx_passes.ops.primitives import TypedPrimitives
-from onnx_passes.ops.semantics import Scalar
+from onnx_passes.ops.semantics import Scalar, TypedPrimitives
 
 _RISING = Algebra(monotone={0: 1})
+_EVEN = Algebra(even=True)
+
+
+class Sin(Primitive):
+    """The sine."""
+
+    primitive = "sin"
+
+
+class Cos(Primitive):
+    """The cosine."""
+
+    primitive, algebra = "cos", _EVEN
+
+
+class Tan(Primitive):
+    """The tangent."""
+
+    primitive = "tan"
+
+
+class Asin(Primitive):
+    """The arc sine."""
+
+    primitive, algebra, domain_of = "asin", _RISING, ((0, between(-0.9, 0.9)),)
+
+
+class Acos(Primitive):
+    """The arc cosine."""
+
+    primitive, domain_of = "acos", ((0, between(-0.9, 0.9)),)
+    algebra = Algebra(monotone={0: -1})
+
+
+class Atan(Primitive):
+    """The arc tangent."""
+
+    primitive, algebra = "atan", _RISING
+
+
+class Sinh(Primitive):
+    """The hyperbolic sine."""
+
+    primitive, algebra = "sinh", _RISING
+
+
+class Cosh(Primitive):
+    """The hyperbolic cosine."""
+
+    primitive, algebra = "cosh", _EVEN
+
+
+class Tanh(Primitive):
+    """The hyperbolic tangent."""
+
+    primitive, algebra = "tanh", _RISING
+
+
+class Asinh(Primitive):
+    """The inverse of the hyperbolic sine."""
+
+    primitive, algebra = "asinh", _RISING
+
+
+class Acosh(Primitive):
+    """The inverse of the hyperbolic cosine, from 1 on."""
+
+    primitive, algebra, domain_of = "acosh", _RISING, ((0, between(1.1, None)),)
+
+
+class Atanh(Primitive):
+    """The inverse of the hyperbolic tangent, between -1 and 1."""
+
+    primitive, algebra, domain_of = "atanh", _RISING, ((0, between(-0.9, 0.9)),)
+
+
+class Erf(Primitive):
+    """The error function."""
+
+    primitive, algebra = "erf", _RISING
+
+
 _KINK = (0.0,)
 
 
@@ -47,7 +127,7 @@ class LeakyRelu(Elementwise):
 class PRelu(Elementwise):
     """The operand; below 0, a multiple that the second operand gives."""
 
-    changes = early_changes.PRELU
+    changes = versions.PRELU
 
     kinks = _KINK
 
@@ -121,7 +201,7 @@ class Elu(Elementwise):
 class Selu(Elementwise):
     """Elu, times a factor."""
 
-    changes = early_changes.SELU
+    changes = versions.SELU
 
     opaque, size, kinks = True, 1.0, _KINK
     attributes = (

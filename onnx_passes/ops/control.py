@@ -9,13 +9,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops import early_changes
+from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.input_hints import ValueHint, between, exactly
+from onnx_passes.ops.input_hints import Use, ValueHint, between, exactly
 from onnx_passes.ops.operator_class import Operator, Result
+from onnx_passes.ops.reshaping import FEW
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.ops.tensor_sources import FEW
-from onnx_passes.ops.use import Use
 
 MOST_TRIPS = 1000
 """Trips after which a loop is not worth evaluating."""
@@ -99,7 +98,7 @@ class Loop(Operator):
 class Scan(Operator):
     """A body, run along an axis."""
 
-    changes = early_changes.SCAN
+    changes = versions.SCAN
 
     free = True
 

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Call, Tensor, constant
+from onnx_passes.ops.node_queries import RANDOM
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.randomness import RANDOM
 from onnx_passes.ops.semantics import (
     MALFORMED,
     Misfit,

@@ -1,12 +1,20 @@
-"""What the graph says about the values of an input."""
+"""What operands must be, and which ones a template may give.
+
+A ``Use`` is one operand of a node as a question. A ``ValueHint`` is the answer. An ``Operand``
+is a suggestion on which rules are tried.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.plain import PlainMapping
 
 Bound = float | Array | None
 
@@ -113,3 +121,227 @@ def between(low: Bound, high: Bound) -> ValueHint:
 def exactly(values: object) -> ValueHint:
     """Return the hint for one value, given as anything numpy makes an array of."""
     return ValueHint(exact=np.asarray(values))
+
+
+StaticShape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A value as one node sees it, in a model whose shapes are those of one sample.
+
+    Attributes:
+        node: The node.
+        index: Which of its inputs the value is.
+        rng: Source of whatever a rule leaves to chance.
+    """
+
+    node: ir.Node
+    index: int
+    rng: np.random.Generator
+
+    @property
+    def shape(self) -> StaticShape | None:
+        """Shape of the value itself."""
+        return self.input_shape(self.index)
+
+    def input(self, index: int) -> ir.Value | None:
+        """Return an input of the node; None if it is left out."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    def input_shape(self, index: int) -> StaticShape | None:
+        """Return the shape of an input, if it is known and static."""
+        return static_shape(self.input(index))
+
+    def output_shape(self, index: int = 0) -> StaticShape | None:
+        """Return the shape of an output, if it is known and static."""
+        if index >= len(self.node.outputs):
+            return None
+        return static_shape(self.node.outputs[index])
+
+    def dimension(self, index: int, axis: int) -> int | None:
+        """Return one size of an input, if it is known and static.
+
+        Args:
+            index: Number of the input.
+            axis: Number of the dimension; negative from the end.
+        """
+        value = self.input(index)
+        if value is None or value.shape is None:
+            return None
+        rank = len(value.shape)
+        known = -rank <= axis < rank and isinstance(value.shape[axis], int)
+        return int(str(value.shape[axis])) if known else None
+
+    def length(self) -> int | None:
+        """Return the number of elements of the value, if it is a vector of known length."""
+        shape = self.shape
+        return shape[0] if shape is not None and len(shape) == 1 else None
+
+    def constant(self, index: int) -> Array | None:
+        """Return the value of an input, if it is a small constant."""
+        return constant_of(self.input(index))
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """Return an integer attribute.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
+        attribute = self.node.attributes.get(name)
+        if attribute is None or attribute.is_ref():
+            return default
+        return attribute.as_int()
+
+    def number(self, name: str) -> float | None:
+        """Return a float attribute, None if it is absent."""
+        attribute = self.node.attributes.get(name)
+        return None if attribute is None or attribute.is_ref() else attribute.as_float()
+
+    def integers(self, name: str) -> list[int] | None:
+        """Return a list attribute, None if it is absent."""
+        attribute = self.node.attributes.get(name)
+        if attribute is None or attribute.is_ref():
+            return None
+        return list(attribute.as_ints())
+
+    def strings(self, name: str) -> tuple[str, ...]:
+        """Return an attribute of strings, empty if it is absent."""
+        attribute = self.node.attributes.get(name)
+        if attribute is None or attribute.is_ref():
+            return ()
+        if attribute.type == ir.AttributeType.STRING:
+            return (attribute.as_string(),)
+        return tuple(attribute.as_strings())
+
+
+def static_shape(value: ir.Value | None) -> StaticShape | None:
+    """Return the shape of a value as integers, None where any dimension is not known."""
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(value.shape.numpy())
+
+
+def constant_of(value: ir.Value | None) -> Array | None:
+    """Return the value of an initializer or Constant whose data is at hand."""
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    if tensor is None or isinstance(tensor, ir.ExternalTensor):
+        return None
+    array: Array = tensor.numpy()
+    return array
+
+
+def below(size: int | None) -> ValueHint:
+    """Return the hint for indices into so many elements."""
+    # Where the size is not known, the first element is the only one sure to be there.
+    return between(0, max(0, (size or 1) - 1))
+
+
+T = TypeVar("T")
+
+Shape: TypeAlias = tuple[int, ...]
+Known: TypeAlias = Sequence[Shape | None]
+"""Shapes of a node's inputs; None for those not chosen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What to put at an input of a node.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its type.
+        ints: Its values where they must be known: axes, a shape, indices.
+        constant: Whether it must be a constant; None where it may be either.
+        positive: Whether its numbers must be positive, as a variance is.
+    """
+
+    shape: Shape
+    dtype: ir.DataType
+    ints: tuple[int, ...] | None = None
+    constant: bool | None = None
+    positive: bool = False
+
+
+class Choices(Protocol):
+    """Random choices for one template, of one element type.
+
+    Attributes:
+        rng: Where they come from.
+        dtype: The element type.
+        rank: The rank that the next operand has, if it is enumerated.
+        square: The size of all axes of matrices, if they have one.
+        target: What was last reshaped to.
+        parts: How many integers the next operand has, if a pattern joins as many.
+        fixed: Attributes that the pattern gives the node.
+    """
+
+    rng: Any
+    dtype: ir.DataType
+    rank: int | None
+    square: int | None
+    target: Shape | None
+    parts: int | None
+    fixed: PlainMapping
+
+    @property
+    def levels(self) -> ir.DataType:
+        """The type of the integers that quantisers make or read."""
+
+    def pick(self, options: Sequence[T]) -> T:
+        """Return one of the options."""
+
+    def shape(self) -> Shape:
+        """Return a shape of data."""
+
+    def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
+        """Return data of the template's element type.
+
+        Args:
+            shape: Its shape.
+            constant: Whether it must be a constant; None if it may be either.
+        """
+
+    def integers(self, *values: int) -> Operand:
+        """Return known integers."""
+
+    def broadcastable(self, shape: Shape) -> Shape:
+        """Return a shape that broadcasts with another, often the same one."""
+
+
+def first(known: Known, default: Shape) -> Shape:
+    """Return the shape of the first input.
+
+    Args:
+        known: Shapes of the inputs.
+        default: The shape if that of the first is not known.
+    """
+    shape = known[0] if known else None
+    return default if shape is None else shape
+
+
+def conditions(c: Choices, known: Known) -> Operand:
+    """Return booleans that broadcast with the other operands.
+
+    Args:
+        c: The choices.
+        known: Shapes of the operands.
+    """
+    others = [s for s in known if s is not None]
+    return Operand(c.broadcastable(others[0]) if others else c.shape(), ir.DataType.BOOL)
+
+
+def axes(c: Choices, index: int, *, none: bool) -> Operand:
+    """Return data, or axes of it.
+
+    Args:
+        c: The choices.
+        index: Which operand.
+        none: Whether there may be no axes. Of Squeeze, engines differ on that.
+    """
+    if index == 0:
+        return c.data(c.pick(((2, 3), (2, 3, 4), (1, 3), (1, 1, 3), (3,), (1,))))
+    if none and c.rng.random() < 0.1:
+        return c.integers()
+    return c.integers(*c.pick(((0,), (1,), (-1,), (0, 1), (1, 2))))

@@ -8,15 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from onnx_passes.ops import early_changes
-from onnx_passes.ops.call import Call, Tensor
+from onnx_passes.ops import versions
+from onnx_passes.ops.call import Call, Operands, Tensor
 from onnx_passes.ops.domains import block_terms as terms
-from onnx_passes.ops.domains.block_products import product_of_blocks
-from onnx_passes.ops.domains.block_values import Blocks, Node, map_blocks, moved
-from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.domains.blocks import Blocks, Node, map_blocks, moved, product_of_blocks
+from onnx_passes.ops.input_hints import Choices, Known, Operand, Shape, first
 from onnx_passes.ops.operator_class import Algebra, Operator
 from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, columns, is_float
-from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
 
 
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
@@ -99,7 +97,7 @@ _MATMUL = MatMul()
 class Gemm(Operator):
     """A product of two matrices and a sum, with factors, in one kernel."""
 
-    changes = early_changes.GEMM
+    changes = versions.GEMM
 
     algebra, exact = Algebra(affine=(0, 1, 2)), (1, 2)
 

@@ -1,4 +1,7 @@
-"""Operators: one class describes one, with its algebra, breakpoints and inputs as data."""
+"""Operators: one class describes one, with its algebra, breakpoints and inputs as data.
+
+A ``Composition`` is evaluated where places are known and rounding is bounded.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,12 @@ from typing import ClassVar, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.changes import VersionChange
-from onnx_passes.ops.domains.block_values import Blocks, Node
-from onnx_passes.ops.domains.interval_ends import Interval
-from onnx_passes.ops.input_hints import ValueHint
-from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.ops.suggestions import Choices, Known, Operand
-from onnx_passes.ops.use import Use
+from onnx_passes.ops.call import Call, Operands, Tensor
+from onnx_passes.ops.domains.blocks import Blocks, Node
+from onnx_passes.ops.domains.intervals import Interval
+from onnx_passes.ops.input_hints import Choices, Known, Operand, Use, ValueHint
+from onnx_passes.ops.semantics import Elements, Misfit, Opaque, Unsupported, is_float
+from onnx_passes.ops.versions import VersionChange
 
 Result: TypeAlias = Tensor | tuple[Tensor | None, ...]
 MAIN = frozenset({"", "ai.onnx"})
@@ -279,3 +279,51 @@ def operators() -> Iterator[Operator]:
     _load()
     for versions in _OPERATORS.values():
         yield versions[-1]
+
+
+class Composition(Operator, abstract=True):
+    """An operator of many steps; where these are not known, a function of its operands.
+
+    Attributes:
+        rounds: Whether it computes numbers, which kernels round in ways of their own.
+    """
+
+    rounds: ClassVar[bool] = True
+
+    def computed(self, call: Call) -> Result:
+        """Return the results of one call.
+
+        Raises:
+            Unsupported: This form is not described, or places are not known.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, call: Call) -> Result:
+        if self.rounds and not call.semantics.expands:
+            raise Opaque(f"the rounding of {self.op_type}")
+        try:
+            return self.computed(call)
+        except Misfit:
+            raise
+        except Unsupported as gap:
+            raise Opaque(str(gap)) from gap
+
+
+def measured_by(call: Call, found: Tensor, terms: Elements, factor: float = 1.0) -> Tensor:
+    """Return a sum whose kernel is wrong relative to the sum of its terms' sizes.
+
+    Args:
+        call: The call, for its arithmetic.
+        found: The sums, of shape [...].
+        terms: Their terms [..., n], of a shape that broadcasts.
+        factor: What the sizes are multiplied by.
+    """
+    a = call.primitives(found.dtype)
+
+    def size() -> Elements:
+        sizes = call.semantics.map(lambda t: a.mul(a.abs(t), factor), terms)
+        return call.semantics.along(a.total, sizes)
+
+    if not is_float(found.dtype):
+        return found
+    return Tensor(call.semantics.kernel(found.data, found.dtype, size), found.dtype)

@@ -1,28 +1,119 @@
-"""Operators that fold axes into one element: ReduceSum, ReduceMax, ..."""
+"""Operators along axes: reductions, places of extremes, and cumulative sums and products."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops import later_changes
-from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.domains.block_products import reduced
-from onnx_passes.ops.domains.block_values import Blocks, Node, dropped
-from onnx_passes.ops.domains.counting import CountingSemantics, blank
-from onnx_passes.ops.input_hints import ValueHint, between, exactly
-from onnx_passes.ops.operands import Operands
+from onnx_passes.ops import versions
+from onnx_passes.ops.call import Call, Operands, Tensor, normalize_axis
+from onnx_passes.ops.domains.blocks import Blocks, Node, dropped, reduced
+from onnx_passes.ops.domains.concrete import CountingSemantics, blank
+from onnx_passes.ops.domains.intervals import Interval
+from onnx_passes.ops.input_hints import (
+    Choices,
+    Known,
+    Operand,
+    StaticShape,
+    Use,
+    ValueHint,
+    axes,
+    between,
+    exactly,
+)
 from onnx_passes.ops.operator_class import Algebra, Operator
-from onnx_passes.ops.primitives import TypedPrimitives
-from onnx_passes.ops.rows import finite_top, gathered
-from onnx_passes.ops.semantics import Elements, Scalar, Unsupported, is_float
-from onnx_passes.ops.suggestions import Choices, Known, Operand, axes
-from onnx_passes.ops.use import Shape, Use
+from onnx_passes.ops.semantics import (
+    Elements,
+    Scalar,
+    TypedPrimitives,
+    Unsupported,
+    columns,
+    is_float,
+)
+
+
+def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
+    """Return an array with some axes flattened into one at the end, and the sizes before.
+
+    Args:
+        x: Elements of any shape.
+        axes: Axes counted from the front.
+    """
+    rest = [i for i in range(x.ndim) if i not in axes]
+    moved = x.transpose([*rest, *axes])
+    outer = moved.shape[: len(rest)]
+    size = int(np.prod(moved.shape[len(rest) :], dtype=np.int64))
+    return moved.reshape((*outer, size)), outer
+
+
+def finite_top(a: TypedPrimitives, terms: Elements) -> Elements:
+    """Return the greatest element along the last axis, within the finite numbers.
+
+    Args:
+        a: Primitives of the element type.
+        terms: Elements [..., n].
+    """
+    return np.asarray(a.clip(a.fold("max", terms), *a.extremes()))
+
+
+def along_axes(
+    call: Call,
+    x: Tensor,
+    axes: list[int],
+    label: str,
+    function: Callable[[Call, TypedPrimitives, Elements], Elements],
+) -> Tensor:
+    """Return a tensor whose elements depend on all elements along some axes.
+
+    Args:
+        call: The call, for its arithmetic.
+        x: A tensor of any shape, which the result has, too.
+        axes: The axes, counted from the front.
+        label: Name of the function, for an arithmetic that does not expand formulas.
+        function: Gets rows [..., n] of the elements along the axes, and returns as many.
+    """
+    rest = [i for i in range(len(x.shape)) if i not in axes]
+    rows, outer = gathered(x.data, axes)
+    a = call.primitives(x.dtype)
+    if call.semantics.expands:
+        found = function(call, a, rows)
+    else:
+        found = opaque_rows(call, a, rows, label)
+    shape = (*outer, *(x.shape[i] for i in axes))
+    return Tensor(found.reshape(shape).transpose(np.argsort([*rest, *axes])), x.dtype)
+
+
+def opaque_rows(call: Call, a: TypedPrimitives, rows: Elements, label: str) -> Elements:
+    """Take each element of a row as a function of the whole row.
+
+    Args:
+        call: The call, for its arithmetic.
+        a: Primitives of the element type.
+        rows: Elements [..., n].
+        label: Name of the function.
+    """
+    parts = [
+        call.semantics.along(lambda row, i=i: a.function(f"{label}[{i}]", *row), rows)
+        for i in range(rows.shape[-1])
+    ]
+    return np.stack(parts, -1) if parts else rows
+
+
+def summed(call: Call, function: Callable[..., Scalar], *rows: Elements) -> Elements:
+    """Return a function of rows, as columns that broadcast with them.
+
+    Args:
+        call: The call, for its arithmetic.
+        function: Gets a row of each array.
+        *rows: Elements [..., n].
+    """
+    return call.semantics.along(function, *rows)[..., None]
+
 
 _RISING = Algebra(monotone={0: 1})
 
@@ -33,7 +124,7 @@ class Reduce(Operator, abstract=True):
     Where no axes are named that is all of them, or, with ``noop_with_empty_axes``, none.
     """
 
-    changes = later_changes.REDUCTION
+    changes = versions.REDUCTION
 
     steers, exact = (1,), (1,)
     # ONNX Runtime adds integers in double precision, and cuts what is too large.
@@ -104,7 +195,7 @@ def _axes(use: Use) -> ValueHint:
     return exactly(sorted(axes)[:length])
 
 
-def _reduced(data: Shape, output: Shape) -> list[int]:
+def _reduced(data: StaticShape, output: StaticShape) -> list[int]:
     if len(data) == len(output):
         return [axis for axis, (d, o) in enumerate(zip(data, output, strict=True)) if d != o]
     axes: list[int] = []
@@ -120,7 +211,7 @@ def _reduced(data: Shape, output: Shape) -> list[int]:
 class ReduceSum(Reduce):
     """The sum."""
 
-    changes = later_changes.REDUCE_SUM
+    changes = versions.REDUCE_SUM
 
     algebra = Algebra(monotone={0: 1}, linear=(0,))
 
@@ -254,3 +345,125 @@ def _block_sums(node: Node, *, mean: bool) -> Blocks:
     if node.attribute("keepdims", 1):
         return result
     return dropped(result, [i for i in range(x.rank) if i not in folded])
+
+
+class _Arg(Operator, abstract=True):
+    """The place of an extreme: the first one, or with an attribute the last."""
+
+    in_range = (0,)
+    least: ClassVar[bool]
+
+    def cost(self, operands: Operands) -> int | None:
+        return operands.elements(0)
+
+    def bounds(self, operands: Operands) -> Interval | None:
+        shape = operands.sizes(0)
+        size = shape[operands.node.attributes.get_int("axis", 0)] if shape else 1
+        return 0.0, float(max(0, size - 1))
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axis = call.axis(0, len(x.shape))
+        a = call.primitives(x.dtype)
+        rows, _ = gathered(x.data, [axis])
+        found = call.semantics.along(lambda terms: self._place(call, a, terms), rows)
+        if call.flag("keepdims", 1):
+            found = np.expand_dims(found, axis)
+        return Tensor(found, ir.DataType.INT64)
+
+    def _place(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
+        if not terms.shape[-1]:
+            raise Unsupported("the place of the extreme of nothing")
+        last, index = call.flag("select_last_index"), call.primitives(ir.DataType.INT64)
+        if is_float(a.dtype) and not call.semantics.expands:
+            # What a NaN is held for depends on the kernel.
+            return index.function(f"{self.op_type}[{last:d}]", *terms)
+        return first_extreme(a, index, terms, least=self.least, last=last)
+
+
+def first_extreme(
+    a: TypedPrimitives,
+    index: TypedPrimitives,
+    row: Elements,
+    *,
+    least: bool = False,
+    last: bool = False,
+) -> Scalar:
+    """Return the place of the greatest element along the last axis.
+
+    Args:
+        a: Primitives of the element type.
+        index: Primitives of places.
+        row: Elements [..., n], with n from 1.
+        least: Whether the least element is meant.
+        last: Whether the last of equal elements is.
+    """
+    test = a.less_equal if last else a.less
+    best, *rest = columns(row)
+    place = index.scalar(0)
+    for i, term in enumerate(rest, 1):
+        better = test(term, best) if least else test(best, term)
+        best, place = a.select(better, term, best), index.select(better, i, place)
+    return np.broadcast_to(place, np.shape(best)) if np.ndim(best) else place
+
+
+class ArgMax(_Arg):
+    """The place of the greatest element."""
+
+    least = False
+
+
+class ArgMin(_Arg):
+    """The place of the least element."""
+
+    least = True
+
+
+class _Cumulative(Operator, abstract=True):
+    """What the elements up to each place come to."""
+
+    steers = (1,)
+
+    def cost(self, operands: Operands) -> int | None:
+        return operands.elements(0)
+
+    def row(self, a: TypedPrimitives, terms: Elements) -> Scalar:
+        raise NotImplementedError
+
+    def evaluate(self, call: Call) -> Tensor:
+        x = call.required(0)
+        axis = normalize_axis(call.static_ints(1)[0], len(x.shape))
+        step = -1 if call.flag("reverse") else 1
+        moved, a = np.moveaxis(x.data, axis, -1)[..., ::step], call.primitives(x.dtype)
+        more = 0 if call.flag("exclusive") else 1
+        ends = range(more, moved.shape[-1] + more)
+        parts = [
+            call.semantics.along(lambda terms: self.row(a, terms), moved[..., :end])
+            for end in ends
+        ]
+        found = np.stack(parts, -1) if parts else moved
+        return Tensor(np.moveaxis(found[..., ::step], -1, axis), x.dtype)
+
+    def admits(self, use: Use) -> ValueHint | None:
+        shape = use.input_shape(0)
+        rank = 1 if shape is None else len(shape)
+        return between(0, max(0, rank - 1)) if use.index == 1 else None
+
+
+class CumSum(_Cumulative):
+    """Sums of the elements up to each place."""
+
+    algebra = Algebra(monotone={0: 1}, linear=(0,))
+
+    def row(self, a: TypedPrimitives, terms: Elements) -> Scalar:
+        return a.total(terms)
+
+
+class CumProd(_Cumulative):
+    """Products of the elements up to each place."""
+
+    def row(self, a: TypedPrimitives, terms: Elements) -> Scalar:
+        shape = terms.shape[:-1]
+        if not terms.shape[-1]:
+            return np.broadcast_to(a.scalar(1), shape) if shape else a.scalar(1)
+        return a.fold("mul", terms)

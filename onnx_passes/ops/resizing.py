@@ -1,30 +1,126 @@
-"""Operators that make an image of another size of one: Resize, Upsample."""
+"""Operators that resize an image, and the interpolation they share with sampling."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops import early_changes, image_changes
-from onnx_passes.ops.call import Call, Tensor, normalize_axis
-from onnx_passes.ops.composition import Composition
-from onnx_passes.ops.input_hints import ValueHint, exactly
-from onnx_passes.ops.interpolation import (
-    Taps,
-    cubic_taps,
-    interpolated,
-    linear_taps,
-    nearest_tap,
+from onnx_passes.ops import versions
+from onnx_passes.ops.call import Call, Operands, Tensor, normalize_axis
+from onnx_passes.ops.input_hints import (
+    Choices,
+    Known,
+    Operand,
+    Shape,
+    Use,
+    ValueHint,
+    exactly,
+    first,
 )
-from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.ops.suggestions import Choices, Known, Operand, Shape, first
-from onnx_passes.ops.use import Use
+from onnx_passes.ops.operator_class import Composition, measured_by
+from onnx_passes.ops.semantics import Elements, Unsupported
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Which elements of an axis a result reads, and how much each weighs.
+
+    Attributes:
+        places: Indices [..., k]; -1 where nothing is read.
+        weights: Numbers [..., k].
+    """
+
+    places: Array
+    weights: Array
+
+
+def nearest_tap(places: Array) -> Taps:
+    """Return taps that read one element [...] each."""
+    at = places.astype(np.int64)[..., None]
+    return Taps(at, np.ones(at.shape))
+
+
+def linear_taps(at: Array) -> Taps:
+    """Return taps between two neighbours, for coordinates [...]."""
+    low = np.floor(at)
+    ratio = (at - low).astype(np.float64)
+    places = np.stack([low, low + 1], -1).astype(np.int64)
+    return Taps(places, np.stack([1 - ratio, ratio], -1))
+
+
+def cubic_taps(at: Array, alpha: float) -> Taps:
+    """Return taps of a cubic convolution (Keys, 1981) among four neighbours.
+
+    Args:
+        at: Coordinates [...].
+        alpha: The free coefficient of the kernel.
+    """
+    low = np.floor(at)
+    ratio = (at - low).astype(np.float64)
+    places = np.stack([low - 1, low, low + 1, low + 2], -1).astype(np.int64)
+    t = np.stack([ratio + 1, ratio, 1 - ratio, 2 - ratio], -1)
+    near = ((alpha + 2) * t - (alpha + 3)) * t * t + 1
+    far = ((alpha * t - 5 * alpha) * t + 8 * alpha) * t - 4 * alpha
+    return Taps(places, np.where(t <= 1, near, far))
+
+
+def crossed(axes: Sequence[Taps], sizes: Sequence[int]) -> Taps:
+    """Return the taps into flat elements that taps of each axis make together.
+
+    Args:
+        axes: Taps of shape [..., k], for each axis.
+        sizes: Number of elements of each axis.
+    """
+    outer = axes[0].places.shape[:-1]
+    places, weights = np.zeros((*outer, 1), np.int64), np.ones((*outer, 1))
+    outside = np.zeros((*outer, 1), np.bool_)
+    for taps, size in zip(axes, sizes, strict=True):
+        at, beyond = taps.places[..., None, :], (taps.places < 0) | (taps.places >= size)
+        places = (places[..., None] * size + at).reshape(*outer, -1)
+        outside = (outside[..., None] | beyond[..., None, :]).reshape(*outer, -1)
+        weights = (weights[..., None] * taps.weights[..., None, :]).reshape(*outer, -1)
+    return Taps(np.where(outside, -1, places), weights)
+
+
+def rows_of(call: Call, flat: Elements, taps: Taps, dtype: ir.DataType) -> Elements:
+    """Return the elements that taps read, with zeros where they read nothing.
+
+    Args:
+        call: The call, for its arithmetic.
+        flat: Elements [..., n].
+        taps: Taps [m, k].
+        dtype: Their element type.
+    """
+    zero = call.semantics.constant(np.zeros((*flat.shape[:-1], 1), dtype.numpy()), dtype)
+    wide = np.concatenate([flat, zero], -1)
+    return np.asarray(wide[..., taps.places])
+
+
+def interpolated(call: Call, x: Tensor, taps: Taps, reach: int) -> Tensor:
+    """Return the sums of what taps read of elements.
+
+    Args:
+        call: The call, for its arithmetic.
+        x: Elements [..., n].
+        taps: Taps [m, k].
+        reach: How large coordinates are, whose rounding weights carry.
+
+    Returns:
+        Elements [..., m].
+    """
+    rows = rows_of(call, x.data, taps, x.dtype)
+    if taps.places.shape[-1] == 1 and (taps.weights == 1).all():
+        return Tensor(rows[..., 0], x.dtype)
+    weights = taps.weights.astype(x.dtype.numpy())
+    a = call.primitives(x.dtype)
+    found = call.semantics.along(a.dot, rows, call.semantics.constant(weights, x.dtype))
+    return measured_by(call, Tensor(found, x.dtype), rows, float(max(reach, 1)))
 
 
 class _Resizing(Composition, abstract=True):
@@ -80,7 +176,7 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
 class Resize(_Resizing):
     """An image in another size."""
 
-    changes = image_changes.RESIZE
+    changes = versions.RESIZE
 
     steers = (1, 2, 3)
 
@@ -235,7 +331,7 @@ class Resize(_Resizing):
 class Upsample(_Resizing):
     """An image, made larger."""
 
-    changes = early_changes.UPSAMPLE
+    changes = versions.UPSAMPLE
 
     steers: ClassVar[tuple[int, ...]] = (1,)
 

@@ -9,19 +9,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops import image_changes
+from onnx_passes.ops import versions
 from onnx_passes.ops.call import Call, Tensor, constant, normalize_axis
-from onnx_passes.ops.composition import Composition, measured_by
-from onnx_passes.ops.input_hints import ValueHint, exactly
+from onnx_passes.ops.input_hints import Choices, Known, Operand, Use, ValueHint, below, exactly
+from onnx_passes.ops.operator_class import Composition, measured_by
 from onnx_passes.ops.semantics import Elements, Misfit, Unsupported
-from onnx_passes.ops.suggestions import Choices, Known, Operand
-from onnx_passes.ops.use import Use, below
 
 
 class DFT(Composition):
     """The spectrum of a signal along an axis, or the signal of a spectrum."""
 
-    changes = image_changes.DFT
+    changes = versions.DFT
 
     steers = (1, 2)
     computed_in = ir.DataType.FLOAT  # ONNX Runtime divides by a float

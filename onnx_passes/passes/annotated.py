@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from onnx_passes.model.contents import subgraphs_of
+from onnx_passes.model.walk import subgraphs_of
 
 INVENTED = "unk__"
 """What inference begins the names with that it gives to unknown dimensions."""

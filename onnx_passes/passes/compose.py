@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Contract, weakest
 from onnx_passes.errors import FixpointError
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.passes.base import Analysis, Pass
 from onnx_passes.passes.pass_scope import scope_of
 from onnx_passes.passes.registry import collect

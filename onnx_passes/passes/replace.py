@@ -11,8 +11,14 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_name, node_outputs, nodes_of, value_name
-from onnx_passes.model.walk import all_graphs, subgraphs_of
+from onnx_passes.model.walk import (
+    all_graphs,
+    node_name,
+    node_outputs,
+    nodes_of,
+    subgraphs_of,
+    value_name,
+)
 
 Container = ir.Graph | ir.Function
 

@@ -8,8 +8,7 @@ from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_operator, nodes_of
-from onnx_passes.model.walk import all_graphs
+from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
 from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
 
 Operators: TypeAlias = frozenset[tuple[str, str] | None]

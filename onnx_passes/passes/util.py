@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.passes.base import Op, Pass, Value
 from onnx_passes.passes.constants import constant, is_constant
 

@@ -10,12 +10,12 @@ A function that is put into this module is a metric of that name, as in the seed
 from functools import partial
 
 from onnx_passes.contracts import equality, metric, metrics, tolerance
-from onnx_passes.contracts.classification import (
+from onnx_passes.contracts.scores import (
     accuracy,
     count_mispredictions,
+    max_abs_error,
     top_k_accuracy,
 )
-from onnx_passes.contracts.scores import max_abs_error
 from onnx_passes.errors import VerificationError
 
 __all__ = [

@@ -14,10 +14,10 @@ from onnx_passes.errors import (
     InputsRefusedError,
     UnsupportedModelError,
 )
-from onnx_passes.made_up import avoided, one_at_a_time, running
 from onnx_passes.model.walk import captured_values, subgraphs_of
-from onnx_passes.ops.randomness import may_draw, may_vary
+from onnx_passes.ops.node_queries import may_draw, may_vary
 from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
+from onnx_passes.risky_runs import avoided, one_at_a_time, running
 from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import float_limits
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import OnnxPassesError, TooMuchWorkError
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.pipeline.float64_part import PartInFloat64

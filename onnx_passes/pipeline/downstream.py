@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.arrays import DType
-from onnx_passes.contracts.elements import kind_of, widen
+from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import captured_values
 from onnx_passes.pipeline.recompute import run_nodes
@@ -111,8 +111,8 @@ class Downstream:
             names: For values of the model after, the names of those that they must equal.
             differs: Whether a value of the model before differs from one of the model after.
         """
-        label = made_up.label(made_up.DRAWN, f"behind {one.old}")
-        if why := made_up.avoided(label):
+        label = risky_runs.label(risky_runs.DRAWN, f"behind {one.old}")
+        if why := risky_runs.avoided(label):
             return Agreement((), f"what follows {one.old} does not run: {why}")
         by_chance: dict[str, Agreement] = {}
         while True:
@@ -121,7 +121,7 @@ class Downstream:
                 return next(iter(by_chance.values()), cuts)
             if not cuts:
                 return Agreement(())  # nothing reads it
-            with made_up.running(label):
+            with risky_runs.running(label):
                 found = self._seen(one, cuts, differs)
             if not found.by_chance:
                 return found

@@ -12,20 +12,25 @@ from typing import TypeGuard, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError
-from onnx_passes.made_up import DRAWN, MANY
 from onnx_passes.model.walk import subgraphs_of
-from onnx_passes.ops.breakpoints import around, beyond, breakpoints_of, ties_of
-from onnx_passes.ops.decisions import makes_steps
-from onnx_passes.ops.randomness import may_draw
+from onnx_passes.ops.node_queries import (
+    around,
+    beyond,
+    breakpoints_of,
+    makes_steps,
+    may_draw,
+    ties_of,
+)
 from onnx_passes.pipeline.causes import Cause
 from onnx_passes.pipeline.derived import find_cause
 from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.recompute import run_nodes, running
 from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.risky_runs import DRAWN, MANY
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
 from onnx_passes.runtime.parallel import run_one
 from onnx_passes.runtime.rounding_barriers import with_barriers
@@ -125,8 +130,8 @@ class Drawing:
         Args:
             parts: The parts; those that do not run beside others are left to be run alone.
         """
-        label = made_up.label(DRAWN, MANY)
-        if made_up.avoided(label):
+        label = risky_runs.label(DRAWN, MANY)
+        if risky_runs.avoided(label):
             return
         asked = [
             part
@@ -141,7 +146,7 @@ class Drawing:
             for part, draws in zip(asked, rows, strict=True)
             for model, nodes in self._sides(part)
         ]
-        with made_up.running(label):
+        with risky_runs.running(label):
             found = run_joined(self.engine, pieces) if asked else None
         if found is not None:
             for part, draws, *sides in zip(asked, rows, found[::2], found[1::2], strict=True):
@@ -177,10 +182,10 @@ class Drawing:
         steps: int = _STEPS,
     ) -> tuple[Drawn | None, bool]:
         """Return what is found, and whether it agrees on levels, which do not vary."""
-        label = made_up.label(DRAWN, part.text)
-        if made_up.avoided(label):
+        label = risky_runs.label(DRAWN, part.text)
+        if risky_runs.avoided(label):
             return None, False
-        with made_up.running(label):
+        with risky_runs.running(label):
             return self._search(part, rounds, steps)
 
     def _search(

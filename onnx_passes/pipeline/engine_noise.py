@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.model.ort_sessions import Optimization
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench

@@ -14,10 +14,9 @@ from onnx_passes.errors import (
     InputsRefusedError,
     UnsupportedModelError,
 )
-from onnx_passes.made_up import ENGINES, label, running
 from onnx_passes.model.digest import Key
-from onnx_passes.model.fields import named_type
-from onnx_passes.model.walk import all_nodes
+from onnx_passes.model.walk import all_nodes, named_type
+from onnx_passes.risky_runs import ENGINES, label, running
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

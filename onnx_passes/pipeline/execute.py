@@ -11,9 +11,9 @@ from types import FrameType
 import onnx_ir as ir
 
 from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError, TimeLimitError
-from onnx_passes.made_up import running
-from onnx_passes.model.file_stamps import changed_files, stamps_of
+from onnx_passes.model.save import changed_files, stamps_of
 from onnx_passes.passes.base import Analysis, Pass, is_shipped
+from onnx_passes.risky_runs import running
 from onnx_passes.verify.snapshot import Change
 
 

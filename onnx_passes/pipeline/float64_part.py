@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.model.barriers import LOW
-from onnx_passes.model.fields import named_type
-from onnx_passes.ops.decisions import makes_steps
+from onnx_passes.model.ort_sessions import LOW
+from onnx_passes.model.walk import named_type
+from onnx_passes.ops.node_queries import makes_steps
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
 from onnx_passes.verify.double_precision import LIKELY, error_bounds

@@ -14,10 +14,8 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.made_up import INPUTS, running
-from onnx_passes.model.fields import node_operator, nodes_of
-from onnx_passes.model.walk import all_graphs
-from onnx_passes.ops.randomness import RANDOM, RANDOM_CONTRIB, may_draw
+from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
+from onnx_passes.ops.node_queries import RANDOM, RANDOM_CONTRIB, may_draw
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
@@ -40,6 +38,7 @@ from onnx_passes.pipeline.sight import can_see
 from onnx_passes.pipeline.state import Checked, Known, State
 from onnx_passes.pipeline.step import Step, with_sight
 from onnx_passes.plain import PlainDict
+from onnx_passes.risky_runs import INPUTS, running
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

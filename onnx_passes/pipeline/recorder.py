@@ -10,11 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.made_up import avoided, running
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute, record_weights
 from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.risky_runs import avoided, running
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, label_of_feeds
 from onnx_passes.runtime.parallel import run_each, run_one
 from onnx_passes.verify.recording import (

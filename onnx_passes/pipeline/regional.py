@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
@@ -245,10 +245,10 @@ class RegionCheck:
             checked = None
             # Nobody has run it yet: it may take all memory, or never end.
             where = f"{body.name} of {body.holder.outputs[0].name}"
-            label, taken = made_up.label(made_up.DRAWN, where), body.is_entered(known)
-            if not taken and (made_up.avoided(label) or not body.fits_memory):
+            label, taken = risky_runs.label(risky_runs.DRAWN, where), body.is_entered(known)
+            if not taken and (risky_runs.avoided(label) or not body.fits_memory):
                 continue
-            with suppress(EngineError), nullcontext() if taken else made_up.running(label):
+            with suppress(EngineError), nullcontext() if taken else risky_runs.running(label):
                 checked = check.run(None)
             if checked is not None and (body.certain or not checked.failed):
                 numbers = {n for one in checked.evidence for n in one.numbers}

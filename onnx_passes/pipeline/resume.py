@@ -19,8 +19,7 @@ from onnx_passes.configs.imports import imported_files
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ModelError, OnnxPassesError
-from onnx_passes.model.fields import meta, node_outputs
-from onnx_passes.model.walk import all_graphs
+from onnx_passes.model.walk import all_graphs, meta, node_outputs
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline import states
 from onnx_passes.pipeline.manager import PassManager

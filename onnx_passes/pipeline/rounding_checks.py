@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.model.barriers import LOW
+from onnx_passes.model.ort_sessions import LOW
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.report.text import bound, number
 from onnx_passes.runtime.engine_base import Data, Outputs

@@ -15,8 +15,7 @@ from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ModelError, OnnxPassesError, VerificationError
-from onnx_passes.made_up import take_notes
-from onnx_passes.model.file_stamps import changed_files, stamps_of
+from onnx_passes.model.save import changed_files, stamps_of
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.pipeline.collector import patient_collector
 from onnx_passes.pipeline.instruments import Dump, Instrument, SeedLogging
@@ -29,6 +28,7 @@ from onnx_passes.pipeline.waiving import list_waivers, waive_result
 from onnx_passes.report.laps import Laps
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.summary import outcome
+from onnx_passes.risky_runs import take_notes
 from onnx_passes.runtime.environment import machine, versions
 from onnx_passes.verify.result import ENGINE, Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.contracts import Equality
 from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
@@ -42,8 +42,8 @@ def can_see(
     Returns:
         Whether they move; None where that cannot be asked.
     """
-    label = made_up.label(made_up.DRAWN, "disturbed values")
-    if made_up.avoided(label):
+    label = risky_runs.label(risky_runs.DRAWN, "disturbed values")
+    if risky_runs.avoided(label):
         return None
     before, after = inlined(before), inlined(after)
     disturbed = copy_model(before)
@@ -61,7 +61,7 @@ def can_see(
             return None
         with engine.prepare(before) as session:
             old = session.run(sample)
-        with made_up.running(label), engine.prepare(disturbed) as session:
+        with risky_runs.running(label), engine.prepare(disturbed) as session:
             new = session.run(sample)
     except EngineError:
         return None

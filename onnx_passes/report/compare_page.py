@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from onnx_passes.contracts.elements import shape_text
+from onnx_passes.contracts.scores import shape_text
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.margins import Margin, margin_of
 from onnx_passes.report.page.charts import Dot, DotChart

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from onnx_passes.errors import UsageError
-from onnx_passes.model.atomic import pending
+from onnx_passes.model.save import pending
 
 
 def write_text(text: str, path: str | os.PathLike[str]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from onnx_passes.contracts.elements import shape_text
+from onnx_passes.contracts.scores import shape_text
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import duration, number, one_line, plural
 from onnx_passes.runtime.layers import EngineLayer

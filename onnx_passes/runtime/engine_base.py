@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array as Array
-from onnx_passes.made_up import avoided
 from onnx_passes.plain import PlainDict
+from onnx_passes.risky_runs import avoided
 
 Data: TypeAlias = "Array | list[Data] | None"
 """What a value holds at run time: a tensor, a sequence of them, or an empty optional."""

@@ -11,7 +11,7 @@ from functools import cached_property
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_head, node_inputs, node_outputs, value_name
+from onnx_passes.model.walk import node_head, node_inputs, node_outputs, value_name
 from onnx_passes.runtime.tensor_protos import (
     declare_into,
     inline_into,

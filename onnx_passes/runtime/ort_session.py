@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import DType
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.randomness import may_draw
+from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime import ort_values
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session, label_of_feeds
 
 
@@ -32,7 +32,7 @@ def run_each(
         EngineError: A run failed; of several, the first sample's.
     """
     workers = min(len(samples), _cores())
-    in_turn = getattr(session, "in_turn", False) or made_up.one_at_a_time()
+    in_turn = getattr(session, "in_turn", False) or risky_runs.one_at_a_time()
     if workers < 2 or in_turn or not concurrent(engine):
         return [run_one(session, feeds, names) for feeds in samples]
     with ThreadPoolExecutor(workers) as pool:
@@ -50,7 +50,7 @@ def run_one(session: Session, feeds: Feeds, names: Sequence[str] | None = None) 
     Raises:
         EngineError: The run failed.
     """
-    with made_up.engine_run(label_of_feeds(feeds)):
+    with risky_runs.engine_run(label_of_feeds(feeds)):
         return session.run(feeds, names)
 
 

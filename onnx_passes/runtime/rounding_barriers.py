@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnx_passes.model.barriers import add_barriers
+from onnx_passes.model.ort_sessions import add_barriers
 from onnx_passes.runtime.value_types import infer_types
 
 

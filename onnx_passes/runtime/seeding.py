@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.randomness import draws_without_seed
+from onnx_passes.ops.node_queries import draws_without_seed
 
 
 def with_seeds(model: ir.Model, seed: int) -> ir.Model:

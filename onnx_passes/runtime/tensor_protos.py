@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import shape_fields, value_fields
+from onnx_passes.model.walk import shape_fields, value_fields
 
 INLINE_BYTES = 1024
 """Tensors up to this size stay in the protobuf: engines read shapes and axes from there."""

@@ -6,8 +6,8 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
-from onnx_passes.model.barriers import Types
 from onnx_passes.model.inference import infer
+from onnx_passes.model.ort_sessions import Types
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.runtime.weightless import split_weights

@@ -1,18 +1,56 @@
-"""Edits of a model that is there, and steps from node to node."""
+"""Edits of a model: nodes, names, metadata, parts, and cleanup.
+
+Models are loaded, cut and saved here as well.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import onnx_ir as ir
 
 from onnx_passes.errors import UsageError
-from onnx_passes.model.walk import all_graphs
+from onnx_passes.model.extract import Cut
+from onnx_passes.model.extract import extract as cut_out
+from onnx_passes.model.extract import extract as extract_part
+from onnx_passes.model.load import load_model
+from onnx_passes.model.save import save_model
+from onnx_passes.model.walk import all_graphs, captured_values
 from onnx_passes.passes._support.edit import supersede
-from onnx_passes.plain import Plain
-from onnx_passes.surgery.arguments import as_array, dtype_of
-from onnx_passes.surgery.builder import Builder
+from onnx_passes.passes.annotation.shape_inference import infer_shapes, try_infer_shapes
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.cleanup.remove_unused_functions import RemoveUnusedFunctions
+from onnx_passes.passes.cleanup.remove_unused_initializers import RemoveUnusedInitializers
+from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
+from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
+from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
+from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.surgery.builder import Builder, as_array, dtype_of, near
+from onnx_passes.verify.checker import complaints
+
+
+def load(path: str | Path) -> ir.Model:
+    """Read a model; weights in other files stay there until they are asked for.
+
+    Raises:
+        ModelError: It cannot be read.
+    """
+    return load_model(path).model
+
+
+def save(model: ir.Model, path: str | Path) -> None:
+    """Write a model; beyond 2 GiB its weights go to a file beside it.
+
+    Args:
+        model: The model.
+        path: The file; its extension decides the form.
+
+    Raises:
+        ModelError: It cannot be written.
+    """
+    save_model(model, Path(path))
 
 
 def producer(of: ir.Node | ir.Value, index: int = 0) -> ir.Node | None:
@@ -257,3 +295,320 @@ def _graph_of(part: ir.Value | ir.Node) -> ir.Graph:
             f"{part.name!r} is in no graph", help="take it from the model that is edited"
         )
     return part.graph
+
+
+def rename(
+    model: ir.Model, values: Mapping[str, str], nodes: Mapping[str, str] | None = None
+) -> None:
+    """Give values and nodes other names; inputs and outputs too, for callers to follow.
+
+    Args:
+        model: The model, changed in place.
+        values: New names of values by old ones. Two may change places.
+        nodes: New names of nodes by old ones.
+
+    Raises:
+        UsageError: There is no such name, or a new one is taken.
+    """
+    named: dict[str, list[ir.Value]] = {}
+    made: dict[str, list[ir.Node]] = {}
+    for graph in all_graphs(model):
+        own = [*graph.inputs, *(v for node in graph for v in node.outputs)]
+        initializers = graph.initializers.values() if isinstance(graph, ir.Graph) else ()
+        for value in dict.fromkeys([*own, *initializers]):
+            named.setdefault(str(value.name), []).append(value)
+        for node in graph:
+            made.setdefault(str(node.name), []).append(node)
+    _check("value", values, named)
+    _check("node", nodes or {}, made)
+    for old in values:  # first out of each other's way
+        for value in named[old]:
+            value.name = f"{old}\0"
+    for old, new in values.items():
+        for value in named[old]:
+            value.name = new
+    for old, new in (nodes or {}).items():
+        for node in made[old]:
+            node.name = new
+
+
+def set_metadata(
+    model: ir.Model,
+    properties: Mapping[str, str | None],
+    *,
+    producer: str | None = None,
+    doc: str | None = None,
+) -> None:
+    """Set what a model says of itself.
+
+    Args:
+        model: The model, changed in place.
+        properties: Metadata by key; None removes a key.
+        producer: Name of the program that made it.
+        doc: Its documentation.
+
+    Raises:
+        UsageError: A key that is to be removed is not there.
+    """
+    for key, value in properties.items():
+        if value is not None:
+            model.metadata_props[key] = value
+        elif key in model.metadata_props:
+            del model.metadata_props[key]
+        else:
+            raise UsageError(
+                f"the model has no metadata {key!r}", help=near(key, model.metadata_props)
+            )
+    if producer is not None:
+        model.producer_name = producer
+    if doc is not None:
+        model.doc_string = doc
+
+
+def _check(what: str, wanted: Mapping[str, str], there: Mapping[str, object]) -> None:
+    for old, new in wanted.items():
+        if old not in there:
+            raise UsageError(f"the model has no {what} {old!r}", help=near(old, there))
+        if not new:
+            raise UsageError(f"the {what} {old!r} cannot have an empty name")
+        if new in there and new not in wanted:
+            raise UsageError(f"the name {new!r} is taken", help="choose another")
+    twice = [new for new in wanted.values() if list(wanted.values()).count(new) > 1]
+    if twice:
+        raise UsageError(f"two are to be named {twice[0]!r}")
+
+
+def toposort(model: ir.Model) -> ir.Model:
+    """Put the nodes in the order in which they run.
+
+    Raises:
+        PassError: They depend on each other in a cycle.
+    """
+    return _run(TopologicalSort(), model)
+
+
+def cleanup(model: ir.Model) -> ir.Model:
+    """Remove nodes, initializers, functions and opset imports that nothing reads."""
+    for pass_ in (
+        RemoveUnusedNodes(),
+        RemoveUnusedFunctions(),
+        RemoveUnusedInitializers(),
+        RemoveUnusedOpsets(),
+    ):
+        model = _run(pass_, model)
+    return model
+
+
+def fold_constants(model: ir.Model, **options: Plain) -> ir.Model:
+    """Compute what depends on no input; the options are those of the pass fold-constants.
+
+    Raises:
+        PassError: There is no such option.
+    """
+    from onnx_passes.passes.annotation.shape_inference import ShapeInference
+    from onnx_passes.passes.folding.fold_constants import FoldConstants
+    from onnx_passes.passes.folding.lift_constants import LiftConstants
+
+    for pass_ in (LiftConstants(), ShapeInference(), FoldConstants(**options)):
+        model = _run(pass_, model)
+    return model
+
+
+def _run(pass_: Pass, model: ir.Model) -> ir.Model:
+    return pass_(model).model
+
+
+_NO_SHAPE = "Field 'shape' of 'type' is required"
+
+
+def extract(
+    model: ir.Model, inputs: Sequence[Cut] = (), outputs: Sequence[Cut] = ()
+) -> ir.Model:
+    """Return the nodes between some values as a model; weights are shared.
+
+    Args:
+        model: The model; only missing types and shapes are added, by inference.
+        inputs: Where to begin; by default at the inputs that the outputs depend on.
+        outputs: Where to end; by default at the outputs of the model. Values of a subgraph
+            are cut out of it, and what it reads from around it has to be among the inputs.
+
+    Raises:
+        UsageError: There is no such value, its type is not known or differs, or the nodes do
+            not take a shape. Or the outputs depend on other inputs than those named, or not on
+            all of these.
+    """
+    try_infer_shapes(model)
+    part = cut_out(model, inputs, outputs)
+    for value in part.graph.outputs:
+        if value.type is None:
+            raise UsageError(
+                f"the type of {value.name!r} is not known",
+                help=f"say it: {value.name}:float32, or {value.name}:[batch,4]:float32",
+            )
+    if any(cut.dtype is not None or cut.shape is not None for cut in (*inputs, *outputs)):
+        # The checker wants shapes of all outputs, and runtimes do not.
+        found = [c for c in complaints(part, full=True) if not c.startswith(_NO_SHAPE)]
+        if found:
+            raise UsageError(
+                f"the part cannot have these types and shapes: {found[0]}",
+                help="leave them out, or write auto: then they are those of the model",
+            )
+    return part
+
+
+def find_unranked(part: ir.Model) -> list[str]:
+    """List the inputs and outputs of a model whose rank nothing says."""
+    ports = (*part.graph.inputs, *part.graph.outputs)
+    return [
+        str(value.name)
+        for value in ports
+        if value.shape is None and isinstance(value.type, ir.TensorType)
+    ]
+
+
+def insert(
+    model: ir.Model,
+    op_type: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: PlainMapping | None = None,
+    *,
+    domain: str = "",
+    name: str | None = None,
+) -> ir.Model:
+    """Replace what computes some values from others by one node.
+
+    Args:
+        model: The model, changed in place.
+        op_type: The operator.
+        inputs: Names of the values that the node reads, empty for one left out.
+        outputs: Names of the values that it computes from now on; their readers read them
+            from it. What else computed them goes, where nothing else reads it.
+        attributes: Of the node, by name.
+        domain: Of the operator.
+        name: Of the node.
+
+    Raises:
+        UsageError: There is no such value or operator, or an input depends on an output.
+        ModelError: Types or shapes do not fit the operator.
+    """
+    known = _values(model)
+    for wanted in (*inputs, *outputs):
+        if wanted and wanted not in known:
+            raise UsageError(f"the model has no value {wanted!r}", help=near(wanted, known))
+    makers = [known[wanted].producer() for wanted in outputs]
+    if any(maker is None for maker in makers) or not outputs:
+        raise UsageError("an output of the node has to be computed by a node that it replaces")
+    for read in filter(None, inputs):
+        if later := _find_source(known[read], {known[name] for name in outputs}):
+            raise UsageError(
+                f"the node would read {read!r}, which is computed from its own output "
+                f"{later!r}",
+                help="read values from before the part, or name other outputs",
+            )
+    builder = Builder(model)
+    if domain:
+        builder.domain(domain)
+    found = builder.add(
+        op_type,
+        [known[n] if n else None for n in inputs],
+        attributes or {},
+        domain=domain,
+        outputs=len(outputs),
+        name=name,
+    )
+    made = (found,) if isinstance(found, ir.Value) else found
+    for old_name, new in zip(outputs, made, strict=True):
+        old = known[old_name]
+        new.type, new.shape = new.type or old.type, new.shape or old.shape
+        old.replace_all_uses_with(new, replace_graph_outputs=True)
+        old.name = builder.name(f"{old_name}_replaced")
+        new.name = old_name
+    return toposort(cleanup(model))
+
+
+def _find_source(value: ir.Value, sources: set[ir.Value]) -> str | None:
+    """Return the name of a source that a value is computed from, if there is one."""
+    seen: set[ir.Value] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in sources:
+            return str(current.name)
+        maker = current.producer()
+        if current not in seen and maker is not None:
+            pending += _reads(maker)
+        seen.add(current)
+    return None
+
+
+def split(
+    model: ir.Model, at: Sequence[str] = (), *, most: int | None = None
+) -> list[ir.Model]:
+    """Cut a model into parts that give what it gives when they run one after the other.
+
+    Each part takes inputs of the model and outputs of the parts before it, by name.
+
+    Args:
+        model: The model; only missing types and shapes are added. Weights are shared.
+        at: Names of values; a part ends with the node that computes one.
+        most: Bytes of weights that a part may hold. A node with more is a part by itself.
+
+    Raises:
+        UsageError: No node computes such a value, or nothing says where to cut.
+    """
+    if not at and most is None:
+        raise UsageError("nothing says where to cut", help="give --at or --max-size")
+    infer_shapes(model)
+    nodes = list(toposort(model).graph)
+    known = {str(v.name): node for node in nodes for v in node.outputs}
+    for name in at:
+        if name not in known:
+            raise UsageError(f"no node computes {name!r}", help=near(name, known))
+    place = _places(nodes, {known[name] for name in at}, most)
+    read_in: dict[ir.Value, int] = {}
+    for node in nodes:
+        read_in.update(dict.fromkeys(_reads(node), place[node]))
+    found = []
+    for index in range(max(place.values(), default=-1) + 1):
+        part = [node for node in nodes if place[node] == index]
+        inside = {v for node in part for v in node.outputs}
+        outs = [v for v in inside if v.is_graph_output() or read_in.get(v, -1) > index]
+        ins = dict.fromkeys(v for node in part for v in _reads(node) if v not in inside)
+        if outs:
+            starts = [Cut(str(v.name)) for v in ins if not _is_weight(v)]
+            order = sorted(outs, key=lambda v: str(v.name))
+            found.append(extract_part(model, starts, [Cut(str(v.name)) for v in order]))
+    return found
+
+
+def _places(
+    nodes: Sequence[ir.Node], ends: set[ir.Node], most: int | None
+) -> dict[ir.Node, int]:
+    """Return the number of the part that each node goes to."""
+    place: dict[ir.Node, int] = {}
+    index, held, weights = 0, 0, set[ir.Value]()
+    for node in nodes:
+        new = {v for v in _reads(node) if _is_weight(v)} - weights
+        size = sum(v.const_value.nbytes for v in new if v.const_value is not None)
+        if most is not None and place and held and held + size > most:
+            index, held, weights = index + 1, 0, set()
+        place[node] = index
+        held, weights = held + size, weights | new
+        if node in ends:
+            index, held, weights = index + 1, 0, set()
+    return place
+
+
+def _reads(node: ir.Node) -> list[ir.Value]:
+    return [v for v in (*node.inputs, *captured_values(node)) if v is not None]
+
+
+def _is_weight(value: ir.Value) -> bool:
+    return value.is_initializer() and not value.is_graph_input()
+
+
+def _values(model: ir.Model) -> dict[str, ir.Value]:
+    made = [v for node in model.graph for v in node.outputs]
+    own = [*model.graph.inputs, *model.graph.initializers.values(), *made]
+    return {str(value.name): value for value in own}

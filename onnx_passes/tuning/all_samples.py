@@ -11,15 +11,13 @@ from typing import Protocol, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
-from onnx_passes.data.executors.executor import Executor, KeptExecutor, WorkersGoneError
-from onnx_passes.data.job_evaluation import evaluate
-from onnx_passes.data.journal import Journal
+from onnx_passes.data.job_evaluation import Journal, Progress, evaluate
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.data.progress import Progress
-from onnx_passes.data.worker_processors import Fleet
+from onnx_passes.data.shard_evaluation import Fleet
+from onnx_passes.data.workers import Executor, KeptExecutor, WorkersGoneError
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
 from onnx_passes.plain import PlainMapping

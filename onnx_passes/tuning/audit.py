@@ -13,10 +13,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.activations import Relu
-from onnx_passes.ops.elementwise import Add, Cast, Clip, Mul
-from onnx_passes.ops.integer_products import ConvInteger, MatMulInteger
-from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
-from onnx_passes.ops.unary import Identity
+from onnx_passes.ops.elementwise import Add, Cast, Clip, Identity, Mul
+from onnx_passes.ops.quantization import (
+    ConvInteger,
+    DequantizeLinear,
+    MatMulInteger,
+    QuantizeLinear,
+)
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.tuning.part_formats import COMPENSATING, FLOAT32, Format

@@ -12,13 +12,12 @@ from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.configs.engine_configs import options_of
 from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.contracts import metrics
-from onnx_passes.data.accumulators.metric_sums import make_metric
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.evaluation_job import EngineChoice
-from onnx_passes.data.executors.choose import choose_executor
-from onnx_passes.data.executors.executor import Executor
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.input_binding import DataInterface
+from onnx_passes.data.measures import make_metric
 from onnx_passes.data.plan import IncompleteDataError, make_plan
+from onnx_passes.data.workers import Executor, choose_executor
 from onnx_passes.errors import ConfigError, ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.tuning.all_samples import Stream, Watch

@@ -13,7 +13,7 @@ from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.save import written_bytes
-from onnx_passes.ops.unary import Neg
+from onnx_passes.ops.elementwise import Neg
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.passes.replace import Namer
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs

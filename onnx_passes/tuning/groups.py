@@ -9,8 +9,8 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError, PassError
-from onnx_passes.model.contents import graphs_within
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.convolution import Conv, ConvTranspose
 from onnx_passes.ops.linear import Einsum, Gemm, MatMul
 from onnx_passes.ops.operator_class import operator_of

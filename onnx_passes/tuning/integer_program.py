@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.data.files import import_optional
 from onnx_passes.runtime.engine_base import Array
 
 _PAIRS = 64

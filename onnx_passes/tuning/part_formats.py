@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.model.contents import subgraphs_of
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.context import PassContext
 from onnx_passes.passes.precision._select import OnData
 from onnx_passes.passes.registry import lookup

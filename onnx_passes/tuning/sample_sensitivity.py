@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from onnx_passes.contracts.classification import divergences
+from onnx_passes.contracts.scores import divergences
 from onnx_passes.runtime.engine_base import Array, Data, Outputs
 from onnx_passes.tuning.loss_budget import LossBudget
 

@@ -10,10 +10,9 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
-from onnx_passes.model.shadowing import shadows_operator
 from onnx_passes.model.tensor_bytes import tensor_buffer
-from onnx_passes.model.walk import captured_values, subgraphs_of
-from onnx_passes.ops.randomness import may_draw, may_vary
+from onnx_passes.model.walk import captured_values, shadows_operator, subgraphs_of
+from onnx_passes.ops.node_queries import may_draw, may_vary
 from onnx_passes.verify.node_equality import (
     branch_taken,
     constant_tensor,

@@ -8,9 +8,7 @@ from functools import cache
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.model.contents import subgraphs_of
-from onnx_passes.model.fields import shape_fields
-from onnx_passes.model.walk import captured_values
+from onnx_passes.model.walk import captured_values, shape_fields, subgraphs_of
 from onnx_passes.runtime.engine_base import Array, Data
 from onnx_passes.verify.region import leading_to
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import (
+from onnx_passes.model.walk import (
     node_attributes,
     node_head,
     node_inputs,

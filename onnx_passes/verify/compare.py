@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.contract import Equality, Tolerance
-from onnx_passes.contracts.elements import dtype_name, kind_of, shape_text
+from onnx_passes.contracts.scores import dtype_name, kind_of, shape_text
 from onnx_passes.plain import Plain
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.result import OutputCheck

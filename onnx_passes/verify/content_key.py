@@ -16,7 +16,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.model.digest import Key, leaf_key, type_key, value_key
-from onnx_passes.model.fields import (
+from onnx_passes.model.walk import (
     node_head,
     node_inputs,
     node_outputs,

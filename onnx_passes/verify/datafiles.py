@@ -12,9 +12,9 @@ import onnx_ir as ir
 from onnx import numpy_helper
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import dtype_name, kind_of
+from onnx_passes.contracts.scores import dtype_name, kind_of
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.model.paths import near_by
+from onnx_passes.model.formats import near_by
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.interface import did_you_mean
 

@@ -25,15 +25,14 @@ from onnx import TensorProto
 
 from onnx_passes.arrays import Array, DType, float_limits
 from onnx_passes.errors import EngineError, TooMuchWorkError
-from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.ort_sessions import open_session, session_options
+from onnx_passes.model.ort_sessions import LOW, open_session, session_options, types_of
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.ops.bodies import attach_to_model, has_body
 from onnx_passes.ops.call import constant
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.evaluation import evaluate as evaluate_graph
-from onnx_passes.ops.randomness import may_draw
+from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_passes.arrays import Array, float_limits
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import OutputCheck

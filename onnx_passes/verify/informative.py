@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import kind_of, widen
+from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.model.walk import captured_values
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import never_iterates

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import blocks, kind_of, widen
+from onnx_passes.contracts.scores import blocks, kind_of, widen
 from onnx_passes.errors import EngineError, EngineUnavailableError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs

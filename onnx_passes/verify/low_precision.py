@@ -11,9 +11,14 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import float_limits
 from onnx_passes.contracts import Tolerance
-from onnx_passes.model.barriers import LOW, Types, types_of
-from onnx_passes.model.fields import named_type
-from onnx_passes.model.walk import all_graphs, all_tensors, captured_values, subgraphs_of
+from onnx_passes.model.ort_sessions import LOW, Types, types_of
+from onnx_passes.model.walk import (
+    all_graphs,
+    all_tensors,
+    captured_values,
+    named_type,
+    subgraphs_of,
+)
 from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.tensor_difference import default_tolerance
 

@@ -9,7 +9,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key
-from onnx_passes.model.fields import (
+from onnx_passes.model.tensor_bytes import string_data, tensor_buffer
+from onnx_passes.model.walk import (
     node_attributes,
     node_inputs,
     node_operator,
@@ -17,7 +18,6 @@ from onnx_passes.model.fields import (
     reader,
     value_name,
 )
-from onnx_passes.model.tensor_bytes import string_data, tensor_buffer
 
 _operator = reader(ir.Node("", "Identity", []), "domain", "op_type", "overload")
 _LOOKED_THROUGH = frozenset({"Constant", "Identity"})

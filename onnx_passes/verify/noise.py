@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.elements import widen
+from onnx_passes.contracts.scores import widen
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.result import EngineSpread, OutputCheck

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_operator, node_outputs, nodes_of
-from onnx_passes.model.walk import captured_values
+from onnx_passes.model.walk import captured_values, node_operator, node_outputs, nodes_of
 from onnx_passes.verify.node_equality import (
     Folded,
     NodeEquality,

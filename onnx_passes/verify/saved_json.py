@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import Plain
 from onnx_passes.verify import datafiles

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs, all_nodes
-from onnx_passes.ops.decisions import RESIZING, gives_no_floats, makes_steps
+from onnx_passes.ops.node_queries import RESIZING, gives_no_floats, makes_steps
 from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 

@@ -14,10 +14,8 @@ from functools import cached_property
 import onnx_ir as ir
 
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.digest import Key
-from onnx_passes.model.fingerprint import canonical_hash
-from onnx_passes.model.slots import make_immutable
-from onnx_passes.model.walk import node_count, weight_bytes
+from onnx_passes.model.digest import Key, canonical_hash
+from onnx_passes.model.walk import make_immutable, node_count, weight_bytes
 from onnx_passes.verify.content_key import differ_in_notes, exact_key, read_notes
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnx_passes.arrays import Array, DType
-from onnx_passes.contracts.elements import blocks, kind_of, shape_text, widen
+from onnx_passes.contracts.scores import blocks, kind_of, shape_text, widen
 from onnx_passes.plain import PlainDict
 
 _BINS, _WIDTH = 10, 40

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_passes.arrays import Array, DType, float_limits
 from onnx_passes.contracts.contract import Tolerance
-from onnx_passes.contracts.elements import Kind, blocks, kind_of, shape_text, widen
+from onnx_passes.contracts.scores import Kind, blocks, kind_of, shape_text, widen
 from onnx_passes.verify.result import OutputCheck
 
 # rtol and atol as torch.testing.assert_close has them (PyTorch's documentation); half and

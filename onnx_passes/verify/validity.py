@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, ModelError
-from onnx_passes.made_up import running
+from onnx_passes.risky_runs import running
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.checker import complaints

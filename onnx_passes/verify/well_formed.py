@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import shape_text
+from onnx_passes.contracts.scores import shape_text
 from onnx_passes.errors import ModelError
-from onnx_passes.model.fields import (
+from onnx_passes.model.walk import (
     node_inputs,
     node_outputs,
     nodes_of,
+    subgraphs_of,
+    topological_order,
     value_name,
 )
-from onnx_passes.model.walk import subgraphs_of, topological_order
 from onnx_passes.verify.checked_nodes import CheckedNodes
 from onnx_passes.verify.checker import complaints
 from onnx_passes.verify.content_key import initializers_of

@@ -226,7 +226,7 @@ def test_results_of_a_model_with_other_outputs_are_refused(cli, tmp_path):
 
 
 def test_a_full_disk_leaves_no_part_of_a_file(cli, monkeypatch, tmp_path):
-    from onnx_passes.model.atomic import Pending
+    from onnx_passes.model.save import Pending
 
     def full(self, path):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.cli import keeper
 
 PROGRAM = [sys.executable, "-m", "onnx_passes"]
@@ -417,8 +417,8 @@ def test_the_parent_gives_up_in_the_end(seed):
     rng = np.random.default_rng(seed)
     parent = object.__new__(keeper._Keeper)
     parent._avoided, parent._counts, parent._alone = {}, Counter(), False
-    labels = [made_up.label(group, str(n)) for group in made_up.GROUPS for n in range(9)]
-    labels += [made_up.INPUTS, "the check of pass 'x'"]
+    labels = [risky_runs.label(group, str(n)) for group in risky_runs.GROUPS for n in range(9)]
+    labels += [risky_runs.INPUTS, "the check of pass 'x'"]
     for _ in range(60):
         running = [tuple(rng.choice(labels, 2)) for _ in range(rng.integers(1, 4))]
         if not parent._can_repeat(running, "died of SIGSEGV"):
@@ -438,19 +438,22 @@ def test_the_parent_imports_nothing_large():
 
 
 def test_a_process_without_a_parent_notes_nothing():
-    with made_up.running(made_up.label(made_up.DRAWN, "a part")), made_up.engine_run():
-        assert made_up._page is None
-    assert made_up.avoided(made_up.DRAWN) is None
-    assert made_up.take_notes() == []
+    with (
+        risky_runs.running(risky_runs.label(risky_runs.DRAWN, "a part")),
+        risky_runs.engine_run(),
+    ):
+        assert risky_runs._page is None
+    assert risky_runs.avoided(risky_runs.DRAWN) is None
+    assert risky_runs.take_notes() == []
 
 
 def test_labels_are_nested_and_fit_the_page():
-    page = made_up.Page()
-    long = made_up.label(made_up.FOLDING, "ä" * 300)
+    page = risky_runs.Page()
+    long = risky_runs.label(risky_runs.FOLDING, "ä" * 300)
     slot = page.take_slot()
     page.write(slot, ("a stage", long))
     assert list(page.active().values()) == [("a stage", long)]
-    assert made_up.group_of(long) == made_up.FOLDING
+    assert risky_runs.group_of(long) == risky_runs.FOLDING
     page.release(slot)
     assert page.active() == {}
     assert page.code is None

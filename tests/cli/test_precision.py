@@ -4,9 +4,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from tests.passes.precision.bodies import cascade
-
 from tests.cli.conftest import ROOT
+from tests.passes.precision.bodies import cascade
 
 DIGITS = ROOT / "examples" / "digits"
 STEPS = [

@@ -8,8 +8,8 @@ import onnx_ir as ir
 import pytest
 from onnx import helper, numpy_helper
 
-from onnx_passes.model import save, stream
-from onnx_passes.model.atomic import Pending
+from onnx_passes.model import save, wire
+from onnx_passes.model.save import Pending
 from onnx_passes.verify.read_back import ReadBack
 
 GOOD = b"the file that was there"
@@ -71,7 +71,7 @@ def test_weights_that_were_written_wrong_are_an_error_and_replace_nothing(
     cli, weights, tmp_path, monkeypatch
 ):
     (tmp_path / "out.onnx").write_bytes(GOOD)
-    monkeypatch.setattr(stream, "chunks", flipped(stream.chunks))
+    monkeypatch.setattr(wire, "chunks", flipped(wire.chunks))
     done = cli("-o", "out.onnx", weights, "eliminate-identity", "--json", "report.json")
     assert done.code == 1
     assert "is not the model that was verified: graph 'main', initializer 'w', content" in (
@@ -138,7 +138,7 @@ def test_anything_that_the_writer_changes_is_named(
 
 
 def test_without_verification_the_file_is_not_read_back(cli, weights, tmp_path, monkeypatch):
-    monkeypatch.setattr(stream, "chunks", flipped(stream.chunks))
+    monkeypatch.setattr(wire, "chunks", flipped(wire.chunks))
     words = ["-o", "out.onnx", "--no-verify", "--json", "report.json", weights]
     assert cli(*words, "eliminate-identity").code == 0
     assert report()["read_back"]["result"] == "not done"

@@ -11,7 +11,6 @@ import pytest
 
 from onnx_passes.cli import interrupts
 from onnx_passes.tuning.all_samples import SamplesInMemory
-
 from tests.cli.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits"

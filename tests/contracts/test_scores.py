@@ -5,8 +5,54 @@ import numpy as np
 import pytest
 
 from onnx_passes.contracts import scores
-from onnx_passes.contracts.classification import kl_divergence
-from onnx_passes.errors import VerificationError
+from onnx_passes.contracts.scores import blocks, dtype_name, kind_of, kl_divergence, widen
+from onnx_passes.errors import ReferenceDataError, VerificationError
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [
+        (np.float16, "float"),
+        (ml_dtypes.bfloat16, "float"),
+        (ml_dtypes.float8_e4m3fn, "float"),
+        (ml_dtypes.float8_e5m2, "float"),
+        (ml_dtypes.float4_e2m1fn, "float"),
+        (ml_dtypes.int4, "int"),
+        (ml_dtypes.uint2, "int"),
+        (np.uint64, "int"),
+        (np.complex64, "complex"),
+        (bool, "bool"),
+        (object, "string"),
+        ("<U3", "string"),
+        ("datetime64[s]", "other"),
+        ([("a", int)], "other"),
+    ],
+)
+def test_kind(dtype, kind):
+    assert kind_of(np.dtype(dtype)) == kind
+
+
+def test_names_leave_byte_order_and_text_width_out():
+    assert dtype_name(np.dtype(">f4")) == "float32"
+    assert dtype_name(np.dtype("<U3")) == dtype_name(np.dtype(object)) == "string"
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7,), (3, 5, 2)])
+def test_blocks_cover_every_element_in_order(shape):
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    for layout in (array, np.asfortranarray(array), array.T.copy().T):
+        parts = list(blocks(layout, array, size=4))
+        seen = [x for _, (part, _) in parts for x in part]
+        assert seen == list(range(array.size))
+        assert [start for start, _ in parts] == list(range(0, array.size, 4))
+        assert all(np.array_equal(a, b) for _, (a, b) in parts)
+
+
+def test_widening_is_exact():
+    block = np.array([0.1, 448], ml_dtypes.float8_e4m3fn)
+    assert np.array_equal(widen(block).astype(block.dtype), block)
+    assert widen(np.ones(1, np.complex64)).dtype == np.complex128
+
 
 REFERENCE = [
     scores.max_abs_error,
@@ -103,3 +149,103 @@ def test_outputs_are_never_left_out():
 def test_no_output_that_can_be_measured_is_no_success():
     assert math.isnan(scores.rmse([], []))
     assert math.isnan(scores.rmse([np.array(["a"])], [np.array(["a"])]))
+
+
+SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.4, 0.1], [0.2, 0.3, 0.5]])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([1, 1, 2]),
+        np.array([[1], [1], [2]], np.int32),
+        np.array([1.0, 1, 2], np.float32),
+    ],
+)
+def test_accuracy(labels):
+    assert scores.accuracy([SCORES], [labels]) == pytest.approx(2 / 3)
+    assert scores.top_k_accuracy(2, [SCORES], [labels]) == 1
+
+
+def test_accuracy_of_pixels_has_the_classes_second():
+    pixels = SCORES.T[None, :, :, None]  # [N,C,H,W] = [1,3,3,1]
+    assert scores.accuracy([pixels], [np.array([[[1], [1], [2]]])]) == pytest.approx(2 / 3)
+
+
+def test_accuracy_of_class_numbers():
+    assert scores.accuracy([np.array([[1], [0]])], [np.array([1, 1])]) == 0.5
+
+
+def test_constant_scores_gain_nothing_from_ties():
+    labels = np.arange(4)
+    assert scores.accuracy([np.zeros((4, 4))], [labels]) == 0.25
+    assert scores.top_k_accuracy(2, [np.zeros((4, 4))], [labels]) == 0.5
+
+
+def test_a_row_with_nan_is_wrong():
+    row = np.array([[math.nan, 1.0]])
+    assert scores.accuracy([row], [np.array([0])]) == 0
+    assert scores.accuracy([row], [np.array([1])]) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "complaint"),
+    [
+        (np.array([0, 1]), r"labels of shape \[2\] do not fit class scores of shape \[3,3\]"),
+        (np.array([0, 1, 3]), "label 3 is none of the 3 classes"),
+        (np.array([0, 1, -1]), "label -1 is none"),
+        (np.array([0.5, 1, 2]), "class numbers, not float64"),
+        (np.array(["a", "b", "c"]), "class numbers, not string"),
+    ],
+)
+def test_says_what_is_wrong_with_labels(labels, complaint):
+    with pytest.raises(ReferenceDataError, match=complaint):
+        scores.accuracy([SCORES], [labels])
+
+
+def test_asks_for_no_more_classes_than_there_are():
+    with pytest.raises(ReferenceDataError, match="5 classes, and the scores have 3"):
+        scores.top_k_accuracy(5, [SCORES], [np.array([0, 1, 2])])
+
+
+def test_counts_mispredictions():
+    changed = SCORES.copy()
+    changed[1] = [0.1, 0.4, 0.1]
+    assert scores.count_mispredictions([SCORES * 2], [SCORES]) == 0
+    assert scores.count_mispredictions([changed], [SCORES]) == 1
+    changed[0, 1] = math.nan
+    assert scores.count_mispredictions([changed], [SCORES]) == 2
+    assert scores.count_mispredictions([changed], [changed]) == 0
+
+
+def test_kl_divergence_of_probabilities():
+    p, e = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])
+    assert scores.kl_divergence([p], [e]) == pytest.approx(math.log(2))
+    assert scores.kl_divergence([e], [p]) == math.inf
+    assert scores.kl_divergence([e], [e]) == 0
+    assert math.isnan(scores.kl_divergence([p * math.nan], [e]))
+    assert math.isnan(scores.kl_divergence([p - 1], [e]))
+    # Twice a distribution is not a distribution, though its shape is right.
+    assert scores.kl_divergence([p * 2], [p]) == pytest.approx(1 - math.log(2))
+
+
+def test_divergences_are_those_of_rows():
+    rng = np.random.default_rng(0)
+    theirs = rng.standard_normal((5, 4))
+    ours = theirs + rng.standard_normal((5, 4)) * 0.1
+    rows = scores.divergences([ours], [theirs])
+    alone = [
+        scores.kl_divergence([p[None]], [e[None]]) for p, e in zip(ours, theirs, strict=True)
+    ]
+    np.testing.assert_allclose(rows, alone)
+    assert scores.kl_divergence([ours], [theirs]) == pytest.approx(rows.mean())
+    assert scores.divergences([ours[:0]], [theirs[:0]]).shape == (0,)
+
+
+def test_kl_divergence_of_logits():
+    logits = np.array([[3.0, 1.0], [100.0, -2000.0]], np.float32)
+    assert scores.kl_divergence([logits + 5], [logits]) == pytest.approx(0, abs=1e-12)
+    p, q = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-1))
+    want = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+    got = scores.kl_divergence([np.array([[2.0, 1]])], [np.array([[3.0, 1]])])
+    assert got == pytest.approx(want)

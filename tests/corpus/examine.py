@@ -13,7 +13,7 @@ from onnx_passes.configs.resolve import resolve
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_nodes

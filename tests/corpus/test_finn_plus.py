@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from benchmarks.environments import clean_environment, environment
-from onnx_passes.ops.bodies.domains import QONNX
+from onnx_passes.ops.bodies.operator_bodies import QONNX
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 ROOT = Path(__file__).parents[2]

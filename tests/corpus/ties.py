@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.ops.bodies.domains import is_quantiser
+from onnx_passes.ops.bodies.operator_bodies import is_quantiser
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics, bounded
 from onnx_passes.ops.evaluation import evaluate_node

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_passes.ops.bodies.domains import QONNX
+from onnx_passes.ops.bodies.operator_bodies import QONNX
 
 OPSET = 17
 

@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
-from onnx_passes.data.executors.dask import make_dask
-from onnx_passes.data.executors.executor import InProcess, died
-from onnx_passes.data.executors.pool import Pool
-from onnx_passes.data.job_evaluation import evaluate
-from onnx_passes.data.journal import Journal, JournalError
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.input_binding import DataInterface
+from onnx_passes.data.job_evaluation import Journal, JournalError, evaluate
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
+from onnx_passes.data.workers import InProcess, Pool, died, make_dask
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 
@@ -149,7 +146,7 @@ def test_dask_gives_the_same_bytes_after_a_worker_is_killed(make_job):
 @LEFT_OPEN
 @pytest.mark.usefixtures("cluster_is_collected")
 def test_a_scheduler_that_is_not_there_is_told(make_job, monkeypatch):
-    monkeypatch.setattr("onnx_passes.data.executors.dask.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("onnx_passes.data.workers.CONNECT_SECONDS", 1)
     dask = make_dask("tcp://127.0.0.1:9")
     with pytest.raises(EngineUnavailableError, match="cannot be reached"):
         dask.start(make_job())
@@ -247,7 +244,9 @@ def test_a_full_disk_is_told(make_job, monkeypatch):
     job = make_job()
     monkeypatch.setattr(Journal, "_lock", lambda self: None)
     monkeypatch.setattr(Journal, "_read", lambda self, job: 1)
-    monkeypatch.setattr("onnx_passes.data.journal.open", lambda *a, **k: Full(), raising=False)
+    monkeypatch.setattr(
+        "onnx_passes.data.job_evaluation.open", lambda *a, **k: Full(), raising=False
+    )
     journal = Journal(Path("x"), job)
     with journal, pytest.raises(JournalError, match="No space left"):
         evaluate(job, ACCURACY, InProcess(), journal=journal)

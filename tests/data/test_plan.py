@@ -8,7 +8,7 @@ import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.dataset import DataSet
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.plan import ShardPlan, make_plan
 from onnx_passes.errors import ReferenceDataError, UsageError
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onnx_passes.model.fidelity import lost
+from onnx_passes.model.formats import lost
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from tests.corpus import backend_models

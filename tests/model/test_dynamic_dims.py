@@ -5,8 +5,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.model.dynamic_dims import LONGEST, read_dynamic_dims
-from onnx_passes.model.load import load_model
+from onnx_passes.model.load import LONGEST, load_model, read_dynamic_dims
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.inputs import generate
 

@@ -12,12 +12,12 @@ import pytest
 from onnx import helper
 
 from onnx_passes.errors import ModelError
-from onnx_passes.model import atomic, save
-from onnx_passes.model.contents import all_tensors
-from onnx_passes.model.fidelity import lost
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model import save
+from onnx_passes.model.digest import canonical_hash
+from onnx_passes.model.formats import lost
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model, to_text
+from onnx_passes.model.walk import all_tensors
 
 
 @pytest.fixture
@@ -282,9 +282,9 @@ def test_a_save_that_fails_leaves_the_old_state_and_nothing_else(
         return call
 
     if when == "write":
-        monkeypatch.setattr(atomic.Pending, "write", failing(atomic.Pending.write))
+        monkeypatch.setattr(save.Pending, "write", failing(save.Pending.write))
     else:
-        monkeypatch.setattr(atomic.os, when, failing(getattr(os, when)))
+        monkeypatch.setattr(save.os, when, failing(getattr(os, when)))
     with pytest.raises(ModelError if isinstance(error, OSError) else KeyboardInterrupt):
         save_model(loaded.model, target, source=loaded)
     monkeypatch.undo()
@@ -304,7 +304,7 @@ def test_an_interrupt_after_the_model_is_in_place_leaves_the_new_state(
         if target.exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(atomic.os, when, interrupted)
+    monkeypatch.setattr(save.os, when, interrupted)
     with pytest.raises(KeyboardInterrupt):
         save_model(loaded.model, target, source=loaded)
     monkeypatch.undo()
@@ -316,7 +316,7 @@ def test_a_file_system_that_cannot_sync_folders_will_do(loaded, tmp_path, monkey
     def refuse(*_):
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(atomic.os, "open", refuse)
+    monkeypatch.setattr(save.os, "open", refuse)
     path = save_model(loaded.model, tmp_path / "m.onnx", source=loaded)[1]
     assert canonical_hash(load_model(path).model) == canonical_hash(loaded.model)
 
@@ -346,7 +346,7 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(loaded, tmp_path):
 STREAMING = """
 import resource, sys
 from pathlib import Path
-from onnx_passes.model.fidelity import lost
+from onnx_passes.model.formats import lost
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 loaded = load_model(sys.argv[1])

@@ -9,11 +9,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model import save
-from onnx_passes.model import stream as room
-from onnx_passes.model.apart import SMALL
+from onnx_passes.model import wire as room
+from onnx_passes.model.formats import inlined, render
 from onnx_passes.model.load import load_model
-from onnx_passes.model.render import inlined, render
 from onnx_passes.model.save import save_model
+from onnx_passes.model.wire import SMALL
 
 SIZE = SMALL // 2
 

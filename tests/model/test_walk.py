@@ -1,7 +1,7 @@
 import onnx_ir as ir
 
 from onnx_passes.model import walk
-from onnx_passes.model.fields import nodes_of
+from onnx_passes.model.walk import nodes_of
 
 TEXT = """g (float x, bool c) => (float y)
 {

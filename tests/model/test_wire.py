@@ -1,12 +1,18 @@
-"""Protobuf's encoding, a field at a time."""
+import os
 
+import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
-from onnx_passes.model import wire
-from onnx_passes.model.wire import FileBytes, fields, head
+from onnx_passes.errors import ModelError
+from onnx_passes.model import load, wire
+from onnx_passes.model.load import load_model
+from onnx_passes.model.tensor_bytes import is_immutable
+from onnx_passes.model.wire import SMALL, FileBytes, fields, head, parse_apart, parse_pieces
 
 
 def message():
@@ -63,3 +69,165 @@ def test_a_file_that_becomes_shorter_is_told(tmp_path):
             content[0 : len(content)]
         with pytest.raises(IndexError):
             content[100]
+
+
+LARGE = SMALL // 4
+
+
+def model_of(*weights):
+    names = [weight.name for weight in weights]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [LARGE])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [LARGE])
+    nodes, last = [], "x"
+    for name in names:
+        nodes.append(helper.make_node("Add", [last, name], [f"{name}_y"]))
+        last = f"{name}_y"
+    nodes.append(helper.make_node("Relu", [last], ["y"]))
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 8
+    model.metadata_props.add(key="a", value="b")
+    return model
+
+
+def weight(name, size=LARGE, seed=0):
+    array = np.random.default_rng(seed).random(size, np.float32)
+    return numpy_helper.from_array(array, name)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "m.onnx"
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "weights-0"
+
+
+def test_what_is_read_is_what_is_read_otherwise(path, target):
+    onnx.save(model_of(weight("v"), weight("small", 1), weight("w", seed=1)), path)
+    lean, plain = load_model(path, weights=target), load_model(path)
+    kept = {n: v.const_value for n, v in lean.model.graph.initializers.items()}
+    for name, value in plain.model.graph.initializers.items():
+        assert np.array_equal(kept[name].numpy(), value.const_value.numpy())
+    assert isinstance(kept["v"], ir.ExternalTensor)
+    assert not isinstance(kept["small"], ir.ExternalTensor)
+    assert (lean.external, lean.notes) == (plain.external, plain.notes)
+    assert [n.op_type for n in lean.model.graph] == [n.op_type for n in plain.model.graph]
+    assert lean.model.metadata_props == plain.model.metadata_props
+
+
+def test_weights_start_where_pages_do(path, target):
+    # Kernels take memory that is mapped as it is, and read it in vectors.
+    onnx.save(model_of(weight("v", LARGE + 1), weight("w", LARGE + 3)), path)
+    found = parse_apart(path, target).graph.initializer
+    offsets = [int(e.value) for t in found for e in t.external_data if e.key == "offset"]
+    assert len(offsets) == 2
+    assert all(offset % 4096 == 0 for offset in offsets)
+
+
+def test_a_model_without_large_weights_leaves_no_file(path, target):
+    onnx.save(model_of(weight("w", 1)), path)
+    load_model(path, weights=target)
+    assert not target.exists()
+
+
+def test_weights_in_files_stay_there(path, target):
+    onnx.save(model_of(weight("w")), path, save_as_external_data=True, location="m.data")
+    found = load_model(path, weights=target)
+    assert [file.name for file in found.external] == ["m.data"]
+    assert not target.exists()
+
+
+def test_too_few_bytes_are_told_as_ever(path, target):
+    bad = weight("w")
+    bad.dims[0] += 1
+    onnx.save(model_of(bad), path)
+    with pytest.raises(ModelError, match="needs"):
+        load_model(path, weights=target)
+
+
+def test_a_location_that_a_model_names_itself_is_looked_at(path, target):
+    bad = weight("w")
+    bad.ClearField("raw_data")
+    bad.data_location = TensorProto.EXTERNAL
+    bad.external_data.add(key="location", value="../secret")
+    onnx.save(model_of(bad, weight("v")), path)
+    with pytest.raises(ModelError, match="outside of the model's folder"):
+        load_model(path, weights=target)
+
+
+def test_pieces_are_what_protobuf_reads(path, monkeypatch):
+    noted = weight("v")
+    noted.doc_string = "said"
+    noted.metadata_props.add(key="a", value="b")
+    packed = TensorProto(name="i", data_type=TensorProto.INT4, dims=[2 * SMALL])
+    packed.raw_data = bytes(SMALL)
+    onnx.save(model_of(noted, weight("small", 1), weight("w", seed=1), packed), path)
+    pieces = load_model(path).model
+    monkeypatch.setattr(load, "_pieces", lambda path: None)
+    plain = load_model(path).model
+    assert list(pieces.graph.initializers) == list(plain.graph.initializers)
+    for name, value in plain.graph.initializers.items():
+        old, new = value.const_value, pieces.graph.initializers[name].const_value
+        assert type(new) is type(old)
+        assert (new.dtype, new.shape, new.name) == (old.dtype, old.shape, old.name)
+        assert (new.doc_string or "") == (old.doc_string or "")
+        assert new.metadata_props == old.metadata_props
+        assert new.tobytes() == old.tobytes()
+        assert is_immutable(new)
+
+
+def test_pieces_stay_what_they_were_when_the_file_changes(path):
+    onnx.save(model_of(weight("v")), path)
+    loaded = load_model(path)
+    path.write_bytes(b"")
+    kept = loaded.model.graph.initializers["v"].const_value
+    assert kept.tobytes() == weight("v").raw_data
+
+
+def test_a_file_cut_short_while_it_is_read_is_no_model(path, monkeypatch):
+    onnx.save(model_of(weight("v"), weight("w")), path)
+
+    def cut(self, start, stop):
+        os.truncate(path, 1000)
+        return whole(self, start, stop)
+
+    whole = FileBytes._slice
+    monkeypatch.setattr(FileBytes, "_slice", cut)
+    assert parse_pieces(path) is None
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(path)
+
+
+def test_a_weight_said_to_be_outside_is_not_taken_from_inside(path):
+    bad = weight("w")
+    bad.data_location = TensorProto.EXTERNAL
+    path.write_bytes(model_of(bad, weight("v")).SerializeToString())
+    with pytest.raises(ModelError, match="no file name"):
+        load_model(path)
+
+
+def outcome(path, **given):
+    """Return the nodes that were read, or what was said against the model."""
+    try:
+        return [str(node) for node in load_model(path, **given).model.graph]
+    except ModelError as error:
+        return error.message
+
+
+@settings(max_examples=150)
+@given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 400))
+def test_damage_never_gets_further_than_the_usual_reader(tmp_path_factory, place, byte, cut):
+    folder = tmp_path_factory.mktemp("damaged")
+    data = bytearray(model_of(weight("w")).SerializeToString())
+    # The weight lies in the middle: damage goes to what is before and behind it.
+    data[place if place < 200 else -(place - 199)] = byte
+    path = folder / "m.onnx"
+    path.write_bytes(data[: len(data) - (cut if cut < 50 else 0)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "_pieces", lambda path: None)
+        usual = outcome(path)
+        assert outcome(path, weights=folder / "w") == usual
+    assert outcome(path) == usual

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops.call import constant
-from onnx_passes.ops.domains.ieee import IeeeSemantics
+from onnx_passes.ops.domains.bitvectors import IeeeSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Unsupported

@@ -5,8 +5,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from onnx_passes.model.canonical_text import canonical_lines
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.diff import canonical_lines
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

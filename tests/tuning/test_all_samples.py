@@ -8,9 +8,9 @@ import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
 from onnx_passes.data.evaluation_job import EngineChoice
-from onnx_passes.data.executors.executor import InProcess, WorkersGoneError
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.plan import IncompleteDataError, make_plan
+from onnx_passes.data.workers import InProcess, WorkersGoneError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.all_samples import (
     RejectedError,
@@ -21,7 +21,6 @@ from onnx_passes.tuning.all_samples import (
 from onnx_passes.tuning.data_source import draw_batches
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
 from onnx_passes.tuning.search_task import join_outputs
-
 from tests.tuning.conftest import DIGITS
 
 LABELS = np.load(DIGITS / "labels.npy")

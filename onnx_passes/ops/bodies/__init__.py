@@ -5,17 +5,17 @@ is described here once, as the body of a function. :func:`attach_bodies` adds th
 model needs to the protobuf that an engine or inference is given; the model stays as it is.
 """
 
-from onnx_passes.ops.bodies import (
-    channels_last_bodies,
-    custom,
-    multithreshold,
-    qonnx_pooling,
-    quantisers,
+from onnx_passes.ops.bodies import operator_bodies
+from onnx_passes.ops.bodies.attach import (
+    BodyCall,
+    attach_bodies,
+    attach_to_model,
+    bodies_attached,
+    body_of,
+    body_writer,
+    has_body,
 )
-from onnx_passes.ops.bodies.added_bodies import attach_to_model, bodies_attached
-from onnx_passes.ops.bodies.attach import attach_bodies, body_of, body_writer, has_body
-from onnx_passes.ops.bodies.domains import CUSTOM, QONNX, QONNX_ALIASES, is_quantiser
-from onnx_passes.ops.bodies.writer import BodyCall
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX, QONNX_ALIASES, is_quantiser
 
 __all__ = [
     "CUSTOM",
@@ -27,11 +27,7 @@ __all__ = [
     "bodies_attached",
     "body_of",
     "body_writer",
-    "channels_last_bodies",
-    "custom",
     "has_body",
     "is_quantiser",
-    "multithreshold",
-    "qonnx_pooling",
-    "quantisers",
+    "operator_bodies",
 ]

@@ -1,19 +1,255 @@
-"""Adding the bodies that a model needs to its protobuf."""
+"""Write bodies of operators as functions, and attach to a model those that it needs.
+
+A body is attached to a protobuf for an engine, or to the model itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableSequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from onnx_passes.ops.bodies.call_functions import specialised
-from onnx_passes.ops.bodies.writer import BodyCall, Writer
+from onnx_passes.arrays import Array
+from onnx_passes.plain import Plain, PlainMapping
 
 if TYPE_CHECKING:
     from onnx.reference.op_run import OpRun
+
+
+_EMPTY = ""
+
+
+@dataclass(frozen=True)
+class BodyCall:
+    """A node, as far as the body of its operator depends on it.
+
+    Attributes:
+        domain: Domain of the operator.
+        op_type: Name of the operator.
+        inputs: Number of inputs.
+        attributes: Values of its attributes, by name; None for one that refers to an
+            attribute of the function around the node.
+        opset: Version of the standard domain around the node.
+        shapes: Declared shape of each input; None where it is not known, and None for each
+            dimension that is not fixed.
+    """
+
+    domain: str
+    op_type: str
+    inputs: int
+    attributes: PlainMapping
+    opset: int
+    shapes: tuple[tuple[int | None, ...] | None, ...] = ()
+
+    def text(self, name: str, default: str) -> str:
+        """Return an attribute that is text.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
+        value = self.attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+    def integer(self, name: str, default: int) -> int:
+        """Return an attribute that is an integer.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
+        return int(self.attributes.get(name, default))
+
+    def number(self, name: str, default: float) -> float:
+        """Return an attribute that is a float.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
+        return float(self.attributes.get(name, default))
+
+    def integers(self, name: str, default: Sequence[int]) -> list[int]:
+        """Return an attribute that is a list of integers.
+
+        Args:
+            name: Name of the attribute.
+            default: Its value if it is left out.
+        """
+        return [int(item) for item in self.attributes.get(name, default)]
+
+    def shape(self, index: int) -> tuple[int | None, ...] | None:
+        """Return the declared shape of an input."""
+        return self.shapes[index] if index < len(self.shapes) else None
+
+
+@dataclass
+class Writer:
+    """The nodes of a body; a method of an operator's name adds a node and names its result.
+
+    Attributes:
+        call: The node that the body is for.
+        inputs: Names of the function's inputs.
+        nodes: The nodes so far.
+    """
+
+    call: BodyCall
+    inputs: list[str]
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard domain."""
+        return self.call.opset
+
+    def __getattr__(self, op_type: str) -> Callable[..., str]:
+        if not op_type[:1].isupper():
+            raise AttributeError(op_type)
+
+        def add(*inputs: str, **attributes: Plain) -> str:
+            name = f"v{len(self.nodes)}"
+            self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
+            return name
+
+        return add
+
+    def tensor(self, value: Array | np.generic) -> str:
+        """Add a constant.
+
+        Args:
+            value: Its numbers, of any shape and type.
+        """
+        return self.Constant(value=numpy_helper.from_array(np.asarray(value)))
+
+    def number(self, value: float, like: str | None = None) -> str:
+        """Add a float32 scalar, in the type of another value where the opset can say so.
+
+        Args:
+            value: The number, rounded to float32.
+            like: Name of the value whose type it gets from opset 15; None for float32.
+        """
+        constant = self.tensor(np.float32(value))
+        return self.CastLike(constant, like) if like and self.opset >= 15 else constant
+
+    def integer(self, value: int) -> str:
+        """Add an int64 scalar."""
+        return self.tensor(np.array(value, dtype=np.int64))
+
+    def shape(self, *dims: int) -> str:
+        """Add a constant list of integers."""
+        return self.tensor(np.array(dims, dtype=np.int64))
+
+    def unsqueeze(self, x: str, axes: Sequence[int]) -> str:
+        """Add dimensions of size 1.
+
+        Args:
+            x: Name of the value.
+            axes: Axes of the result.
+        """
+        if self.opset < 13:
+            return self.Unsqueeze(x, axes=list(axes))
+        return self.Unsqueeze(x, self.shape(*axes))
+
+    def sum_last(self, x: str, rank: int | None) -> str:
+        """Sum over the axis behind those of a value, which goes.
+
+        Args:
+            x: What is summed.
+            rank: Rank of the value; None where it is not known.
+        """
+        # ONNX Runtime 1.31 reduces an empty tensor over a negative axis to another rank.
+        axis = -1 if rank is None else rank
+        if self.opset < 13:
+            return self.ReduceSum(x, axes=[axis], keepdims=0)
+        return self.ReduceSum(x, self.shape(axis), keepdims=0)
+
+    def at_least(self, x: str, bound: str) -> str:
+        """Add ``x >= bound``, false for NaN.
+
+        Args:
+            x: Name of the value.
+            bound: Name of the value that it is compared with.
+        """
+        if self.opset >= 12:
+            return self.GreaterOrEqual(x, bound)
+        # A bound that is NaN is not looked for: no quantiser has one.
+        return self.And(self.Not(self.Less(x, bound)), self.Not(self.IsNaN(x)))
+
+    def function(self, result: str) -> onnx.FunctionProto:
+        """Return the function that the nodes make.
+
+        Args:
+            result: The value that the function returns.
+        """
+        output = "result"
+        nodes = [*self.nodes, helper.make_node("Identity", [result], [output])]
+        function = helper.make_function(
+            self.call.domain,
+            self.call.op_type,
+            self.inputs,
+            [output],
+            nodes,
+            [helper.make_opsetid(_EMPTY, self.opset)],
+        )
+        function.overload = digest_of(function)
+        return function
+
+
+def digest_of(function: onnx.FunctionProto) -> str:
+    """Return a name for what a function computes: equal bodies are one overload."""
+    return hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()[:12]
+
+
+def specialised(function: onnx.FunctionProto, call: BodyCall) -> onnx.FunctionProto:
+    """Put the attributes of a call into a function.
+
+    The bodies of operators that it calls depend on attributes, which must be known then.
+
+    Args:
+        function: The function; not changed.
+        call: The call. What it does not give has the default of the function.
+
+    Returns:
+        The function itself if it has no attributes, else a copy with an overload.
+    """
+    if not (function.attribute or function.attribute_proto):
+        return function
+    copy = onnx.FunctionProto()
+    copy.CopyFrom(function)
+    values = {attribute.name: attribute for attribute in copy.attribute_proto}
+    for name in (*copy.attribute, *values):
+        given = call.attributes.get(name)
+        if given is not None:
+            values[name] = helper.make_attribute(name, given)
+    del copy.attribute[:], copy.attribute_proto[:]
+    _resolve(copy.node, values)
+    copy.overload = digest_of(copy)
+    return copy
+
+
+def _resolve(
+    nodes: Iterable[onnx.NodeProto], values: Mapping[str, onnx.AttributeProto]
+) -> None:
+    for node in nodes:
+        for attribute in [a for a in node.attribute if a.ref_attr_name]:
+            value = values.get(attribute.ref_attr_name)
+            if value is None:
+                node.attribute.remove(attribute)  # an optional one that the call leaves out
+                continue
+            name = attribute.name
+            attribute.CopyFrom(value)
+            attribute.name = name
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                _resolve(graph.node, values)
+
 
 Body = Callable[[Writer], str]
 """Writes the nodes of a body and returns the name of its result."""
@@ -219,3 +455,95 @@ def _declared(graph: onnx.GraphProto) -> dict[str, Shape]:
             dims = (d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
             found[info.name] = tuple(dims)
     return found
+
+
+@dataclass
+class Attached:
+    """What was added to a model.
+
+    Attributes:
+        nodes: Nodes that point to a function now, with the name that they had.
+        functions: Functions that the model lacked.
+        domains: Domains that the model did not import.
+        ir_version: Version of the model before.
+    """
+
+    ir_version: int
+    nodes: list[tuple[ir.Node, str]] = field(default_factory=list)
+    functions: list[ir.OperatorIdentifier] = field(default_factory=list)
+    domains: list[str] = field(default_factory=list)
+
+    def undo(self, model: ir.Model) -> None:
+        """Take everything out of the model again."""
+        for node, op_type in self.nodes:
+            node.op_type, node.overload = op_type, ""
+        for key in self.functions:
+            del model.functions[key]
+        for domain in self.domains:
+            del model.opset_imports[domain]
+        model.ir_version = self.ir_version
+
+
+def attach_to_model(model: ir.Model, domains: tuple[str, ...] | None = None) -> Attached:
+    """Add the functions that a model's nodes call and the model lacks.
+
+    Args:
+        model: Changed in place: functions, overloads of nodes, imports and the IR version.
+        domains: The domains whose operators get theirs; None for every domain with bodies.
+    """
+    made = Attached(model.ir_version)
+    scopes = [(list(model.graph.all_nodes()), model.opset_imports, False)]
+    scopes += [(list(f.all_nodes()), f.opset_imports, True) for f in model.functions.values()]
+    while scopes:
+        nodes, imports, inside = scopes.pop()
+        version = imports.get("") or model.opset_imports.get("", 0)
+        for node in nodes:
+            if node.op_identifier() in model.functions:
+                continue
+            if domains is not None and node.domain not in domains:
+                continue
+            function = _body(node, version)
+            if function is None:
+                continue
+            if function.overload:
+                made.nodes.append((node, node.op_type))
+                if inside:
+                    name_apart(function)
+                node.op_type, node.overload = function.name, function.overload
+            key = function.identifier()
+            if key not in model.functions:
+                model.functions[key] = function
+                made.functions.append(key)
+                if function.domain not in model.opset_imports:
+                    model.opset_imports[function.domain] = 1
+                    made.domains.append(function.domain)
+                scopes.append((list(function.all_nodes()), function.opset_imports, True))
+    if any(node.overload for node, _ in made.nodes):
+        model.ir_version = max(model.ir_version, OVERLOADS)
+    return made
+
+
+def _body(node: ir.Node, version: int) -> ir.Function | None:
+    if not has_body(node.domain, node.op_type) or node.overload:
+        return None
+    attributes = {a.name: None if a.is_ref() else a.value for a in node.attributes.values()}
+    shapes = tuple(None if v is None else _dims(v.shape) for v in node.inputs)
+    call = BodyCall(node.domain, node.op_type, len(node.inputs), attributes, version, shapes)
+    proto = body_of(call)
+    return None if proto is None else ir.serde.deserialize_function(proto)
+
+
+def _dims(shape: ir.Shape | None) -> tuple[int | None, ...] | None:
+    if shape is None:
+        return None
+    return tuple(d if isinstance(d, int) else None for d in shape)
+
+
+@contextmanager
+def bodies_attached(model: ir.Model) -> Iterator[None]:
+    """Let a model have the bodies of its operators while something reads it."""
+    made = attach_to_model(model)
+    try:
+        yield
+    finally:
+        made.undo(model)

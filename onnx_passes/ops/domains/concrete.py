@@ -1,13 +1,14 @@
-"""Concrete numbers, in numpy arrays: a reference that rounds in the operand's own type.
+"""Arithmetics on numpy arrays: numbers in their own type, and derived forms.
 
-Primitives take whole arrays, so that an operator costs as many numpy calls as its formula
-has primitives.
+The derived forms count operations, forget numbers, or compute in a finite field.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
 
 import numpy as np
@@ -220,3 +221,178 @@ _PRIMITIVES: Mapping[str, Callable[..., Scalar]] = {
     "shift_left": _shift(np.left_shift),
     "shift_right": _shift(np.right_shift),
 }
+
+
+_NOTHING = np.zeros((), np.uint8)
+
+
+def blank(shape: Sequence[int]) -> Elements:
+    """Return an array of a shape that takes no memory."""
+    return np.broadcast_to(_NOTHING, tuple(shape))
+
+
+class CountingSemantics(ArraySemantics):
+    """Shapes alone.
+
+    Attributes:
+        count: Operations so far.
+    """
+
+    def __init__(self) -> None:
+        """Start at no operation."""
+        super().__init__()
+        self.count = 0
+
+    def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
+        return _NOTHING
+
+    def constant(self, array: Array, dtype: ir.DataType) -> Elements:
+        return blank(array.shape)
+
+    def number(self, scalar: Scalar, dtype: ir.DataType) -> None:
+        return None
+
+    def numbers(self, data: Elements, dtype: ir.DataType) -> None:
+        return None
+
+    def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
+        return scalar
+
+    def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        given = [a for a in args if a is not None]
+        shape = np.broadcast_shapes(*(np.shape(a) for a in given))
+        operations = {"select": 0, "clip": len(given) - 1}.get(name, 1)
+        self.count += operations * math.prod(shape)
+        return blank(shape)
+
+    def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
+        return self.sum_along(row, dtype)
+
+    def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
+        self.count += terms.size
+        return blank(terms.shape[:-1])
+
+    def dot(
+        self,
+        left: Sequence[Scalar] | Elements,
+        right: Sequence[Scalar] | Elements,
+        dtype: ir.DataType,
+        *initial: Scalar,
+    ) -> Scalar:
+        shape = np.broadcast_shapes(np.shape(left), np.shape(right))
+        self.count += 2 * math.prod(shape) + len(initial) * math.prod(shape[:-1])
+        return blank(shape[:-1])
+
+
+UNKNOWN = object()
+
+
+class ShapeSemantics(Semantics):
+    """Constants stay, so that axes and shapes can be read; everything else is unknown."""
+
+    def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
+        return value
+
+    def variable(self, name: str, dtype: ir.DataType) -> Scalar:
+        return UNKNOWN
+
+    def number(self, scalar: Scalar, dtype: ir.DataType) -> bool | int | float | None:
+        return None if scalar is UNKNOWN else scalar
+
+    def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        return UNKNOWN
+
+    def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
+        if scalar is UNKNOWN or not target.is_integer():
+            return scalar
+        return int(scalar)
+
+    def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        return UNKNOWN
+
+
+PRIME = (1 << 31) - 1
+
+
+class FieldSemantics(Semantics):
+    """Floats modulo a prime, at a random point; integers and booleans as Python numbers.
+
+    Whatever is not polynomial (comparisons, transcendental functions) is a random function: a
+    hash of its name and arguments. Equal arguments give equal results, and nothing else is
+    assumed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Fix the point at which all unknowns are evaluated."""
+        super().__init__()
+        self._seed = seed
+
+    def _random(self, *key: object) -> int:
+        text = repr((self._seed, key)).encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") % PRIME
+
+    def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
+        if not is_float(dtype):
+            return value
+        try:
+            exact = Fraction(value)
+        except (OverflowError, ValueError):
+            raise Unsupported(f"the constant {value} in a finite field") from None
+        return exact.numerator * pow(exact.denominator, -1, PRIME) % PRIME
+
+    def variable(self, name: str, dtype: ir.DataType) -> Scalar:
+        if not is_float(dtype):
+            raise Unsupported(f"unknowns of type {dtype.name} in a finite field")
+        return self._random("variable", name)
+
+    def number(self, scalar: Scalar, dtype: ir.DataType) -> bool | int | float | None:
+        return None if is_float(dtype) else scalar
+
+    def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        if not is_float(dtype):
+            raise Unsupported(f"{name} in a finite field")
+        return self._random("function", name, *args)
+
+    def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
+        if is_float(source) and is_float(target):
+            return scalar
+        if is_float(source):
+            raise Unsupported(f"a cast to {target.name} in a finite field")
+        return self.literal(scalar, target)
+
+    def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
+        if not is_float(dtype):
+            return _on_numbers(name, *args)
+        match name, *args:
+            case "add", x, y:
+                return (x + y) % PRIME
+            case "sub", x, y:
+                return (x - y) % PRIME
+            case "mul", x, y:
+                return x * y % PRIME
+            case "neg", x:
+                return -x % PRIME
+            case "div", x, y if y % PRIME:
+                return x * pow(y, -1, PRIME) % PRIME
+            case (("max" | "min"), x, y):
+                return self._random(name, *sorted((x, y)))
+            case (("select" | "less" | "less_equal" | "equal"), *_):
+                raise Unsupported(f"{name} in a finite field")
+        return self._random(name, *args)
+
+
+def _on_numbers(name: str, *args: Scalar) -> Scalar:
+    match name, *args:
+        case "add", x, y:
+            return x + y
+        case "sub", x, y:
+            return x - y
+        case "mul", x, y:
+            return x * y
+        case "equal", x, y:
+            return x == y
+        case "not", x:
+            return not x
+        case "select", condition, x, y:
+            return x if condition else y
+    raise Unsupported(f"{name} of numbers in a finite field")

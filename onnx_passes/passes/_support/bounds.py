@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.domains.interval_ends import of_type
+from onnx_passes.ops.domains.intervals import of_type
 from onnx_passes.passes._support.tensors import constant_of
 
 Bounds = tuple[float, float]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.ops.randomness import RANDOM, RANDOM_CONTRIB
+from onnx_passes.ops.node_queries import RANDOM, RANDOM_CONTRIB
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.constants import constant, is_constant
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.model.digest import leaf_key, tensor_digest, value_key
-from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
+from onnx_passes.ops import elementwise  # noqa: F401 (makes operators known)
 from onnx_passes.ops.operator_class import operators
 
 Key = tuple[object, ...]

@@ -7,8 +7,15 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Call, Tensor
-from onnx_passes.ops.domains.known import INTEGERS, MAX_ELEMENTS, RANGES, KnownTensor
-from onnx_passes.ops.domains.sizes import EMPTY, SizeSemantics, unknown
+from onnx_passes.ops.domains.sizes import (
+    EMPTY,
+    INTEGERS,
+    MAX_ELEMENTS,
+    RANGES,
+    KnownTensor,
+    SizeSemantics,
+    unknown,
+)
 from onnx_passes.ops.operator_class import Operator, operator_of
 from onnx_passes.ops.semantics import MALFORMED, Unsupported, scalars
 from onnx_passes.passes._support.tensors import constant_of

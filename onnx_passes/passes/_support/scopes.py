@@ -7,8 +7,14 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import meta, node_outputs, nodes_of
-from onnx_passes.model.walk import all_graphs, graphs_within, subgraphs_of
+from onnx_passes.model.walk import (
+    all_graphs,
+    graphs_within,
+    meta,
+    node_outputs,
+    nodes_of,
+    subgraphs_of,
+)
 
 QUANTIZATION = "quant_parameter_tensor_names"
 """Where onnx-ir keeps a value's quantization annotation: it refers to tensors by *name*."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from onnx_passes.model.tensor_file import TensorFile
+from onnx_passes.model.save import TensorFile
 
 SMALL = 1 << 16
 """Bytes below which a constant stays in memory."""

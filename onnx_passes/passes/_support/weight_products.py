@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import BLOCK
+from onnx_passes.contracts.scores import BLOCK
 from onnx_passes.passes._support.matches import narrowed
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from onnx_passes.ops.domains.interval_ends import Interval
+from onnx_passes.ops.domains.intervals import Interval
 from onnx_passes.passes.analysis._operators import known_operator
 from onnx_passes.passes.base import Analysis
 from onnx_passes.passes.options import Size

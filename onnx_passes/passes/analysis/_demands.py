@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, OptionError
-from onnx_passes.model.equality import explain_difference, structurally_equal
+from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.model.load import load_model
 from onnx_passes.model.walk import (
     all_graphs,

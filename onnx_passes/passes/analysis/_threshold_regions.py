@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.quantised._pairs import STANDARD
 from onnx_passes.passes.streamline._integers import integer_ranges

@@ -11,9 +11,9 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import subgraphs_of
-from onnx_passes.ops.costs import flops_of, has_rule
-from onnx_passes.ops.domains.interval_ends import UNBOUNDED
-from onnx_passes.ops.operands import Operands
+from onnx_passes.ops.call import Operands
+from onnx_passes.ops.domains.intervals import UNBOUNDED
+from onnx_passes.ops.node_queries import flops_of, has_rule
 from onnx_passes.passes._support.shapes import ints_of, sizes_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import (

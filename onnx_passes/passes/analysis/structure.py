@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import ModelError
-from onnx_passes.model.equality import structurally_equal
+from onnx_passes.model.diff import structurally_equal
 from onnx_passes.model.load import load_model
 from onnx_passes.model.walk import topological_order
 from onnx_passes.passes.analysis._sized import label_of, listed

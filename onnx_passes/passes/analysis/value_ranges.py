@@ -11,9 +11,9 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.errors import OptionError
-from onnx_passes.ops.domains.interval_ends import UNBOUNDED, Interval, hull, of_array, of_type
-from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.ranges import range_of
+from onnx_passes.ops.call import Operands
+from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array, of_type
+from onnx_passes.ops.node_queries import range_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.analysis._sized import sized
 from onnx_passes.passes.base import Analysis

@@ -5,7 +5,9 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import (
+from onnx_passes.model.tensor_bytes import ListedTensor, tensor_buffer
+from onnx_passes.model.walk import (
+    all_graphs,
     node_attributes,
     node_head,
     node_inputs,
@@ -15,8 +17,6 @@ from onnx_passes.model.fields import (
     value_name,
     value_shape,
 )
-from onnx_passes.model.tensor_bytes import ListedTensor, tensor_buffer
-from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes._support.proto import is_big, stub
 from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.annotation._memory import InferenceMemory, parts_of

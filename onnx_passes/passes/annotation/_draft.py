@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_outputs, nodes_of
-from onnx_passes.model.walk import graphs_within
+from onnx_passes.model.walk import graphs_within, node_outputs, nodes_of
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.annotation._bare import bare_proto, denoted

@@ -7,8 +7,7 @@ import functools
 import onnx_ir as ir
 
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.domains.known import Element, dimension
-from onnx_passes.ops.domains.polynomials import Terms, add, terms_of
+from onnx_passes.ops.domains.sizes import Element, Terms, add, dimension, terms_of
 from onnx_passes.passes.annotated import INVENTED
 from onnx_passes.passes.annotation._capped import Dims
 

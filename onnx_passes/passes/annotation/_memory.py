@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.fields import (
+from onnx_passes.model.walk import (
     node_attributes,
     node_head,
     node_inputs,

@@ -8,8 +8,7 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as ir
 
 from onnx_passes.model.walk import graphs_within, topological_order
-from onnx_passes.ops.domains.known import Element, dimension
-from onnx_passes.ops.domains.polynomials import divide, multiply
+from onnx_passes.ops.domains.sizes import Element, dimension, divide, multiply
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes.annotated import INVENTED
 from onnx_passes.passes.annotation._capped import (

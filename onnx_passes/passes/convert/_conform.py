@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.ops.node_edit import CannotConvertError
+from onnx_passes.ops.versions import CannotConvertError
 
 _KINDS = onnx.defs.OpSchema.FormalParameterOption
 

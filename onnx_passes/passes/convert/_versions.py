@@ -6,9 +6,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.ops.changes import VersionChange, numbers_of
-from onnx_passes.ops.node_edit import Edit
 from onnx_passes.ops.operator_class import find
+from onnx_passes.ops.versions import Edit, VersionChange, numbers_of
 
 _Schema = onnx.defs.OpSchema
 _FORGOTTEN = ("consumed_inputs", "output_sequence", "broadcast")

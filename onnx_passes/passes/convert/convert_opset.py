@@ -13,7 +13,7 @@ from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.node_edit import CannotConvertError, Edit
+from onnx_passes.ops.versions import CannotConvertError, Edit
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation

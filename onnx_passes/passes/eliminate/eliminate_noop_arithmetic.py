@@ -8,7 +8,7 @@ import numpy as np
 from onnxscript.rewriter.pattern import MatchResult
 
 from onnx_passes import passes
-from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
+from onnx_passes.ops import elementwise  # noqa: F401 (makes operators known)
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.operator_class import Element, kind_of, operators
 from onnx_passes.passes._support.shapes import widens

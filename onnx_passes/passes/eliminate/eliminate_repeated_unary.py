@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from onnx_passes import passes
-from onnx_passes.ops import activations, logic  # noqa: F401 (makes operators known)
-from onnx_passes.ops.elementwise import Variadic
-from onnx_passes.ops.elementwise_base import Primitive
+from onnx_passes.ops import activations, elementwise  # noqa: F401 (makes operators known)
+from onnx_passes.ops.elementwise import Primitive, Variadic
 from onnx_passes.ops.operator_class import operators
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.model.fields import node_inputs
 from onnx_passes.model.walk import (
     all_nodes,
     captured_values,
+    node_inputs,
     subgraphs_of,
     topological_order,
 )

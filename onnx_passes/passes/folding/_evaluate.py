@@ -18,10 +18,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.arrays import Array
-from onnx_passes.model.barriers import LOW, add_barriers
-from onnx_passes.model.ort_sessions import open_session
+from onnx_passes.model.ort_sessions import LOW, add_barriers, open_session
 from onnx_passes.model.walk import captured_values
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.scratch import Scratch
@@ -80,7 +79,7 @@ class Evaluation:
         for node in nodes:
             if node.op_type in CONTRACTIONS and any(map(self._is_empty, node.inputs)):
                 self.failures[node] = "engines disagree on products of empty tensors"
-            elif made_up.avoided(_label(node)):
+            elif risky_runs.avoided(_label(node)):
                 self.failures[node] = ""  # a note on the run names it
         needed = self._needed(nodes, missing)
         if not needed:
@@ -94,9 +93,9 @@ class Evaluation:
             return
         made = [value for node in nodes for value in node.outputs]
         size = sum(estimated_bytes(value) or 0 for value in made)
-        together = made_up.label(made_up.FOLDING, made_up.MANY)
-        if size <= AT_ONCE and not made_up.avoided(together):
-            with suppress(Exception), made_up.running(together):
+        together = risky_runs.label(risky_runs.FOLDING, risky_runs.MANY)
+        if size <= AT_ONCE and not risky_runs.avoided(together):
+            with suppress(Exception), risky_runs.running(together):
                 self._compute(nodes, [value for value in made if value in wanted])
                 return
         half = len(nodes) // 2
@@ -124,7 +123,7 @@ class Evaluation:
     def _run_alone(self, node: ir.Node) -> None:
         outputs = [value for value in node.outputs if value.name]
         try:
-            with made_up.running(_label(node)):
+            with risky_runs.running(_label(node)):
                 self._compute([node], outputs)
         except _InputMissingError:
             self.failures[node] = ""
@@ -222,7 +221,7 @@ class Evaluation:
 
 def _label(node: ir.Node) -> str:
     name = node.name or (node.outputs[0].name if node.outputs else "")
-    return made_up.label(made_up.FOLDING, f"{node.op_type} {name}")
+    return risky_runs.label(risky_runs.FOLDING, f"{node.op_type} {name}")
 
 
 def _rounding(proto: onnx.ModelProto, values: Sequence[ir.Value]) -> onnx.ModelProto:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.domains.known import Element, dimension
+from onnx_passes.ops.domains.sizes import Element, dimension
 from onnx_passes.passes._support.knowledge import Knowledge
 
 

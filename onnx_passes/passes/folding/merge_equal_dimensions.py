@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.domains.known import KnownTensor
+from onnx_passes.ops.domains.sizes import KnownTensor
 from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes._support.knowledge import Knowledge
 from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts

@@ -152,9 +152,9 @@ def _is_lowest(pad: ir.Node, x: Value, opset: int) -> bool:
 def _range(value: Value | None, opset: int, depth: int) -> tuple[float, float]:
     """Return what elements that are not NaN lie in, by the operators that compute them."""
     # Rarely needed, and it imports descriptions of operators.
-    from onnx_passes.ops.domains.interval_ends import UNBOUNDED, of_array, of_type
-    from onnx_passes.ops.operands import Operands
-    from onnx_passes.ops.ranges import range_of
+    from onnx_passes.ops.call import Operands
+    from onnx_passes.ops.domains.intervals import UNBOUNDED, of_array, of_type
+    from onnx_passes.ops.node_queries import range_of
 
     if value is None:
         return UNBOUNDED

@@ -6,7 +6,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes._support.activation_constants import attribute_of
 from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import (

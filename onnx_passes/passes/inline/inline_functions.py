@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.model.shadowing import shadows_operator
-from onnx_passes.model.walk import graphs_within
+from onnx_passes.model.walk import graphs_within, shadows_operator
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.base import Transformation

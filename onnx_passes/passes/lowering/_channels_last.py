@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Value
 from onnx_passes.passes.lowering._base import Site
 from onnx_passes.passes.lowering._primitives import Primitives

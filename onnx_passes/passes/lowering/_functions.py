@@ -7,7 +7,7 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.node_edit import CannotConvertError
+from onnx_passes.ops.versions import CannotConvertError
 from onnx_passes.passes._support.calls import Names, inline_call
 from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes._support.tensors import constant_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from onnx_passes.model.contents import graphs_within, subgraphs_of
+from onnx_passes.model.walk import graphs_within, subgraphs_of
 
 OPSET = 9
 """The first opset whose Scan has no batch."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.contents import graphs_within, subgraphs_of
+from onnx_passes.model.walk import graphs_within, subgraphs_of
 from onnx_passes.passes.precision._body_values import OPSET, Crossing, crossings_of
 from onnx_passes.passes.precision._half_precision import Lowering, drop_constant
 from onnx_passes.passes.precision._signature import WIDE

@@ -6,8 +6,12 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-from onnx_passes.model.contents import graphs_within, subgraphs_of
-from onnx_passes.model.order import captured_values, topological_order
+from onnx_passes.model.walk import (
+    captured_values,
+    graphs_within,
+    subgraphs_of,
+    topological_order,
+)
 
 
 def names_of(graph: ir.Graph) -> set[str]:

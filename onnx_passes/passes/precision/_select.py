@@ -10,8 +10,7 @@ from pydantic import Field
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
-from onnx_passes.model.contents import graphs_within
-from onnx_passes.model.walk import all_nodes, subgraphs_of
+from onnx_passes.model.walk import all_nodes, graphs_within, subgraphs_of
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.base import Transformation

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.contents import all_graphs
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.ort_sessions import open_session, session_options
+from onnx_passes.model.walk import all_graphs
 from onnx_passes.ops.bodies import attach_to_model
 from onnx_passes.plain import PlainDict
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.model.contents import subgraphs_of
+from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.precision._signature import WIDE
 from onnx_passes.passes.replace import Namer

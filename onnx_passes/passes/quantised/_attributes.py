@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.rules import TermCall, call
 from onnx_passes.passes._support.tensors import constant_of
 

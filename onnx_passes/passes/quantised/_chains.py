@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
 from onnx_passes.passes.quantised._monotone import (

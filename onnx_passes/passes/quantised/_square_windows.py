@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.qonnx_pooling import dropped_bits
-from onnx_passes.ops.bodies.writer import BodyCall
+from onnx_passes.ops.bodies.attach import BodyCall
+from onnx_passes.ops.bodies.operator_bodies import dropped_bits
 from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes.streamline._products import IntegerRange, size_of
 

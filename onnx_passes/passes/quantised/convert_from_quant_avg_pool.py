@@ -5,9 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.ops.bodies.domains import QONNX_ALIASES
-from onnx_passes.ops.bodies.qonnx_pooling import dropped_bits
-from onnx_passes.ops.bodies.writer import BodyCall
+from onnx_passes.ops.bodies.attach import BodyCall
+from onnx_passes.ops.bodies.operator_bodies import QONNX_ALIASES, dropped_bits
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import PassError
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping

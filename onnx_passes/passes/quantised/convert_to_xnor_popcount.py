@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CUSTOM, QONNX
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled

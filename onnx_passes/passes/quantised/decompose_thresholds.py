@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX
+from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, CUSTOM, QONNX
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value

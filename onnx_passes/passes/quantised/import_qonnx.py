@@ -8,10 +8,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
-from onnx_passes.ops.bodies.multithreshold import channel_axis
-from onnx_passes.ops.bodies.rounding_modes import is_rounding_mode
-from onnx_passes.ops.bodies.writer import BodyCall
+from onnx_passes.ops.bodies.attach import BodyCall
+from onnx_passes.ops.bodies.operator_bodies import (
+    CUSTOM,
+    QONNX_ALIASES,
+    channel_axis,
+    is_rounding_mode,
+)
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes._support.tensors import constant_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CUSTOM, QONNX_ALIASES
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import (
     MatchContext,

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
+from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, CUSTOM, QONNX_ALIASES
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.quantised._square_windows import range_of_sums
 from onnx_passes.passes.quantised._tables import table_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops import elementwise, logic  # noqa: F401 (makes operators known)
+from onnx_passes.ops import elementwise  # noqa: F401 (makes operators known)
 from onnx_passes.ops.elementwise import Variadic
 from onnx_passes.ops.operator_class import Operator, kind_of, operators
 from onnx_passes.passes._support.tensors import constant_of

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes._support.shapes import dims_of
 
 _LARGEST = 2**16

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.bodies.domains import CUSTOM
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.ops.bodies.domains import CUSTOM, is_quantiser
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes._support.tensors import constant_of

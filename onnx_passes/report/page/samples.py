@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.data.accumulators.classes import MOST_CLASSES
-from onnx_passes.data.accumulators.histogram import STEPS, upper_edge
+from onnx_passes.data.exact_sums import STEPS, upper_edge
+from onnx_passes.data.measures import MOST_CLASSES
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.page.charts import BarRow, scaled
 

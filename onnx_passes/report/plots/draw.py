@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import UsageError
-from onnx_passes.model.atomic import pending
+from onnx_passes.model.save import pending
 from onnx_passes.plain import Foreign
 from onnx_passes.report.plots.pictures import ValueLayer, heat_map, histogram, layers, png
 from onnx_passes.verify.runs.found import Found, Pair, Run

@@ -10,8 +10,8 @@ from io import BytesIO
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import blocks, shape_text, widen
-from onnx_passes.data.optional_libraries import import_optional
+from onnx_passes.contracts.scores import blocks, shape_text, widen
+from onnx_passes.data.files import import_optional
 from onnx_passes.plain import Foreign
 
 _BLUE, _RED, _NONE = "#2e62a8", "#c81e28", "#f0f0ec"

@@ -9,8 +9,8 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array, float_limits
 from onnx_passes.errors import ModelError, ReferenceDataError
-from onnx_passes.made_up import INPUTS, label
 from onnx_passes.ops.input_hints import ValueHint
+from onnx_passes.risky_runs import INPUTS, label
 from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, symbols_of

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.ops.use import Shape, static_shape
+from onnx_passes.ops.input_hints import StaticShape, static_shape
 from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import Dims, Symbols, plans, symbols_of
@@ -255,7 +255,7 @@ def _length(value: ir.Value) -> int | None:
     return shape[0] if shape is not None and len(shape) == 1 else None
 
 
-def _constant(entries: Shape) -> Fill:
+def _constant(entries: StaticShape) -> Fill:
     return lambda array: np.broadcast_to(np.asarray(entries, array.dtype), array.shape).copy()
 
 

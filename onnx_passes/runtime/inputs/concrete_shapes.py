@@ -14,10 +14,10 @@ import onnx.inliner
 import onnx_ir as ir
 
 from onnx_passes.model.inference import infer
-from onnx_passes.ops.costs import flops_of
-from onnx_passes.ops.domains.interval_ends import UNBOUNDED
-from onnx_passes.ops.operands import Operands
-from onnx_passes.ops.use import Shape, constant_of, static_shape
+from onnx_passes.ops.call import Operands
+from onnx_passes.ops.domains.intervals import UNBOUNDED
+from onnx_passes.ops.input_hints import StaticShape, constant_of, static_shape
+from onnx_passes.ops.node_queries import flops_of
 from onnx_passes.runtime.inputs.dimension_formulas import size_of
 from onnx_passes.runtime.inputs.size_demands import DEMANDING, Misfit, misfit
 from onnx_passes.runtime.inputs.trace import Tracer
@@ -47,7 +47,7 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
 
 
 def concretize(
-    proto: onnx.ModelProto, shapes: Mapping[str, Shape], sizes: Mapping[str, int]
+    proto: onnx.ModelProto, shapes: Mapping[str, StaticShape], sizes: Mapping[str, int]
 ) -> tuple[ir.Model, bool]:
     """Fix every shape and infer those in between.
 
@@ -144,7 +144,7 @@ class Shaping:
         self._kept: dict[tuple[object, ...], Concrete] = {}
         self._types: dict[bytes, _Type] = {}
 
-    def fix(self, shapes: Mapping[str, Shape], sizes: Mapping[str, int]) -> Concrete:
+    def fix(self, shapes: Mapping[str, StaticShape], sizes: Mapping[str, int]) -> Concrete:
         """Fix every shape and infer those in between, as ``concretize`` does.
 
         Args:
@@ -158,7 +158,7 @@ class Shaping:
             self._kept[key] = found
         return self._kept[key]
 
-    def _fix(self, shapes: Mapping[str, Shape], sizes: Mapping[str, int]) -> Concrete:
+    def _fix(self, shapes: Mapping[str, StaticShape], sizes: Mapping[str, int]) -> Concrete:
         size = cache(lambda name: size_of(name, sizes))
         fixed = onnx.ModelProto()
         fixed.CopyFrom(self._proto)
@@ -182,7 +182,7 @@ class Shaping:
         """Return the first node whose demands are not met, or what inference found before."""
         infos = _infos(graph)
 
-        def shape_of(value: ir.Value | None) -> Shape | None:
+        def shape_of(value: ir.Value | None) -> StaticShape | None:
             shape = None if value is None else self._type(infos.get(str(value.name)))[1]
             if shape is None and value is not None:
                 shape = value.shape if value.const_value is not None else None
@@ -343,7 +343,9 @@ def _blamed(message: str) -> Fault:
 
 
 def _fix(
-    type_proto: onnx.TypeProto, shape: Shape | None, find_size: Callable[[str], int | None]
+    type_proto: onnx.TypeProto,
+    shape: StaticShape | None,
+    find_size: Callable[[str], int | None],
 ) -> None:
     if shape is not None and type_proto.HasField("tensor_type"):
         type_proto.tensor_type.shape.SetInParent()  # that of an input may be unknown

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import add, floordiv, mod, mul, neg, sub, truediv
 
-from onnx_passes.model.dynamic_dims import LONGEST
+from onnx_passes.model.load import LONGEST
 
 _LARGEST = 1 << 63  # of numerators and denominators
 _STEEPEST = 64  # of exponents

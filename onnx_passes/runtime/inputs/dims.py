@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.ops.use import Shape, static_shape
+from onnx_passes.ops.input_hints import StaticShape, static_shape
 from onnx_passes.runtime.inputs.dimension_formulas import names_in, size_of
 from onnx_passes.runtime.interface import did_you_mean
 
@@ -49,7 +49,7 @@ class Symbols:
     kinds: dict[str, str] = field(default_factory=dict)
     unnamed: set[str] = field(default_factory=set)
 
-    def resolve(self, name: str, sizes: Mapping[str, int]) -> Shape:
+    def resolve(self, name: str, sizes: Mapping[str, int]) -> StaticShape:
         """Return the shape of an input for given sizes of the dynamic dimensions.
 
         Args:
@@ -232,7 +232,7 @@ def _totals(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int
     return {name: total for name in sizes if "total" in name and name not in given}
 
 
-def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, Shape]) -> None:
+def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, StaticShape]) -> None:
     """Check what the user gave.
 
     Args:

@@ -8,12 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.breakpoints import around, breakpoints_of, ties_of
-from onnx_passes.ops.decisions import INDEXING, RISKY_IF_EMPTY, SUMS_OF_NOTHING
-from onnx_passes.ops.input_hints import ValueHint
-from onnx_passes.ops.use import constant_of
+from onnx_passes.ops.input_hints import ValueHint, constant_of
+from onnx_passes.ops.node_queries import (
+    INDEXING,
+    RISKY_IF_EMPTY,
+    SUMS_OF_NOTHING,
+    around,
+    breakpoints_of,
+    ties_of,
+)
 from onnx_passes.runtime.engine_base import Array, Data, Feeds
 from onnx_passes.runtime.inputs.adversarial import (
     AdversarialFeeds,

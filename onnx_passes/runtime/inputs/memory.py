@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.ops.use import Shape, static_shape
+from onnx_passes.ops.input_hints import StaticShape, static_shape
 
 _SHARE = 8
 """What generated inputs may take: one part in so many of the memory.
@@ -42,7 +42,7 @@ def machine_memory() -> int:
     return min(size for size in known if size > 0)
 
 
-def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> bool:
+def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, StaticShape]) -> bool:
     """Whether one sample of these shapes takes at most an eighth of the memory.
 
     Args:
@@ -52,7 +52,7 @@ def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> bool
     return _input_bytes(inputs, shapes) <= machine_memory() // _SHARE
 
 
-def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> ModelError:
+def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, StaticShape]) -> ModelError:
     """Return the error of inputs that do not fit into the memory.
 
     Args:
@@ -98,7 +98,7 @@ def _error(what: str, size: int, share: str = "") -> ModelError:
     )
 
 
-def _input_bytes(inputs: Iterable[ir.Value], shapes: Mapping[str, Shape]) -> int:
+def _input_bytes(inputs: Iterable[ir.Value], shapes: Mapping[str, StaticShape]) -> int:
     return sum(
         math.prod(shapes[str(value.name)]) * _bits(value.dtype) // 8 for value in inputs
     )

@@ -11,9 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.made_up import GENERATED, allow, label
-from onnx_passes.ops.input_hints import ValueHint, exactly
-from onnx_passes.ops.use import Shape, static_shape
+from onnx_passes.ops.input_hints import StaticShape, ValueHint, exactly, static_shape
+from onnx_passes.risky_runs import GENERATED, allow, label
 from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, skeleton
 from onnx_passes.runtime.inputs.dims import (
@@ -197,7 +196,7 @@ def _check_ranges(ranges: Ranges, inputs: Sequence[ir.Value]) -> None:
             )
 
 
-def _check_shape(value: ir.Value, given: Shape | None) -> None:
+def _check_shape(value: ir.Value, given: StaticShape | None) -> None:
     if value.type is None:
         raise ReferenceDataError(f"the input {value.name!r} has no type")
     if given is None or value.shape is None:
@@ -213,7 +212,7 @@ def _check_shape(value: ir.Value, given: Shape | None) -> None:
 
 
 def _sample(
-    sized: tuple[Concrete, Mapping[str, Shape]],
+    sized: tuple[Concrete, Mapping[str, StaticShape]],
     inputs: Sequence[ir.Value],
     ranges: Ranges,
     seed: int,
@@ -247,17 +246,17 @@ class _Shaper:
         inputs: Sequence[ir.Value],
         symbols: Symbols,
         dims: Dims,
-        whole: Mapping[str, Shape],
+        whole: Mapping[str, StaticShape],
     ) -> None:
         self._shaping, self._inputs, self._symbols = shaping, inputs, symbols
         self._dims, self._whole = dims, whole
         self._plans = list(plans(symbols))
         self._last: tuple[dict[str, int], Concrete] | None = None
 
-    def concrete(self, sample: int) -> tuple[Concrete, dict[str, Shape]]:
+    def concrete(self, sample: int) -> tuple[Concrete, dict[str, StaticShape]]:
         """Return the model of one sample, and the shapes of its inputs by name."""
-        first: tuple[Concrete, dict[str, Shape], SizePlan] | None = None
-        least: dict[str, Shape] = {}
+        first: tuple[Concrete, dict[str, StaticShape], SizePlan] | None = None
+        least: dict[str, StaticShape] = {}
         tried: list[dict[str, int]] = []
         for most, plan in itertools.product((HUGE, math.inf), self._plans):
             if most > HUGE and first is not None:
@@ -293,7 +292,7 @@ class _Drawer:
 
     def __init__(
         self,
-        shape: Shape,
+        shape: StaticShape,
         hint: ValueHint,
         span: tuple[float, float] | None,
         rng: np.random.Generator,
@@ -317,7 +316,7 @@ class _Drawer:
 
 
 def hint_of_name(
-    name: str, dtype: ir.DataType | None, shape: Shape, rng: np.random.Generator
+    name: str, dtype: ir.DataType | None, shape: StaticShape, rng: np.random.Generator
 ) -> ValueHint:
     """Return a padding mask for an input of integers called one, else the empty hint.
 

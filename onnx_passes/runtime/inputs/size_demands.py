@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.use import Shape, constant_of
+from onnx_passes.ops.input_hints import StaticShape, constant_of
 
-ShapeOf = Callable[[ir.Value | None], Shape | None]
+ShapeOf = Callable[[ir.Value | None], StaticShape | None]
 """Returns the shape of a value in one sample; None if it is not known."""
 
 
@@ -150,7 +150,7 @@ def _divided(node: ir.Node, shape_of: ShapeOf) -> _Found:
             yield f"divides {size} elements by {unit}", size, -(-size // unit) * unit
 
 
-def _input_shape(node: ir.Node, index: int, shape_of: ShapeOf) -> Shape | None:
+def _input_shape(node: ir.Node, index: int, shape_of: ShapeOf) -> StaticShape | None:
     return shape_of(node.inputs[index]) if index < len(node.inputs) else None
 
 

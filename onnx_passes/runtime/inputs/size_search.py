@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError
-from onnx_passes.ops.use import Shape, constant_of
+from onnx_passes.ops.input_hints import StaticShape, constant_of
 from onnx_passes.runtime.inputs.concrete_shapes import Shaping
 from onnx_passes.runtime.inputs.dims import Dims, Symbols
 from onnx_passes.runtime.inputs.memory import fits_memory
@@ -89,7 +89,7 @@ class SizeSearch:
         inputs: Sequence[ir.Value],
         symbols: Symbols,
         given: Dims,
-        whole: Mapping[str, Shape],
+        whole: Mapping[str, StaticShape],
         shaping: Shaping,
         usual: Sizes,
     ) -> None:
@@ -124,7 +124,7 @@ class SizeSearch:
 
     def shapes(
         self, sizes: Mapping[str, int], *, most: float | None = None
-    ) -> dict[str, Shape] | None:
+    ) -> dict[str, StaticShape] | None:
         """Return the shapes of all inputs; None if they are too large to try.
 
         Args:
@@ -261,7 +261,7 @@ def _factor(operator: str, message: str) -> float | None:
     return wants / per / has if has and per else None
 
 
-def _elements(shapes: Mapping[str, Shape]) -> int:
+def _elements(shapes: Mapping[str, StaticShape]) -> int:
     return sum(map(math.prod, shapes.values()))
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.model.walk import captured_values
-from onnx_passes.ops.admitted import steers
+from onnx_passes.ops.input_hints import constant_of
+from onnx_passes.ops.node_queries import steers
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.use import constant_of
 
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:

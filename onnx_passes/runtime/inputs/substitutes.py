@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnx_passes import made_up
+from onnx_passes import risky_runs
 from onnx_passes.errors import EngineError, ModelError, OnnxPassesError, ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds, Outputs, Session, label_of_feeds
 from onnx_passes.runtime.inputs.adversarial import adversarial
@@ -123,11 +123,11 @@ class Substitutes:
             ReferenceDataError: It cannot be made.
             ModelError: It does not fit into memory.
         """
-        label = made_up.label(made_up.GENERATED, alternative.text)
-        if why := made_up.avoided(label):
+        label = risky_runs.label(risky_runs.GENERATED, alternative.text)
+        if why := risky_runs.avoided(label):
             raise EngineError(why)
         (feeds,) = self._make(alternative, 1)
-        with made_up.engine_run(label):
+        with risky_runs.engine_run(label):
             return session.run(feeds)
 
     def _complete(
@@ -153,7 +153,7 @@ class Substitutes:
             more += [feeds for feeds in special if feeds.may_run]
         for feeds in more:
             try:
-                with made_up.engine_run(label_of_feeds(feeds)):
+                with risky_runs.engine_run(label_of_feeds(feeds)):
                     outputs.append(session.run(feeds))
             except EngineError as error:
                 if type(error) is not EngineError:

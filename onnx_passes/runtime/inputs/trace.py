@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.admitted import admitted
-from onnx_passes.ops.input_hints import ValueHint, exactly
+from onnx_passes.ops.input_hints import Use, ValueHint, exactly
+from onnx_passes.ops.node_queries import admitted
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.use import Use
 
 _BODIES = frozenset({"Loop", "Scan", "SequenceMap"})
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.errors import ConfigError
-from onnx_passes.model.atomic import pending
 from onnx_passes.model.digest import digest, tensor_digest
+from onnx_passes.model.save import pending
 from onnx_passes.runtime.tensorrt.bindings import Package, installed_version
 from onnx_passes.runtime.tensorrt.cuda_driver import device
 from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions

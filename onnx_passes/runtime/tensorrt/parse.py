@@ -8,10 +8,9 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, ModelError, UnsupportedModelError
-from onnx_passes.model.render import inlined
+from onnx_passes.model.formats import inlined
 from onnx_passes.model.save import save_model
-from onnx_passes.model.slots import replaced
-from onnx_passes.model.walk import weight_bytes
+from onnx_passes.model.walk import replaced, weight_bytes
 from onnx_passes.runtime.tensorrt.binding_types import TrtParser, TrtParserError
 
 _LIMIT = (2 << 30) - (64 << 20)

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.bodies.domains import QONNX
+from onnx_passes.ops.bodies.operator_bodies import QONNX
 from onnx_passes.plain import Plain
 
 INTEGERS = "integers"

@@ -9,12 +9,12 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Tolerance
-from onnx_passes.contracts.elements import widen
+from onnx_passes.contracts.scores import widen
 from onnx_passes.errors import EngineError
-from onnx_passes.model.barriers import LOW, types_of
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.ort_sessions import LOW, types_of
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.ops.bodies.domains import is_quantiser
+from onnx_passes.ops.bodies.operator_bodies import is_quantiser
 from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.rounding_barriers import with_barriers

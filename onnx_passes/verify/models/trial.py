@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
-from onnx_passes.model.canonical_text import canonical_lines
+from onnx_passes.model.diff import canonical_lines
 from onnx_passes.model.walk import all_graphs
 from onnx_passes.passes.interface_map import InterfaceMap, Port
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs

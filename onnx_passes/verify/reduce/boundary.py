@@ -11,8 +11,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
-from onnx_passes.model.slots import replaced
-from onnx_passes.model.walk import captured_values
+from onnx_passes.model.walk import captured_values, replaced
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs, Session
 from onnx_passes.verify.recording import exposed

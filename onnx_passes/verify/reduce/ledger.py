@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_passes.errors import UsageError
-from onnx_passes.model.atomic import pending
+from onnx_passes.model.save import pending
 from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.store import writing
 

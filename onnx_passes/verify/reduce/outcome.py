@@ -10,7 +10,7 @@ from typing import Protocol
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.slots import Choice
+from onnx_passes.model.walk import Choice
 from onnx_passes.runtime.engine_base import Feeds
 
 _IDENTITY = (

@@ -15,9 +15,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError, UsageError
-from onnx_passes.model.digest import tensor_digest
-from onnx_passes.model.fingerprint import canonical_hash
-from onnx_passes.model.slots import Choice, replaced
+from onnx_passes.model.digest import canonical_hash, tensor_digest
+from onnx_passes.model.walk import Choice, replaced
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.weightless import split_weights
 from onnx_passes.verify.reduce.boundary import Boundary

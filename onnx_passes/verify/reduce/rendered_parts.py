@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.model.slots import Choice, replaced
+from onnx_passes.model.walk import Choice, replaced
 from onnx_passes.verify.reduce.parts import Parts, Piece
 
 

@@ -15,10 +15,9 @@ from typing import Self
 import onnx_ir as ir
 
 from onnx_passes.errors import ModelError
-from onnx_passes.model.datafile import write_data
-from onnx_passes.model.render import inlined
-from onnx_passes.model.slots import Choice, replaced
-from onnx_passes.model.walk import all_tensors
+from onnx_passes.model.formats import inlined
+from onnx_passes.model.save import write_data
+from onnx_passes.model.walk import Choice, all_tensors, replaced
 from onnx_passes.verify.reduce.outcome import SmallerModel
 
 _INLINE = 16 << 20  # bytes of weights; a file of these is written faster than a check starts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import find
-from onnx_passes.ops.suggestions import Shape
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.verify.rules.attributes import attribute_value
 from onnx_passes.verify.rules.hinted_operands import Guide

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import find
-from onnx_passes.ops.suggestions import Shape
 from onnx_passes.plain import Plain
 from onnx_passes.verify.rules.plausible_operands import Chooser
 

@@ -12,8 +12,8 @@ import contextlib
 
 import onnx_ir as ir
 
-from onnx_passes.ops.domains.block_sizes import Ambiguous, Contradiction, Refined, Sizes
-from onnx_passes.ops.domains.block_values import Blocks, Node, known_constant, symbol
+from onnx_passes.ops.domains.block_terms import Ambiguous, Contradiction, Refined, Sizes
+from onnx_passes.ops.domains.blocks import Blocks, Node, known_constant, symbol
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.operator_class import MAIN, find
 from onnx_passes.ops.semantics import MALFORMED, Unsupported

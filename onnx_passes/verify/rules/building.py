@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.ops.input_hints import Operand, Shape
 from onnx_passes.ops.operator_class import find
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.passes.hints import Spec
 from onnx_passes.verify.rules.attribute_chooser import AttributeChooser
 from onnx_passes.verify.rules.draft import TemplateDraft

@@ -9,11 +9,8 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Tensor
-from onnx_passes.ops.domains.ieee import IeeeSemantics
-from onnx_passes.ops.domains.laws import of_logarithms
-from onnx_passes.ops.domains.quotients import same_quotient
-from onnx_passes.ops.domains.reals import RealSemantics
-from onnx_passes.ops.domains.z3_module import Term, z3
+from onnx_passes.ops.domains.bitvectors import IeeeSemantics, Term, z3
+from onnx_passes.ops.domains.reals import RealSemantics, of_logarithms, same_quotient
 from onnx_passes.ops.evaluation import concrete_shape, evaluate, unknowns
 from onnx_passes.ops.semantics import Scalar, Semantics, is_float
 from onnx_passes.verify.rules.pairs import ModelPair

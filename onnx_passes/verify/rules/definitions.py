@@ -19,7 +19,7 @@ from pathlib import Path
 FRAMEWORK = tuple(
     f"onnx_passes.{name}"
     for name in (
-        *("arrays", "configs", "contracts", "errors", "made_up", "plain", "report"),
+        *("arrays", "configs", "contracts", "errors", "plain", "report", "risky_runs"),
         *("runtime", "verify"),
         *("ops.families", "passes.annotated", "passes.base", "passes.compose"),
         *("passes.context", "passes.discovery", "passes.driver", "passes.hints"),

@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.call import Tensor
-from onnx_passes.ops.domains.blank import ShapeSemantics
+from onnx_passes.ops.domains.concrete import ShapeSemantics
 from onnx_passes.ops.evaluation import evaluate_node
+from onnx_passes.ops.input_hints import Operand
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import Misfit, Opaque, Unsupported, scalars
-from onnx_passes.ops.suggestions import Operand
 from onnx_passes.verify.rules.measuring import measured
 from onnx_passes.verify.rules.plausible_operands import Chooser
 

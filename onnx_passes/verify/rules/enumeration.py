@@ -11,8 +11,8 @@ from typing import TypeAlias
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.operator_class import find
-from onnx_passes.ops.suggestions import Shape
 from onnx_passes.verify.rules.pattern import PatternPart, alternatives_of, pattern_of
 from onnx_passes.verify.rules.schemas import OPSETS, fits, operator_in, schema_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from onnx_passes.ops.domains.field import FieldSemantics
+from onnx_passes.ops.domains.concrete import FieldSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.ops.semantics import Unsupported

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.model.canonical_text import canonical_lines
+from onnx_passes.model.diff import canonical_lines
 from onnx_passes.verify.rules.proof import Counterexample
 
 _SHOWN = 64

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
-from onnx_passes.ops.suggestions import Operand
+from onnx_passes.ops.input_hints import Operand
 from onnx_passes.passes.hints import Hint, Hints, Spec
 from onnx_passes.passes.registry import is_known, lookup
 from onnx_passes.verify.rules.plausible_operands import Chooser

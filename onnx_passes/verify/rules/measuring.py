@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.ops.call import Tensor
-from onnx_passes.ops.domains.blank import UNKNOWN
+from onnx_passes.ops.domains.concrete import UNKNOWN
 from onnx_passes.ops.semantics import Unsupported, scalars
 from onnx_passes.verify.rules.running import EngineFailure, run_once
 

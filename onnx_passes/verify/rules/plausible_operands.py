@@ -16,8 +16,8 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops import families  # noqa: F401 (makes operators known)
+from onnx_passes.ops.input_hints import Operand, Shape
 from onnx_passes.ops.operator_class import find
-from onnx_passes.ops.suggestions import Operand, Shape
 from onnx_passes.plain import PlainMapping
 from onnx_passes.verify.rules.draws import Draws
 from onnx_passes.verify.rules.pattern import PatternPart

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx.shape_inference import InferenceError
 from onnxscript.rewriter import RewriteRule
 
+from onnx_passes.ops.input_hints import Shape
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.ops.suggestions import Shape
 from onnx_passes.verify.rules.building import CannotInstantiate, ModelBuilder
 from onnx_passes.verify.rules.covered import Template, describe
 from onnx_passes.verify.rules.draws import Draw, Draws, Hits

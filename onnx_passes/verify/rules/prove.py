@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import ModelError, PassError
-from onnx_passes.ops.domains.z3_module import z3
+from onnx_passes.ops.domains.bitvectors import z3
 from onnx_passes.verify.rules import solver
 from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
 from onnx_passes.verify.rules.covered import Template, covered_by, describe

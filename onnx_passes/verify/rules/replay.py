@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.model.contents import all_nodes
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import is_float

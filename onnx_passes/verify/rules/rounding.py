@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.ops.domains.ieee import FLOAT16, FORMATS, FloatFormat, IeeeSemantics
+from onnx_passes.ops.domains.bitvectors import FLOAT16, FORMATS, FloatFormat, IeeeSemantics
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules.blocks import SUMMATION, block_argument
 from onnx_passes.verify.rules.claims import Claim, claim

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_passes.ops.domains.z3_module import Term, z3
+from onnx_passes.ops.domains.bitvectors import Term, z3
 
 GAVE_UP = "z3 gave up"
 STEPS = 2000

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
     ReferenceDataError,
     UsageError,
 )
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level, examine
 from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.interface import did_you_mean

@@ -10,8 +10,7 @@ import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.elements import kind_of
-from onnx_passes.contracts.scores import cosine, psnr, snr
+from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.interface import did_you_mean

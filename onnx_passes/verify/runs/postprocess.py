@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import kind_of, widen
+from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.runtime.interface import did_you_mean

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
-from onnx_passes.model.tensor_file import TensorFile
+from onnx_passes.model.save import TensorFile
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.feeds import check_feeds

@@ -21,9 +21,9 @@ import ml_dtypes
 import numpy as np
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.model.atomic import Pending, pending
+from onnx_passes.model.save import Pending, pending
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.runs.found import SAVED, Found, Run

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from onnx_passes.arrays import Array, DType
-from onnx_passes.contracts.elements import kind_of
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import UsageError
 from onnx_passes.runtime.engine_base import Data
 

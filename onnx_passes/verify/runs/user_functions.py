@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.model.paths import near_by
+from onnx_passes.model.formats import near_by
 from onnx_passes.runtime.interface import did_you_mean
 
 

@@ -5,7 +5,7 @@ import signal
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.digest import canonical_hash
 from tests.cli.resume.pipelines import is_right, run_apart, saved, start
 
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data import worker_processors
-from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data import shard_evaluation
+from onnx_passes.data import workers as module
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
-from onnx_passes.data.executors import dask_worker as module
-from onnx_passes.data.executors.dask import make_dask
-from onnx_passes.data.executors.executor import WorkersGoneError
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.input_binding import DataInterface
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
+from onnx_passes.data.workers import WorkersGoneError, make_dask
 from onnx_passes.errors import UsageError
 from onnx_passes.model.load import load_model
 
@@ -71,14 +70,14 @@ def outcome(cpu):
 
 
 def test_other_processors_are_told_and_refused_for_8_bits(job, monkeypatch):
-    mixed = worker_processors.Fleet(job, allow_mixed=False)
+    mixed = shard_evaluation.Fleet(job, allow_mixed=False)
     for cpu in ("a", "a", "b"):
         mixed.accept(outcome(cpu))
     assert "different processors" in mixed.notes[0]
-    monkeypatch.setattr(worker_processors, "uses_int8", lambda model: True)
-    strict = worker_processors.Fleet(job, allow_mixed=False)
+    monkeypatch.setattr(shard_evaluation, "uses_int8", lambda model: True)
+    strict = shard_evaluation.Fleet(job, allow_mixed=False)
     strict.accept(outcome("a"))
     with pytest.raises(UsageError, match="--mixed-cpus"):
         strict.accept(outcome("b"))
-    worker_processors.Fleet(job, allow_mixed=True).accept(outcome("b"))
-    assert worker_processors.Fleet(job, allow_mixed=True).notes == []
+    shard_evaluation.Fleet(job, allow_mixed=True).accept(outcome("b"))
+    assert shard_evaluation.Fleet(job, allow_mixed=True).notes == []

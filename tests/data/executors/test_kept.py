@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.accumulators.pair import Measures
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, Feeder, ModelFile, RunSpec
-from onnx_passes.data.executors.dask import make_dask
-from onnx_passes.data.executors.executor import InProcess, KeptExecutor
-from onnx_passes.data.executors.pool import Pool
+from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
 from onnx_passes.data.shard_evaluation import Sessions
+from onnx_passes.data.workers import InProcess, KeptExecutor, Pool, make_dask
 from onnx_passes.model.load import load_model
 
 

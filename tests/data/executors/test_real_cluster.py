@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from onnx_passes.configs.data_spec import DataSpec
-from onnx_passes.data.accumulators.pair import Measures
+from onnx_passes.data import workers
 from onnx_passes.data.demand import Demand
 from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
-from onnx_passes.data.executors import dask
-from onnx_passes.data.executors.choose import choose_executor
-from onnx_passes.data.executors.executor import InProcess
+from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
-from onnx_passes.data.plain_interface import DataInterface
+from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
+from onnx_passes.data.workers import InProcess, choose_executor
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 
@@ -126,7 +125,7 @@ def test_a_cluster_behind_tls_is_used_with_its_certificates_only(job, tmp_path, 
         assert result.text() == evaluate(job, Demand(), InProcess()).text()
         with pytest.raises(UsageError, match="needs certificates"):
             choose_executor(None, address)
-        monkeypatch.setattr(dask, "CONNECT_SECONDS", 3)
+        monkeypatch.setattr(workers, "CONNECT_SECONDS", 3)
         other = {"ca": authority[0], "cert": stranger[0], "key": stranger[1]}
         for given, reached in ((other, address), (own, address.replace("tls", "tcp"))):
             with pytest.raises(EngineUnavailableError, match="cannot be reached"):

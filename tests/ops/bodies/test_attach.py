@@ -6,9 +6,8 @@ from onnx import TensorProto, helper
 
 from onnx_passes.model.copy import copy_model
 from onnx_passes.ops import bodies
-from onnx_passes.ops.bodies.attach import body_of
-from onnx_passes.ops.bodies.writer import BodyCall
-from onnx_passes.ops.randomness import may_vary
+from onnx_passes.ops.bodies.attach import BodyCall, body_of
+from onnx_passes.ops.node_queries import may_vary
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.contracts.elements import BLOCK
+from onnx_passes.contracts.scores import BLOCK
 from onnx_passes.passes._support.matches import narrowed
 from onnx_passes.passes._support.weight_products import multiplied
 

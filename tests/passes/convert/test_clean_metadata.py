@@ -1,6 +1,6 @@
 import onnx_ir as ir
 
-from onnx_passes.model.equality import structurally_equal
+from onnx_passes.model.diff import structurally_equal
 from onnx_passes.passes.convert.clean_metadata import CleanMetadata
 from onnx_passes.testing import parse
 

@@ -26,8 +26,15 @@ from onnx_passes.passes.precision.quantize_weights_adaround import QuantizeWeigh
 from onnx_passes.passes.precision.quantize_weights_gptq import QuantizeWeightsGptq
 from onnx_passes.passes.precision.remove_qdq import RemoveQdq
 from onnx_passes.passes.precision.smooth_activations import SmoothActivations
-
-from tests.passes.precision.bodies import FOLDER, body, cascade, constant, finished, port, writer
+from tests.passes.precision.bodies import (
+    FOLDER,
+    body,
+    cascade,
+    constant,
+    finished,
+    port,
+    writer,
+)
 
 LETTERS = "usage: python [option] ... [-c cmd | -m mod | file | -] [arg] ...\n"
 PASSES = [

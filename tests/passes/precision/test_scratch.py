@@ -12,7 +12,7 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 
-from onnx_passes.model import datafile, tensor_file
+from onnx_passes.model import save
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
@@ -112,7 +112,7 @@ def test_without_room_they_stay_in_memory(deep, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no room")
 
-    monkeypatch.setattr(tensor_file.tempfile, "TemporaryDirectory", refuse)
+    monkeypatch.setattr(save.tempfile, "TemporaryDirectory", refuse)
     assert ConvertFloat16().call(deep).modified
     assert not any(path.name.startswith("weights-") for path in places(deep))
 
@@ -177,7 +177,7 @@ def test_folded_and_scaled_weights_go_to_a_file(tmp_path, monkeypatch):
 def test_new_constants_of_nodes_go_to_the_data_file_if_they_are_large(
     tmp_path, monkeypatch, most
 ):
-    monkeypatch.setattr(datafile, "IN_ATTRIBUTES", most)
+    monkeypatch.setattr(save, "IN_ATTRIBUTES", most)
     model = scaled(tmp_path, folder=True)
     for cls in (FoldConstants, FuseMatmulScale, RemoveUnused):
         cls().call(model)

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX
+from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
 from onnx_passes.pipeline.run import run_pipeline
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "quantised_digits"

@@ -1,7 +1,7 @@
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.ops.bodies.domains import CHANNELS_LAST, QONNX
+from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.quantised.convert_to_channels_last import ConvertToChannelsLast
 

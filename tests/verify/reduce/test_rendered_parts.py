@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.model.fingerprint import canonical_hash
+from onnx_passes.model.digest import canonical_hash
 from onnx_passes.testing import parse
 from onnx_passes.verify.reduce.rendered_parts import Renderer
 

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.ops.call import Tensor
-from onnx_passes.ops.domains.blank import UNKNOWN
+from onnx_passes.ops.domains.concrete import UNKNOWN
 from onnx_passes.ops.semantics import Unsupported, scalars
 from onnx_passes.verify.rules.measuring import measured
 

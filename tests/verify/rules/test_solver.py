@@ -5,7 +5,7 @@ import pytest
 from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import UsageError
-from onnx_passes.ops.domains import z3_module
+from onnx_passes.ops.domains import bitvectors
 from onnx_passes.verify.rules import claims, prove_rule, solver
 from onnx_passes.verify.rules.fuzz_verdict import verdict_of
 from onnx_passes.verify.rules.job import Job
@@ -14,13 +14,13 @@ from onnx_passes.verify.rules.proof import Outcome
 
 def test_a_missing_solver_is_one_sentence_with_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "z3", None)
-    z3_module.z3.cache_clear()
+    bitvectors.z3.cache_clear()
     try:
         with pytest.raises(UsageError, match="not installed") as error:
-            z3_module.z3()
+            bitvectors.z3()
         assert error.value.help == "in a checkout: pip install '.[prove]'"
     finally:
-        z3_module.z3.cache_clear()
+        bitvectors.z3.cache_clear()
 
 
 def test_equal_terms_need_no_solver():

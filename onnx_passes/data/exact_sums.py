@@ -1,0 +1,241 @@
+"""Associative accumulators: exact sums, quantiles by bins, and the worst samples.
+
+The order and the grouping of shards do not matter.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from onnx_passes.arrays import Array
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
+
+
+@dataclass(frozen=True)
+class Block:
+    """Results of some samples, of a reference and of a candidate.
+
+    Attributes:
+        rows: Numbers of the samples in the whole data set, int64 [n].
+        left: Outputs of the reference by name, each [n, ...].
+        right: Outputs of the candidate.
+        labels: Labels [n, ...]; None without.
+    """
+
+    rows: Array
+    left: Mapping[str, Array]
+    right: Mapping[str, Array]
+    labels: Array | None = None
+
+
+_SHIFT = 1074
+"""Each float is a whole multiple of two to the power of minus this."""
+
+
+class ExactSum:
+    """A sum of floats as a whole number; at most 2,100 bits and some for the count.
+
+    NaN and infinities are counted separately.
+    """
+
+    def __init__(self) -> None:
+        self._units = 0
+        self.not_finite = 0
+
+    def add(self, value: float) -> None:
+        """Add a number."""
+        if not math.isfinite(value):
+            self.not_finite += 1
+            return
+        top, bottom = value.as_integer_ratio()
+        self._units += top << (_SHIFT + 1 - bottom.bit_length())
+
+    def merge(self, other: Self) -> None:
+        """Add another sum."""
+        self._units += other._units
+        self.not_finite += other.not_finite
+
+    @property
+    def value(self) -> float:
+        """The sum, rounded once; NaN where a term was not finite."""
+        if self.not_finite:
+            return math.nan
+        try:
+            return self._units / (1 << _SHIFT)  # division of whole numbers rounds correctly
+        except OverflowError:
+            return math.inf if self._units > 0 else -math.inf
+
+    def to_json(self) -> list[int]:
+        """Return mantissa, exponent, and the number of terms that were not finite."""
+        zeros = (self._units & -self._units).bit_length() - 1 if self._units else 0
+        return [self._units >> zeros, zeros - _SHIFT, self.not_finite]
+
+    def load(self, state: Plain) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        mantissa, exponent, self.not_finite = state
+        self._units = mantissa << (exponent + _SHIFT)
+
+
+def plain(value: float) -> float | str | None:
+    """Return a number as JSON has it, which knows no NaN and no infinities."""
+    if math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def number(value: Plain) -> float:
+    """Read what :func:`plain` returns."""
+    return float(value)
+
+
+STEPS = 8
+"""Bins between a power of two and the next, of equal width: a quantile is within 1/8."""
+
+_LOWEST = -1074
+_BINS = (1024 - _LOWEST + 1) * STEPS
+
+
+class LogHistogram:
+    """Counts numbers >= 0 by magnitude: zeros, then eight bins for each power of two.
+
+    The bin of a number follows from its bits, so that it is the same on each machine.
+    """
+
+    def __init__(self) -> None:
+        self.zeros = 0
+        self.not_finite = 0
+        self.counts: dict[int, int] = {}
+
+    @property
+    def count(self) -> int:
+        """How many numbers were counted, those that are not finite left out."""
+        return self.zeros + sum(self.counts.values())
+
+    def add(self, values: Array) -> None:
+        """Count numbers.
+
+        Args:
+            values: float64 >= 0 of any shape; NaN and infinities are counted separately.
+        """
+        flat = values.reshape(-1)
+        finite = flat[np.isfinite(flat)]
+        self.not_finite += flat.size - finite.size
+        positive = finite[finite > 0]
+        self.zeros += finite.size - positive.size
+        if not positive.size:
+            return
+        mantissa, exponent = np.frexp(positive)
+        step = ((mantissa - 0.5) * (2 * STEPS)).astype(np.int64)
+        bins, counts = np.unique(
+            (exponent.astype(np.int64) - _LOWEST) * STEPS + step, return_counts=True
+        )
+        for place, count in zip(bins.tolist(), counts.tolist(), strict=True):
+            self.counts[place] = self.counts.get(place, 0) + count
+
+    def merge(self, other: Self) -> None:
+        """Add what another one counted."""
+        self.zeros += other.zeros
+        self.not_finite += other.not_finite
+        for place, count in other.counts.items():
+            self.counts[place] = self.counts.get(place, 0) + count
+
+    def quantile(self, share: float) -> float:
+        """Return the upper edge of the bin that holds a quantile; NaN for no numbers."""
+        total = self.count
+        if not total:
+            return math.nan
+        rank = math.ceil(share * total)
+        seen = self.zeros
+        if rank <= seen:
+            return 0.0
+        for place in sorted(self.counts):
+            seen += self.counts[place]
+            if rank <= seen:
+                return upper_edge(place)
+        return upper_edge(max(self.counts))
+
+    def to_json(self) -> PlainDict:
+        """Return the state as JSON has it."""
+        bins = {str(place): self.counts[place] for place in sorted(self.counts)}
+        return {"zeros": self.zeros, "not_finite": self.not_finite, "bins": bins}
+
+    def load(self, state: PlainMapping) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        self.zeros, self.not_finite = state["zeros"], state["not_finite"]
+        self.counts = {int(place): count for place, count in state["bins"].items()}
+
+
+def upper_edge(place: int) -> float:
+    """Return the number above all of a bin."""
+    exponent, step = divmod(place, STEPS)
+    try:
+        return math.ldexp(0.5 + (step + 1) / (2 * STEPS), exponent + _LOWEST)
+    except OverflowError:
+        return math.inf
+
+
+KEPT = 8
+
+
+class WorstSamples:
+    """The numbers of the samples with the largest badness; of equal ones the first.
+
+    Args:
+        kept: How many are kept.
+    """
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self.samples: list[tuple[float, int]] = []
+
+    def add(self, badness: Array, rows: Array) -> None:
+        """Add samples.
+
+        Args:
+            badness: float64 [n]; NaN counts as infinite, 0 as not bad.
+            rows: Numbers of the samples, int64 [n].
+        """
+        bad = np.where(np.isnan(badness), np.inf, badness)
+        places = np.flatnonzero(bad > 0)
+        if len(places) > self._kept:
+            order = np.lexsort((rows[places], -bad[places]))
+            places = places[order[: self._kept]]
+        self._add((float(bad[p]), int(rows[p])) for p in places)
+
+    def _add(self, samples: Iterable[tuple[float, int]]) -> None:
+        every = {*self.samples, *samples}
+        self.samples = heapq.nsmallest(self._kept, every, key=lambda s: (-s[0], s[1]))
+
+    def merge(self, other: Self) -> None:
+        """Add what another one kept."""
+        self._add(other.samples)
+
+    @property
+    def worst(self) -> float:
+        """The largest badness; 0 without any."""
+        return self.samples[0][0] if self.samples else 0.0
+
+    def to_json(self) -> list[Plain]:
+        """Return pairs of badness and number."""
+        return [[plain(badness), row] for badness, row in self.samples]
+
+    def load(self, state: Iterable[Plain]) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        self.samples = [(number(badness), int(row)) for badness, row in state]
+
+
+def first_rows(rows: Array, chosen: Array) -> tuple[Array, Array]:
+    """Return badness and numbers of samples that are chosen, for one that are all as bad.
+
+    Args:
+        rows: Numbers of samples, int64 of shape [samples].
+        chosen: Which of them are chosen, booleans or places of that axis.
+    """
+    picked = rows[chosen]
+    return np.full(len(picked), math.inf), picked

@@ -1,1 +1,0 @@
-"""What runs shards: this process, a pool of processes, or a Dask cluster."""

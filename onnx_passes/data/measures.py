@@ -1,0 +1,761 @@
+"""All that is added up about a candidate and its reference.
+
+This covers errors of outputs, decisions of classifiers, and metrics of the user.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+import numpy as np
+
+from onnx_passes.arrays import Array
+from onnx_passes.contracts import Equality, Tolerance, metrics
+from onnx_passes.contracts.scores import (
+    dtype_name,
+    kind_of,
+    kl_divergence,
+    rank,
+    rank_of,
+    shape_text,
+    widen,
+)
+from onnx_passes.data.exact_sums import (
+    Block,
+    ExactSum,
+    LogHistogram,
+    WorstSamples,
+    first_rows,
+    number,
+    plain,
+)
+from onnx_passes.errors import (
+    OnnxPassesError,
+    ReferenceDataError,
+    UsageError,
+    VerificationError,
+)
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
+from onnx_passes.verify.runs.user_functions import named_function
+from onnx_passes.verify.tensor_difference import Limit
+
+_SUMS = ("noise", "signal", "power", "product", "cosines")
+_COUNTS = ("samples", "elements", "failing_samples", "failing_elements", "cosine_samples")
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+
+
+class Errors:
+    """Adds up the errors of one output.
+
+    An element fails under the rules of ``verify.compare``: a float that is beyond its limit,
+    anything else that differs, a NaN or infinity on one side only.
+
+    Args:
+        limit: How far a float may be off.
+    """
+
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+        self.counts = dict.fromkeys(_COUNTS, 0)
+        self.sums = {name: ExactSum() for name in _SUMS}
+        self.histogram = LogHistogram()
+        self.largest = WorstSamples()
+        self.failing = WorstSamples()
+        self.reasons: dict[str, int] = {}
+
+    def update(self, rows: Array, left: Array, right: Array) -> Array:
+        """Add samples.
+
+        Args:
+            rows: Their numbers, int64 [n].
+            left: The reference's output [n, ...].
+            right: The candidate's, of the same shape.
+
+        Returns:
+            Which samples fail, bool [n].
+        """
+        count = len(rows)
+        self.counts["samples"] += count
+        self.counts["elements"] += left.size
+        if reason := _describe_mismatch(left, right):
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+            self.counts["failing_samples"] += count
+            self.counts["failing_elements"] += left.size
+            self.failing.add(np.full(count, math.inf), rows)
+            return np.ones(count, bool)
+        inexact = kind_of(left.dtype) in ("float", "complex")
+        if inexact or self._limit.of(left.dtype) is not None:
+            return self._floats(rows, left, right)
+        bad: Array = np.asarray(left != right).reshape(len(rows), -1)
+        return self._fail(bad, rows, bad.sum(axis=1, dtype=np.float64))
+
+    def _floats(self, rows: Array, left: Array, right: Array) -> Array:
+        count = len(rows)
+        close = self._limit.of(left.dtype)
+        old, new = (widen(a).reshape(count, -1) for a in (left, right))
+        with np.errstate(invalid="ignore", over="ignore"):
+            same = (old == new) | (np.isnan(old) & np.isnan(new))
+            usable = np.isfinite(old) & np.isfinite(new)
+            if usable.all():
+                error, clean, other = np.abs(new - old), old, new
+            else:
+                error = np.where(usable, np.abs(new - old), np.where(same, 0.0, np.inf))
+                clean, other = np.where(usable, old, 0), np.where(usable, new, 0)
+            size = np.abs(clean)
+            if self._limit.scale_by_max:
+                size = size.max(axis=1, initial=0, keepdims=True)
+            allowed = 0.0 if close is None else close[1] + close[0] * size
+            bad: Array = ~same & ~(error <= allowed)
+            failing = self._fail(bad, rows, error.max(axis=1, initial=0))
+            self.largest.add(error.max(axis=1, initial=0), rows)
+            self.histogram.add(error)
+            finite = np.where(np.isfinite(error), error, 0) if not usable.all() else error
+            self._sum(clean, other, finite)
+        return failing
+
+    def _fail(self, bad: Array, rows: Array, badness: Array) -> Array:
+        failing: Array = np.any(bad, axis=1)
+        self.counts["failing_elements"] += int(bad.sum())
+        self.counts["failing_samples"] += int(failing.sum())
+        if failing.any():
+            self.failing.add(badness[failing], rows[failing])
+        return failing
+
+    def _sum(self, old: Array, new: Array, error: Array) -> None:
+        # Each sample by itself, so that sums do not depend on how samples are joined.
+        signal, power = _energy(old), _energy(new)
+        product = np.einsum("ij,ij->i", old, new.conj(), optimize=False).real
+        self.sums["noise"].add(math.fsum(_energy(error)))
+        self.sums["signal"].add(math.fsum(signal))
+        self.sums["power"].add(math.fsum(power))
+        self.sums["product"].add(math.fsum(product))
+        both = (signal > 0) & (power > 0)
+        cosines = product[both] / np.sqrt(signal[both]) / np.sqrt(power[both])
+        self.sums["cosines"].add(math.fsum(np.clip(cosines, -1, 1)))
+        self.counts["cosine_samples"] += int(both.sum())
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up."""
+        for name in _COUNTS:
+            self.counts[name] += other.counts[name]
+        for name, total in self.sums.items():
+            total.merge(other.sums[name])
+        self.histogram.merge(other.histogram)
+        self.largest.merge(other.largest)
+        self.failing.merge(other.failing)
+        for reason, count in other.reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count
+
+    def to_json(self) -> PlainDict:
+        """Return the state as JSON has it."""
+        return {
+            "counts": dict(self.counts),
+            "sums": {name: total.to_json() for name, total in self.sums.items()},
+            "histogram": self.histogram.to_json(),
+            "largest": self.largest.to_json(),
+            "failing": self.failing.to_json(),
+            "reasons": dict(self.reasons),
+        }
+
+    def load(self, state: PlainMapping) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        self.counts = dict(state["counts"])
+        for name, total in self.sums.items():
+            total.load(state["sums"][name])
+        self.histogram.load(state["histogram"])
+        self.largest.load(state["largest"])
+        self.failing.load(state["failing"])
+        self.reasons = dict(state["reasons"])
+
+    def finish(self) -> PlainDict:
+        """Return what was found, as JSON has it; errors are absolute ones of elements."""
+        noise, signal = self.sums["noise"].value, self.sums["signal"].value
+        counted = self.histogram.count
+        cosines = self.counts["cosine_samples"]
+        mean = self.sums["cosines"].value / cosines if cosines else math.nan
+        return {
+            **self.counts,
+            "max_abs": plain(self.largest.worst),
+            "rmse": plain(math.sqrt(noise / counted)) if counted else None,
+            "sqnr_db": plain(_decibels(signal, noise)) if counted else None,
+            "mean_cosine": plain(mean) if cosines else None,
+            "quantiles": {
+                f"{share:g}": plain(self.histogram.quantile(share)) for share in QUANTILES
+            }
+            if counted
+            else None,
+            "histogram": self.histogram.to_json(),
+            "largest": self.largest.to_json(),
+            "failing": self.failing.to_json(),
+            "reasons": dict(sorted(self.reasons.items())),
+        }
+
+
+def _energy(values: Array) -> Array:
+    found: Array = np.einsum("ij,ij->i", values, values.conj(), optimize=False).real
+    return found
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    if signal == 0:
+        return -math.inf
+    return 10 * (math.log10(signal) - math.log10(noise))
+
+
+def _describe_mismatch(left: Array, right: Array) -> str:
+    want, got = dtype_name(left.dtype), dtype_name(right.dtype)
+    if want != got:
+        return f"dtype is {got}, expected {want}"
+    if left.shape[1:] != right.shape[1:]:
+        return f"shape is {shape_text(right.shape[1:])}, expected {shape_text(left.shape[1:])}"
+    return ""
+
+
+MOST_CLASSES = 100
+"""Tables of classes by classes are kept up to here; counts for each class always."""
+
+_PAIRED = ("both", "only_left", "only_right", "neither")
+
+
+class Classes:
+    """Adds up the decisions of a reference (left) and a candidate (right).
+
+    Rows are what has one label: samples, or places of a sample. A row whose scores hold a NaN
+    has no class, and is wrong.
+
+    Args:
+        top: The k of top-k accuracy, beside 1.
+    """
+
+    def __init__(self, top: tuple[int, ...] = (5,)) -> None:
+        self._top = top
+        self.rows = self.labelled = self.flips = 0
+        self.classes = 0
+        self.paired = dict.fromkeys(_PAIRED, 0)
+        self.top = {f"{side}{k}": 0 for k in top for side in ("left", "right")}
+        self.tables: dict[str, Array] = {}
+        self.divergence = ExactSum()
+        self.lost = WorstSamples()
+        self.flipped = WorstSamples()
+
+    def update(self, rows: Array, left: Array, right: Array, labels: Array | None) -> None:
+        """Add samples.
+
+        Args:
+            rows: Their numbers, int64 [n].
+            left: Scores of the reference: [n, ..., C], or [n, C, ...] where labels say so.
+            right: Those of the candidate, of the same shape.
+            labels: Class numbers [n, ...]; None without.
+
+        Raises:
+            ReferenceDataError: The labels do not fit the scores.
+        """
+        truth = None
+        if labels is None:
+            old_rows, new_rows = (widen(a).reshape(-1, a.shape[-1]) for a in (left, right))
+        else:
+            old_rows, truth = rank(left, labels)
+            new_rows, _ = rank(right, labels)
+        self._grow(old_rows.shape[1])
+        old, new = _classes(old_rows), _classes(new_rows)
+        owner = np.repeat(rows, len(old) // max(1, len(rows)))
+        self.rows += len(old)
+        changed = old != new
+        self.flips += int(changed.sum())
+        self.flipped.add(*first_rows(owner, changed))
+        self._count("agreement", old, new)
+        if left is not right and len(old):
+            self.divergence.add(kl_divergence([new_rows], [old_rows]) * len(old))
+        if truth is None:
+            return
+        self.labelled += len(old)
+        was, is_ = old == truth, new == truth
+        for name, chosen in zip(
+            _PAIRED, (was & is_, was & ~is_, ~was & is_, ~was & ~is_), strict=True
+        ):
+            self.paired[name] += int(chosen.sum())
+        self.lost.add(*first_rows(owner, was & ~is_))
+        for side, scores in (("left", old_rows), ("right", new_rows)):
+            for k in self._top:
+                if k < scores.shape[1]:
+                    self.top[f"{side}{k}"] += int((rank_of(scores, truth) < k).sum())
+        self._count("left", truth, old)
+        self._count("right", truth, new)
+
+    def _grow(self, classes: int) -> None:
+        """Make room for classes; rows and columns of tables are classes, then none."""
+        if classes <= self.classes and self.tables:
+            return
+        size = (classes + 1) ** 2 if classes <= MOST_CLASSES else 3 * (classes + 1)
+        old, self.classes = self.tables, classes
+        self.tables = {n: np.zeros(size, np.int64) for n in ("agreement", "left", "right")}
+        for name, table in old.items():
+            self.tables[name][: len(table)] += table
+
+    def _count(self, name: str, rows: Array, columns: Array) -> None:
+        """Count pairs of classes: all of them, or for each class its row, column and hits."""
+        width, table = self.classes + 1, self.tables[name]
+        if self.classes <= MOST_CLASSES:
+            table += np.bincount(rows * width + columns, minlength=width * width)
+            return
+        for place, values in enumerate((rows, columns, rows[rows == columns])):
+            table[place * width : (place + 1) * width] += np.bincount(values, minlength=width)
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up.
+
+        Raises:
+            ValueError: It counted other classes.
+        """
+        if other.rows:
+            if self.rows and self.classes != other.classes:
+                raise ValueError(f"{other.classes} classes, and {self.classes} before")
+            self._grow(other.classes)
+            for name, table in other.tables.items():
+                self.tables[name] += table
+        self.rows += other.rows
+        self.labelled += other.labelled
+        self.flips += other.flips
+        for name in self.paired:
+            self.paired[name] += other.paired[name]
+        for name in self.top:
+            self.top[name] += other.top[name]
+        self.divergence.merge(other.divergence)
+        self.lost.merge(other.lost)
+        self.flipped.merge(other.flipped)
+
+    def to_json(self) -> PlainDict:
+        """Return the state as JSON has it; tables as pairs of a place and a count."""
+        return {
+            "rows": self.rows,
+            "labelled": self.labelled,
+            "flips": self.flips,
+            "classes": self.classes,
+            "paired": dict(self.paired),
+            "top": dict(self.top),
+            "tables": {name: _sparse(table) for name, table in sorted(self.tables.items())},
+            "divergence": self.divergence.to_json(),
+            "lost": self.lost.to_json(),
+            "flipped": self.flipped.to_json(),
+        }
+
+    def load(self, state: PlainMapping) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        self.rows, self.labelled, self.flips = (
+            state[n] for n in ("rows", "labelled", "flips")
+        )
+        self.tables = {}
+        self._grow(state["classes"])
+        for name, pairs in state["tables"].items():
+            if pairs:
+                places, counts = zip(*pairs, strict=True)
+                self.tables[name][list(places)] = counts
+        self.paired, self.top = dict(state["paired"]), dict(state["top"])
+        self.divergence.load(state["divergence"])
+        self.lost.load(state["lost"])
+        self.flipped.load(state["flipped"])
+
+    def finish(self) -> PlainDict:
+        """Return what was found, as JSON has it."""
+        state = self.to_json()
+        del state["divergence"]
+        mean = self.divergence.value / self.rows if self.rows else math.nan
+        found = state | {"mean_kl": plain(mean)}
+        if self.labelled:
+            found["accuracy_left"] = self.correct("left") / self.labelled
+            found["accuracy_right"] = self.correct("right") / self.labelled
+        return found
+
+    def correct(self, side: str) -> int:
+        """Return how many rows a side has right."""
+        return self.paired["both"] + self.paired[f"only_{side}"]
+
+
+def _classes(scores: Array) -> Array:
+    """Return the class of each row; the number of classes where it has none."""
+    best: Array = scores.argmax(axis=1).astype(np.int64)
+    if scores.dtype.kind == "f" and (bad := np.isnan(scores).any(axis=1)).any():
+        best = np.where(bad, scores.shape[1], best)
+    return best
+
+
+def _sparse(table: Array) -> list[list[int]]:
+    places = np.flatnonzero(table)
+    pairs: list[list[int]] = np.stack([places, table[places]], axis=1).tolist()
+    return pairs
+
+
+class MetricState(Protocol):
+    """A metric over a data set, as a user's class has it.
+
+    ``merge`` has to be associative, and the state bounded.
+    """
+
+    def update(self, produced: list[Array], expected: list[Array]) -> None:
+        """Add samples: outputs of the candidate, and labels or outputs of the reference.
+
+        Args:
+            produced: Outputs of the candidate, of any type and of shape [samples, ...].
+            expected: Labels or outputs of the reference, of any type and of shape [samples,
+                ...].
+        """
+        ...
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up."""
+        ...
+
+    def finish(self) -> float:
+        """Return the metric."""
+        ...
+
+    def to_json(self) -> Plain:
+        """Return the state as JSON has it."""
+        ...
+
+    def load(self, state: object) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        ...
+
+
+_METHODS = ("update", "merge", "finish", "to_json", "load")
+
+
+def make_metric(name: str) -> MetricState:
+    """Return a metric that is empty.
+
+    Args:
+        name: A registered metric, or ``module:Class`` with the methods of
+            :class:`MetricState`.
+
+    Raises:
+        UsageError: It cannot be added up over a data set.
+        UnknownMetricError: There is none.
+    """
+    if ":" not in name:
+        return _Registered(metrics.lookup(name))
+    made = named_function(name, "--metric")()
+    if missing := [m for m in _METHODS if not inspect.ismethod(getattr(made, m, None))]:
+        raise UsageError(
+            f"the metric {name!r} has no method {missing[0]!r}",
+            help=f"a metric over a data set has {', '.join(_METHODS)}",
+        )
+    metric: MetricState = made
+    return metric
+
+
+class _Registered:
+    """A registered metric, by its values for blocks of samples."""
+
+    def __init__(self, metric: metrics.RegisteredMetric) -> None:
+        if metric.samples == "concatenate":
+            raise UsageError(
+                f"the metric {metric.name!r} needs all samples at once",
+                help="over a data set, use a class with " + ", ".join(_METHODS),
+            )
+        self._metric = metric
+        self._sum, self._weight = ExactSum(), 0
+        self._extreme: float | None = None
+
+    def update(self, produced: list[Array], expected: list[Array]) -> None:
+        """Add samples."""
+        value = self._metric.measure([produced], [expected])
+        weight = expected[0].shape[0] if expected and expected[0].ndim else 1
+        mean = self._metric.samples == "mean"
+        self._sum.add(value * (weight if mean else 1))
+        self._weight += weight
+        self._see(value)
+
+    def _see(self, value: float) -> None:
+        old = self._extreme
+        if old is None or math.isnan(value) or math.isnan(old):
+            self._extreme = value if old is None else math.nan
+        else:
+            self._extreme = (
+                max(old, value) if self._metric.samples == "max" else min(old, value)
+            )
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up."""
+        self._sum.merge(other._sum)
+        self._weight += other._weight
+        if other._extreme is not None:
+            self._see(other._extreme)
+
+    def finish(self) -> float:
+        """Return the metric; NaN without samples."""
+        how = self._metric.samples
+        if not self._weight or self._extreme is None:
+            return math.nan
+        if how in ("max", "min"):
+            return self._extreme
+        return self._sum.value / (self._weight if how == "mean" else 1)
+
+    def to_json(self) -> Plain:
+        """Return the state."""
+        extreme = None if self._extreme is None else plain(self._extreme)
+        return [self._sum.to_json(), self._weight, extreme]
+
+    def load(self, state: Plain) -> None:
+        """Replace the state."""
+        total, self._weight, extreme = state
+        self._sum.load(total)
+        self._extreme = None if extreme is None else number(extreme)
+
+
+class Metrics:
+    """Adds up the metrics of a run.
+
+    Args:
+        names: Their names.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.states = {name: make_metric(name) for name in names}
+
+    def update(self, block: Block) -> None:
+        """Add a block.
+
+        Raises:
+            VerificationError: A metric raised.
+        """
+        produced = [np.asarray(value) for value in block.right.values()]
+        for name, state in self.states.items():
+            expected = self._expected(name, block)
+            try:
+                state.update(produced, expected)
+            except OnnxPassesError:
+                raise
+            except Exception as error:  # whatever the metric raises
+                raise VerificationError(
+                    f"metric {name!r} raised {type(error).__name__}: {error}",
+                    help="update(produced, expected) gets two lists of arrays",
+                ) from error
+
+    def _expected(self, name: str, block: Block) -> list[Array]:
+        by_labels = ":" in name or metrics.lookup(name).expects != "reference"
+        if by_labels and block.labels is not None:
+            return [block.labels]
+        return [np.asarray(value) for value in block.left.values()]
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up."""
+        for name, state in self.states.items():
+            state.merge(other.states[name])
+
+    def to_json(self) -> PlainDict:
+        """Return the state as JSON has it."""
+        return {name: state.to_json() for name, state in self.states.items()}
+
+    def load(self, state: PlainMapping) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        for name, metric in self.states.items():
+            metric.load(state[name])
+
+    def finish(self) -> PlainDict:
+        """Return the values."""
+        return {name: plain(float(state.finish())) for name, state in self.states.items()}
+
+
+MOST_DECISIONS = 10_000
+"""An output with more elements along its last axis is not taken for scores of classes."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured.
+
+    Attributes:
+        exact: Whether outputs must be equal.
+        rtol: Relative tolerance; None for the default of each dtype.
+        atol: Absolute tolerance; the same.
+        overrides: Pairs (rtol, atol) by name of an output.
+        scores: The output that holds class scores; None for the first float output of two
+            axes or more, "" for none.
+        metrics: Names of further metrics.
+        inner: Outputs that are values from inside of a model, whose small elements carry the
+            error of the large ones: each sample is measured against its largest element.
+    """
+
+    exact: bool = False
+    rtol: float | None = None
+    atol: float | None = None
+    overrides: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    scores: str | None = None
+    metrics: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+
+    def limit(self, output: str) -> Limit:
+        """Return how far the floats of an output may be off."""
+        if self.exact:
+            return Limit()
+        inner = output in self.inner
+        if output in self.overrides:
+            return Limit(Tolerance(*self.overrides[output]), inner, explicit=True)
+        return Limit(Tolerance(self.rtol, self.atol), inner)
+
+    @classmethod
+    def of(
+        cls, contract: Equality | Tolerance, overrides: Mapping[str, Tolerance], **rest: Plain
+    ) -> Measures:
+        """Return the measures of limits as other commands have them.
+
+        Args:
+            contract: Equality, or the limits of all outputs.
+            overrides: Limits of single outputs by name.
+            **rest: Other fields.
+        """
+        named = {name: (limit.rtol, limit.atol) for name, limit in overrides.items()}
+        if isinstance(contract, Equality):
+            return cls(exact=True, **rest)
+        return cls(False, contract.rtol, contract.atol, named, **rest)
+
+    def to_json(self) -> PlainDict:
+        """Return the fields as JSON has them."""
+        return {
+            "exact": self.exact,
+            "rtol": self.rtol,
+            "atol": self.atol,
+            "overrides": {name: list(pair) for name, pair in self.overrides.items()},
+            "scores": self.scores,
+            "metrics": list(self.metrics),
+            **({"inner": list(self.inner)} if self.inner else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: PlainMapping) -> Measures:
+        """Read what :meth:`to_json` returns."""
+        named = {name: (pair[0], pair[1]) for name, pair in data["overrides"].items()}
+        return cls(
+            data["exact"],
+            data["rtol"],
+            data["atol"],
+            named,
+            data["scores"],
+            tuple(data["metrics"]),
+            tuple(data.get("inner", ())),
+        )
+
+
+class PairState:
+    """Adds up what a candidate gives beside a reference.
+
+    Args:
+        measures: What is measured.
+    """
+
+    def __init__(self, measures: Measures) -> None:
+        self._measures = measures
+        self.samples = 0
+        self.failing = 0
+        self.outputs: dict[str, Errors] = {}
+        self.missing: dict[str, int] = {}
+        self.classes: Classes | None = None
+        self.metrics = Metrics(measures.metrics)
+
+    def update(self, block: Block) -> None:
+        """Add a block.
+
+        Raises:
+            ReferenceDataError: The labels do not fit.
+            VerificationError: A metric raised.
+        """
+        self.samples += len(block.rows)
+        bad = np.zeros(len(block.rows), bool)
+        for name in {*block.left, *block.right} - (block.left.keys() & block.right.keys()):
+            side = "is missing" if name in block.left else "is not an output of the reference"
+            key = f"{name} {side}"
+            self.missing[key] = self.missing.get(key, 0) + len(block.rows)
+            bad[:] = True
+        for name, left in block.left.items():
+            if name in block.right:
+                bad |= self._errors(name).update(block.rows, left, block.right[name])
+        self.failing += int(bad.sum())
+        self._classify(block)
+        self.metrics.update(block)
+
+    def _errors(self, name: str) -> Errors:
+        if name not in self.outputs:
+            self.outputs[name] = Errors(self._measures.limit(name))
+        return self.outputs[name]
+
+    def _classify(self, block: Block) -> None:
+        name = self._scores(block)
+        if name is None or name not in block.right:
+            return
+        left, right = block.left[name], block.right[name]
+        if left.shape != right.shape:
+            return  # reported as a failing output
+        if self.classes is None:
+            self.classes = Classes()
+        self.classes.update(block.rows, left, right, block.labels)
+
+    def _scores(self, block: Block) -> str | None:
+        wanted = self._measures.scores
+        if wanted is not None:
+            if wanted and wanted not in block.left:
+                raise ReferenceDataError(
+                    f"there is no output {wanted!r} for the scores",
+                    help=f"the outputs are {', '.join(block.left)}",
+                )
+            return wanted or None
+        for name, value in block.left.items():
+            scores = kind_of(value.dtype) == "float" and value.ndim >= 2
+            if scores and 2 <= value.shape[-1] <= MOST_DECISIONS:
+                return name
+        return None
+
+    def merge(self, other: Self) -> None:
+        """Add what another one added up."""
+        self.samples += other.samples
+        self.failing += other.failing
+        for name, errors in other.outputs.items():
+            self._errors(name).merge(errors)
+        for key, count in other.missing.items():
+            self.missing[key] = self.missing.get(key, 0) + count
+        if other.classes is not None:
+            if self.classes is None:
+                self.classes = Classes()
+            self.classes.merge(other.classes)
+        self.metrics.merge(other.metrics)
+
+    def to_json(self) -> PlainDict:
+        """Return the state as JSON has it."""
+        return {
+            "samples": self.samples,
+            "failing": self.failing,
+            "outputs": {name: errors.to_json() for name, errors in self.outputs.items()},
+            "missing": dict(sorted(self.missing.items())),
+            "classes": None if self.classes is None else self.classes.to_json(),
+            "metrics": self.metrics.to_json(),
+        }
+
+    def load(self, state: PlainMapping) -> None:
+        """Replace the state by one of :meth:`to_json`."""
+        self.samples, self.failing = state["samples"], state["failing"]
+        self.missing = dict(state["missing"])
+        self.outputs = {}
+        for name, errors in state["outputs"].items():
+            self._errors(name).load(errors)
+        self.classes = None
+        if state["classes"] is not None:
+            self.classes = Classes()
+            self.classes.load(state["classes"])
+        self.metrics.load(state["metrics"])
+
+    def finish(self) -> PlainDict:
+        """Return what was found, as JSON has it."""
+        return {
+            "samples": self.samples,
+            "failing_samples": self.failing,
+            "outputs": {name: errors.finish() for name, errors in self.outputs.items()},
+            "missing": dict(sorted(self.missing.items())),
+            "classes": None if self.classes is None else self.classes.finish(),
+            "metrics": self.metrics.finish(),
+        }

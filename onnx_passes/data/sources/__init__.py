@@ -1,1 +1,0 @@
-"""Where samples come from: one module for each family of file forms."""

@@ -1,0 +1,687 @@
+"""What runs shards: this process, a pool of processes, or a Dask cluster.
+
+Shards go in by number, and outcomes come out in any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import multiprocessing
+import os
+import queue
+import re
+import signal
+import tempfile
+import threading
+import time
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from onnx_passes.data import files
+from onnx_passes.data.evaluation_job import DataJob, ModelFile
+from onnx_passes.data.files import import_optional
+from onnx_passes.data.shard_evaluation import Evaluator, Sessions, evaluator_of, forget_others
+from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
+from onnx_passes.plain import Foreign, PlainDict
+
+WAIT = 0.5
+"""Seconds between two looks at whether workers are still there."""
+
+
+class WorkersGoneError(EngineError):
+    """The workers cannot be reached any more; what they finished is in the journal."""
+
+    code: ClassVar[str] = "workers-gone"
+
+
+class Executor(Protocol):
+    """Runs shards of a job."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way, so that no worker waits."""
+        ...
+
+    def start(self, job: DataJob) -> None:
+        """Get ready for a job; workers that are kept from one before are used.
+
+        Raises:
+            OnnxPassesError: Workers cannot be started or reached, or a model cannot be run.
+        """
+        ...
+
+    def submit(self, shard: int) -> None:
+        """Have a shard evaluated; the same one may be submitted again after its outcome."""
+        ...
+
+    def collect(self) -> PlainDict:
+        """Wait for an outcome; see ``Evaluator.shard``.
+
+        A worker that died is an outcome too, with "error", "retry" and "died".
+
+        Raises:
+            WorkersGoneError: There are no workers any more.
+        """
+        ...
+
+    def rest(self) -> None:
+        """Give up shards under way, and keep the workers for another job."""
+        ...
+
+    def close(self) -> None:
+        """End what :meth:`start` started; shards under way are given up."""
+        ...
+
+
+class InProcess:
+    """Evaluates shards in this process, one after the other."""
+
+    name = "in process"
+    slots = 1
+
+    def __init__(self) -> None:
+        self._todo: list[int] = []
+        self._sessions = Sessions()
+        self._evaluator: Evaluator | None = None
+
+    def start(self, job: DataJob) -> None:
+        """Get ready; see ``Executor.start``."""
+        self._sessions.keep(job)
+        self._evaluator = Evaluator(job, self._sessions)
+        self._evaluator.warm()
+
+    def submit(self, shard: int) -> None:
+        """Take a shard; see ``Executor.submit``."""
+        self._todo.append(shard)
+
+    def collect(self) -> PlainDict:
+        """Evaluate the next shard."""
+        assert self._evaluator is not None
+        return self._evaluator.shard(self._todo.pop(0))
+
+    def rest(self) -> None:
+        """Give up shards; the sessions stay ready."""
+        self._todo.clear()
+
+    def close(self) -> None:
+        """Free the sessions."""
+        self._sessions.close()
+
+
+class KeptExecutor:
+    """An executor whose workers stay from one job to the next.
+
+    Args:
+        executor: What runs the shards.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.start, self.submit = executor.start, executor.submit
+        self.collect, self.rest = executor.collect, executor.rest
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return self._executor.name
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way."""
+        return self._executor.slots
+
+    def close(self) -> None:
+        """Give up shards under way."""
+        self._executor.rest()
+
+    def end(self) -> None:
+        """End the workers."""
+        self._executor.close()
+
+
+def died(shard: int, samples: int, reason: str) -> PlainDict:
+    """Return the outcome of a shard whose worker ended.
+
+    Args:
+        shard: Number of the shard.
+        samples: How many samples it has.
+        reason: Why the worker ended, a sentence.
+    """
+    return {
+        "shard": shard,
+        "samples": samples,
+        "error": reason,
+        "retry": True,
+        "died": True,
+        "seconds": 0.0,
+        "at": time.time(),
+    }
+
+
+_job: tuple[str, str] = ("", "")
+"""The job of this process, and its digest."""
+
+
+class Pool:
+    """Evaluates shards in worker processes.
+
+    When a worker dies, the pool is made anew. The shards that were under way then run one at
+    a time, so that the one to blame is found.
+
+    Args:
+        workers: Number of processes.
+    """
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise UsageError(f"--jobs must be at least 1, not {workers}")
+        self._workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._running: dict[Future[PlainDict], int] = {}
+        self._suspects: deque[int] = deque()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        return f"{self._workers} processes"
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way."""
+        return 2 * self._workers
+
+    def start(self, job: DataJob) -> None:
+        """Start the workers; see ``Executor.start``."""
+        self._job = job
+        self._text = json.dumps(job.to_json())
+        if self._pool is None:
+            self._make()
+        # A worker that is kept from another job reads this one when it first gets a shard.
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="onnx-passes-jobs-")
+        self._place = Path(self._folder.name) / job.digest
+        self._place.write_text(self._text, encoding="utf-8")
+
+    def _make(self) -> None:
+        # Not fork: the threads of an engine do not survive it.
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(
+            self._workers, context, initializer=_begin, initargs=(self._text, self._job.digest)
+        )
+
+    def submit(self, shard: int) -> None:
+        """Have a shard evaluated."""
+        if self._suspects:
+            self._suspects.append(shard)
+        else:
+            self._run(shard)
+
+    def _run(self, shard: int) -> None:
+        assert self._pool is not None
+        try:
+            future = self._pool.submit(_evaluate, str(self._place), shard)
+            self._running[future] = shard
+        except BrokenProcessPool:
+            self._suspects.append(shard)
+            self._restart()
+
+    def collect(self) -> PlainDict:
+        """Wait for an outcome."""
+        while True:
+            if not self._running:
+                self._run(self._suspects.popleft())
+            alone = len(self._running) == 1
+            finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
+            future = next(iter(finished))
+            shard = self._running.pop(future)
+            try:
+                return future.result()
+            except BrokenProcessPool:
+                if alone:
+                    self._restart()
+                    first, stop = self._job.plan.range(shard)
+                    reason = "the worker process ended; it may have run out of memory"
+                    return died(shard, stop - first, reason)
+                self._suspects.append(shard)
+                self._restart()
+
+    def _restart(self) -> None:
+        self._suspects.extend(self._running.values())
+        self._running.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._make()
+
+    def rest(self) -> None:
+        """Give up shards; the workers stay."""
+        for future in self._running:
+            future.cancel()
+        self._running.clear()
+        self._suspects.clear()
+
+    def close(self) -> None:
+        """End the workers, whatever they do."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+
+
+def _begin(text: str, digest: str) -> None:
+    global _job
+    # Ctrl-C reaches the whole group of processes; the client ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _job = text, digest
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+
+def _evaluate(place: str, shard: int) -> PlainDict:
+    global _job
+    digest = Path(place).name
+    if digest != _job[1]:
+        _job = Path(place).read_text("utf-8"), digest
+        forget_others(_job[0])
+    return evaluator_of(*_job).shard(shard)
+
+
+_jobs: dict[str, tuple[str, str | None]] = {}
+"""The jobs that this worker was sent, by digest, and where their models are."""
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def version() -> str:
+    """Return the version of this package on a worker."""
+    from onnx_passes import __version__
+
+    return __version__
+
+
+def make_plugin(text: str, digest: str) -> Foreign:
+    """Return a plugin that hands a job to each worker.
+
+    Args:
+        text: The job as JSON.
+        digest: Its digest, by which workers know it.
+    """
+
+    class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
+        """Hands the job to each worker, those that join later included."""
+
+        def setup(self, worker: object) -> None:
+            from onnx_passes.data.workers import keep
+
+            del worker
+            keep(digest, text)
+
+    return Warm()
+
+
+def keep(digest: str, text: str) -> None:
+    """Remember a job in this worker.
+
+    Args:
+        digest: The digest of the job.
+        text: The job as JSON.
+    """
+    _jobs.setdefault(digest, (text, None))
+
+
+def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
+    """Evaluate a shard in a worker.
+
+    Args:
+        digest: Of the job.
+        shard: Number of the shard.
+        parcel: The job with the files of its models; None if the worker should have both.
+
+    Returns:
+        See ``Evaluator.shard``; or "need", if the worker lacks the job or a model.
+    """
+    if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
+        _jobs[digest] = parcel["job"], _unpack(parcel["models"])
+    if digest not in _jobs:
+        return {"shard": shard, "need": True}
+    text, folder = _jobs[digest]
+    if folder is None and not _has_models(text):
+        return {"shard": shard, "need": True}
+    return evaluator_of(text, digest, folder).shard(shard)
+
+
+_checked: dict[str, bool] = {}
+
+
+def _has_models(text: str) -> bool:
+    """Whether the models of a job are at their paths, with the content that it says."""
+    if text not in _checked:
+        _checked.clear()
+        job = DataJob.from_json(json.loads(text))
+        _checked[text] = all(_is_there(model) for model in job.models)
+    return _checked[text]
+
+
+def _is_there(model: ModelFile) -> bool:
+    folder = Path(model.path).parent
+    try:
+        content = [files.digest(str(folder / name)) for name in model.files]
+    except OSError:
+        return False
+    return bool(hashlib.sha256(json.dumps(content).encode()).hexdigest() == model.digest)
+
+
+def _unpack(models: dict[str, dict[str, bytes]]) -> str:
+    folder = tempfile.TemporaryDirectory(prefix="onnx-passes-models-")
+    _folders.append(folder)
+    for digest, content in models.items():
+        for name, data in content.items():
+            path = Path(folder.name) / digest / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    return folder.name
+
+
+CONNECT_SECONDS = 30
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+:\d+")
+
+
+def make_dask(
+    address: str, ca: Path | None = None, cert: Path | None = None, key: Path | None = None
+) -> Dask:
+    """Return an executor on a cluster.
+
+    Args:
+        address: ``local:N`` for N workers on this machine, or the address of a scheduler.
+        ca: File of the authority, for TLS.
+        cert: File of this client's certificate.
+        key: File of its key.
+
+    Raises:
+        UsageError: The address cannot be read, or ``distributed`` is not installed.
+    """
+    import_optional("distributed")
+    local = re.fullmatch(r"local:(\d+)", address)
+    if local is not None and int(local[1]) > 0:
+        return Dask(None, int(local[1]), {})
+    if not _ADDRESS.fullmatch(address):
+        raise UsageError(
+            f"--scheduler {address!r} is not an address",
+            help="write local:8, tcp://host:8786 or tls://host:8786",
+        )
+    tls = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
+    given = {name: str(path) for name, path in tls.items() if path is not None}
+    if address.startswith("tls://") and not given:
+        raise UsageError(
+            f"--scheduler {address} needs certificates",
+            help="give --tls-ca, --tls-cert, --tls-key",
+        )
+    return Dask(address, 0, given)
+
+
+class Dask:
+    """Evaluates shards on the workers of a Dask cluster.
+
+    Each worker gets the job once, by a plugin, and makes its sessions when it first needs
+    them. A worker that the plugin missed gets the job with its shard. Models that a worker
+    does not find at their path are sent to it.
+
+    Args:
+        address: Of the scheduler; None for a cluster on this machine.
+        workers: Number of workers of that.
+        tls: Files for TLS, as ``distributed.Security`` names them.
+    """
+
+    def __init__(self, address: str | None, workers: int, tls: dict[str, str]) -> None:
+        self._address, self._workers, self._tls = address, workers, tls
+        self._cluster: Foreign = None
+        self._client: Foreign = None
+        self._done: queue.Queue[Foreign] = queue.Queue()
+        self._running: dict[Foreign, int] = {}
+        self._whole: set[int] = set()
+        self._tries: dict[int, int] = {}
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        if self._address is None:
+            return f"Dask, {self._workers} local workers"
+        return f"Dask at {self._address}"
+
+    @property
+    def slots(self) -> int:
+        """How many shards should be under way: two for each thread of a worker."""
+        if self._client is None:
+            return 2 * max(1, self._workers)
+        try:
+            threads = self._client.nthreads() if self._address is not None else {}
+        except OSError as error:
+            raise self._gone() from error
+        return 2 * int(max(1, self._workers, sum(threads.values())))
+
+    def start(self, job: DataJob) -> None:
+        """Start or reach the cluster; see ``Executor.start``."""
+        distributed = import_optional("distributed")
+        for name in ("distributed", "distributed.client", "tornado.application"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._job, self._text = job, json.dumps(job.to_json())
+        if self._client is None:
+            self._connect(distributed)
+        self._client.register_plugin(make_plugin(self._text, job.digest), name="onnx-passes")
+
+    def _connect(self, distributed: Foreign) -> None:
+        if self._address is None:
+            self._cluster = self._start_cluster(distributed)
+        target = self._cluster if self._cluster is not None else self._address
+        security = (
+            distributed.Security(require_encryption=True, **self._tls) if self._tls else None
+        )
+        try:
+            self._client = distributed.Client(
+                target, timeout=CONNECT_SECONDS, security=security, set_as_default=False
+            )
+            if self._address is not None:
+                self._client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError, RuntimeError) as error:
+            if self._cluster is not None:
+                self._cluster.close()
+            raise EngineUnavailableError(
+                f"the scheduler {self._address} and its workers cannot be reached: {error}",
+                help="start them: dask scheduler, and dask worker ADDRESS --nthreads 1",
+            ) from error
+        self._check_versions()
+
+    def _start_cluster(self, distributed: Foreign) -> Foreign:
+        try:
+            # Its scheduler listens on this machine only, and serves no dashboard.
+            return distributed.LocalCluster(
+                n_workers=self._workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                worker_dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise EngineUnavailableError(
+                f"a cluster of {self._workers} workers cannot be started here: {error}",
+                help="see whether there is memory for them, or use --jobs",
+            ) from error
+
+    def _check_versions(self) -> None:
+        from onnx_passes import __version__
+
+        try:
+            found = self._ask_versions()
+        except OSError as error:
+            raise EngineUnavailableError(
+                f"workers end as soon as they are asked: {error}",
+                help="see what they log, and whether there is memory for them",
+            ) from error
+        except Exception as error:  # whatever a worker without this package raises
+            raise EngineUnavailableError(
+                f"workers cannot import onnx-passes: {error}",
+                help="install the same version of onnx-passes on each worker",
+            ) from error
+        if other := {v for v in found.values() if v != __version__}:
+            theirs = ", ".join(sorted(other))
+            raise EngineUnavailableError(
+                f"workers have onnx-passes {theirs}, and this is {__version__}",
+                help="install the same version on each worker",
+            )
+
+    def _ask_versions(self, attempts: int = 3) -> dict[str, str]:
+        try:
+            found: dict[str, str] = self._client.run(version)
+        except OSError:  # a worker has just died; a new one takes its place
+            if attempts == 1:
+                raise
+            time.sleep(WAIT)
+            return self._ask_versions(attempts - 1)
+        return found
+
+    def submit(self, shard: int) -> None:
+        """Have a shard evaluated."""
+        self._tries[shard] = self._tries.get(shard, 0) + 1
+        parcel = self._parcel() if shard in self._whole else None
+        # Each attempt is a task of its own: Dask would return the old result.
+        key = f"onnx-passes-{self._job.digest}-{shard}-{self._tries[shard]}"
+        try:
+            future = self._client.submit(
+                evaluate_shard, self._job.digest, shard, parcel, key=key, pure=False
+            )
+        except OSError as error:
+            raise self._gone() from error
+        self._running[future] = shard
+        future.add_done_callback(self._done.put)
+
+    def collect(self) -> PlainDict:
+        """Wait for an outcome."""
+        while True:
+            try:
+                future = self._done.get(timeout=WAIT)
+            except queue.Empty:
+                if self._client.status != "running" or self._is_gone():
+                    raise self._gone() from None
+                continue
+            shard = self._running.pop(future, None)
+            if shard is None:
+                continue
+            if future.status == "cancelled":
+                raise self._gone()
+            outcome = self._outcome(future, shard)
+            future.release()
+            if outcome.get("need") and shard not in self._whole:
+                self._whole.add(shard)
+                self.submit(shard)
+                continue
+            return outcome
+
+    def _outcome(self, future: Foreign, shard: int) -> PlainDict:
+        first, stop = self._job.plan.range(shard)
+        try:
+            found: PlainDict = future.result(timeout=CONNECT_SECONDS)
+        except Exception as error:  # what Dask makes of a dead worker, or of a fault in ours
+            killed = type(error).__name__ == "KilledWorker"
+            reason = (
+                "the workers that ran it died; they may have run out of memory"
+                if killed
+                else f"{type(error).__name__}: {error}"
+            )
+            # Dask has tried other workers already.
+            return died(shard, stop - first, reason) | {"retry": not killed}
+        if found.get("need") and shard in self._whole:
+            reason = "its worker does not find the models"
+            return {"shard": shard, "samples": stop - first, "error": reason, "retry": True}
+        return found
+
+    def _is_gone(self) -> bool:
+        with suppress(Exception):
+            return not self._client.scheduler_info(n_workers=0).get("id")
+        return True
+
+    def _gone(self) -> WorkersGoneError:
+        return WorkersGoneError(
+            f"the scheduler {self._address or 'of the local cluster'} is gone",
+            help="with --journal the same command continues after the finished shards",
+        )
+
+    def _parcel(self) -> PlainDict:
+        """Return the job with the files of its models, for a worker that lacks them."""
+        found: dict[str, dict[str, bytes]] = {}
+        for model in self._job.models:
+            folder = Path(model.path).parent
+            found[model.digest] = {name: (folder / name).read_bytes() for name in model.files}
+        return {"job": self._text, "models": found}
+
+    def rest(self) -> None:
+        """Give up shards; the cluster stays."""
+        with suppress(Exception):
+            self._client.cancel(list(self._running))
+        self._running.clear()
+        self._whole.clear()
+        self._tries.clear()
+
+    def close(self) -> None:
+        """Disconnect; a local cluster ends."""
+        for part in (self._client, self._cluster):
+            if part is not None:
+                with suppress(Exception):
+                    part.close(timeout=5)
+        self._client = self._cluster = None
+
+
+def choose_executor(
+    jobs: int | None,
+    scheduler: str | None,
+    *,
+    ca: Path | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+) -> Executor:
+    """Return what runs the shards; this process, if nothing else is asked for.
+
+    Args:
+        jobs: Number of worker processes.
+        scheduler: ``local:N``, or the address of a Dask scheduler.
+        ca: File of the authority, for TLS.
+        cert: File of this client's certificate.
+        key: File of its key.
+
+    Raises:
+        UsageError: Both are asked for, or an address cannot be read.
+    """
+    if jobs is not None and scheduler is not None:
+        raise UsageError("jobs and a scheduler are two kinds of workers", help="give one")
+    if scheduler is not None:
+        return make_dask(scheduler, ca, cert, key)
+    if jobs is not None:
+        return Pool(jobs)
+    return InProcess()

@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from onnx_passes.data.dataset import Order
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 64, 65, 1000, 4097])
+def test_a_shuffled_order_is_a_permutation(count):
+    assert sorted(Order(count, 7).rows(0, count)) == list(range(count))
+
+
+def test_any_part_of_an_order_is_that_of_the_whole():
+    order = Order(1000, 3)
+    whole = order.rows(0, 1000)
+    assert np.array_equal(order.rows(130, 170), whole[130:170])
+
+
+def test_seeds_give_different_orders_and_none_gives_none():
+    assert not np.array_equal(Order(100, 0).rows(0, 100), Order(100, 1).rows(0, 100))
+    assert np.array_equal(Order(100, None).rows(10, 13), [10, 11, 12])
+
+
+def test_each_sample_is_as_likely_in_each_place():
+    first = np.array([Order(10, seed).rows(0, 1)[0] for seed in range(4000)])
+    counts = np.bincount(first, minlength=10)
+    # Chi squared with 9 degrees of freedom is above 27.9 once in 1,000.
+    assert ((counts - 400) ** 2 / 400).sum() < 27.9
+
+
+def test_the_order_of_a_million_takes_no_memory_beyond_what_is_asked_for():
+    rows = Order(10**12, 5).rows(10**11, 10**11 + 4)
+    assert len(set(rows.tolist())) == 4
+    assert rows.max() < 10**12

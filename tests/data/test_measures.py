@@ -1,0 +1,185 @@
+import json
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.contracts.scores import accuracy, rmse, snr, top_k_accuracy
+from onnx_passes.data.measures import MOST_CLASSES, Classes, Errors
+from onnx_passes.errors import ReferenceDataError
+from onnx_passes.verify.compare import compare
+from onnx_passes.verify.tensor_difference import Limit
+
+CASES = {
+    "default": (Limit(Tolerance()), Tolerance()),
+    "loose": (Limit(Tolerance(1e-2, 1e-2)), Tolerance(1e-2, 1e-2)),
+    "equality": (Limit(), Equality()),
+    "inner": (Limit(Tolerance(1e-3, 1e-6), scale_by_max=True), Tolerance(1e-3, 1e-6)),
+}
+DTYPES = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.int64, np.uint8, np.bool_]
+
+
+def pair(dtype, seed=0, count=40):
+    rng = np.random.default_rng(seed)
+    old = rng.normal(size=(count, 3, 2)) * 10
+    new = old + rng.normal(size=old.shape) * 10.0 ** rng.integers(-9, 1, (count, 1, 1))
+    new[rng.random(old.shape) < 0.5] = old[rng.random(old.shape) < 0.5].mean()
+    old, new = np.abs(old).astype(dtype), np.abs(new).astype(dtype)
+    same = rng.random(count) < 0.5
+    new[same] = old[same]
+    if np.dtype(dtype).kind == "f":
+        for place, (a, b) in enumerate(
+            [(np.nan, np.nan), (np.nan, 1), (np.inf, np.inf), (np.inf, -np.inf), (0.0, -0.0)]
+        ):
+            old[place, 0, 0], new[place, 0, 0] = a, b
+    return old, new
+
+
+def added(limit, old, new, cuts=()):
+    parts = []
+    rows = np.arange(len(old))
+    for chosen in np.split(rows, cuts):
+        part = Errors(limit)
+        part.update(chosen, old[chosen], new[chosen])
+        parts.append(part)
+    return parts
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_samples_that_fail_are_those_that_the_judge_refuses(case, dtype):
+    limit, contract = CASES[case]
+    old, new = pair(dtype)
+    (found,) = added(limit, old, new)
+    checks = [
+        compare({"y": a}, {"y": b}, contract, scale_by_max=limit.scale_by_max)[0]
+        for a, b in zip(old, new, strict=True)
+    ]
+    assert found.counts["failing_samples"] == sum(not check.passed for check in checks)
+    assert found.counts["failing_elements"] == sum(check.mismatched for check in checks)
+
+
+@pytest.mark.parametrize("cuts", [(10,), (1, 2, 39), (7, 20, 33)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_parts_merge_in_any_grouping_to_the_same_state(dtype, cuts):
+    limit = Limit(Tolerance())
+    old, new = pair(dtype)
+    first, *rest = added(limit, old, new, cuts)
+    for part in rest:
+        first.merge(part)
+    *others, last = added(limit, old, new, cuts)
+    for part in reversed(others):
+        part.merge(last)
+        last = part
+    assert first.to_json() == last.to_json()
+    kept = Errors(limit)
+    kept.load(json.loads(json.dumps(first.to_json())))
+    assert kept.finish() == first.finish()
+
+
+def test_the_numbers_are_those_of_the_metrics():
+    rng = np.random.default_rng(1)
+    old = rng.normal(size=(50, 7))
+    new = old + rng.normal(size=old.shape) * 1e-3
+    (found,) = added(Limit(Tolerance()), old, new)
+    told = found.finish()
+    assert told["rmse"] == pytest.approx(rmse([new], [old]))
+    assert told["sqnr_db"] == pytest.approx(snr([new], [old]))
+    assert told["max_abs"] == np.abs(new - old).max()
+    assert told["largest"][0][1] == np.abs(new - old).max(axis=1).argmax()
+    cosines = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(old, new, strict=True)
+    ]
+    assert told["mean_cosine"] == pytest.approx(np.mean(cosines))
+
+
+def test_other_shapes_and_types_fail_with_their_reason():
+    found = Errors(Limit(Tolerance()))
+    found.update(np.arange(2), np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32))
+    found.update(np.arange(2, 4), np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float64))
+    assert found.finish()["reasons"] == {
+        "dtype is float64, expected float32": 2,
+        "shape is [4], expected [3]": 2,
+    }
+    assert found.counts["failing_samples"] == 4
+
+
+def test_an_output_without_elements_is_no_error():
+    found = Errors(Limit(Tolerance()))
+    found.update(np.arange(2), np.zeros((2, 0), np.float32), np.zeros((2, 0), np.float32))
+    assert found.finish()["rmse"] is None
+    assert not math.isnan(found.largest.worst)
+
+
+def drawn(classes, count=200, seed=0):
+    rng = np.random.default_rng(seed)
+    old = rng.normal(size=(count, classes)).astype(np.float32)
+    new = (old + rng.normal(size=old.shape) * 0.3).astype(np.float32)
+    return old, new, rng.integers(0, classes, count)
+
+
+def counted(old, new, labels, cuts=()):
+    parts = []
+    rows = np.arange(len(old))
+    for chosen in np.split(rows, cuts):
+        part = Classes()
+        part.update(
+            chosen, old[chosen], new[chosen], None if labels is None else labels[chosen]
+        )
+        parts.append(part)
+    return parts
+
+
+@pytest.mark.parametrize("classes", [2, 7, MOST_CLASSES + 20])
+def test_counts_are_those_of_the_metrics(classes):
+    old, new, labels = drawn(classes)
+    (found,) = counted(old, new, labels)
+    told = found.finish()
+    assert told["accuracy_left"] == accuracy([old], [labels])
+    assert told["accuracy_right"] == accuracy([new], [labels])
+    assert told["flips"] == (old.argmax(1) != new.argmax(1)).sum()
+    if classes > 5:
+        assert told["top"]["right5"] == round(200 * top_k_accuracy(5, [new], [labels]))
+
+
+@pytest.mark.parametrize("classes", [4, MOST_CLASSES + 1])
+def test_parts_merge_to_the_whole_through_json(classes):
+    old, new, labels = drawn(classes)
+    first, *rest = counted(old, new, labels, (3, 50, 120))
+    for part in rest:
+        kept = Classes()
+        kept.load(json.loads(json.dumps(part.to_json())))
+        first.merge(kept)
+    (whole,) = counted(old, new, labels)
+    one, other = first.to_json(), whole.to_json()
+    del one["divergence"], other["divergence"]  # each block is rounded by itself
+    assert one == other
+    assert first.finish()["mean_kl"] == pytest.approx(whole.finish()["mean_kl"])
+
+
+def test_tables_hold_labels_and_decisions():
+    old = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
+    new = np.array([[1, 0], [1, 0], [0, np.nan]], np.float32)
+    (found,) = counted(old, new, np.array([0, 1, 1]))
+    told = found.to_json()
+    assert told["tables"]["right"] == [[0, 1], [3, 1], [5, 1]]  # the last column is "none"
+    assert told["paired"] == {"both": 1, "only_left": 2, "only_right": 0, "neither": 0}
+    assert [row for _, row in told["lost"]] == [1, 2]
+
+
+def test_places_of_an_image_are_rows_of_their_sample():
+    old = np.zeros((2, 3, 4, 4), np.float32)
+    labels = np.zeros((2, 4, 4), np.int64)
+    new = old.copy()
+    new[1, 2, 0, 0] = 1
+    (found,) = counted(old, new, labels)
+    assert (found.rows, found.flips) == (32, 1)
+    assert found.flipped.samples[0][1] == 1
+
+
+def test_a_label_beyond_the_classes_is_refused():
+    old, new, labels = drawn(3)
+    with pytest.raises(ReferenceDataError, match="none of the 3 classes"):
+        counted(old, new, labels + 1)
