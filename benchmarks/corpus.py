@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.configs.pipeline_files import shipped_configs
 
 PROCESSES = 2
 PARTS = 40

@@ -35,7 +35,7 @@ from onnx_passes.model.load import deserialize
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.pipeline import failing, judgement
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.compiler_levels import Level, examine
+from onnx_passes.runtime.engine_base import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of

@@ -27,7 +27,7 @@ from benchmarks.peers.measure import Cell, measure, to_json
 from benchmarks.peers.table import Row, describe
 from benchmarks.peers.tools import OPTIMIZE, PEERS, Tool, ours
 from benchmarks.speed import mean
-from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.configs.pipeline_files import shipped_configs
 from onnx_passes.report.json import read_json
 from onnx_passes.report.summary import outcome
 

@@ -21,8 +21,7 @@ from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.runtime.layers import built_layers
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of
+from onnx_passes.runtime.tensorrt.engine import built_layers, with_profiles_of
 
 CAPABILITY = "8.9"
 PRESETS = ("", "tensorrt", "optimize")

@@ -20,10 +20,10 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.load import deserialize
 from onnx_passes.model.walk import operator_histogram
-from onnx_passes.runtime.compiler_levels import Finding, Level, examine
+from onnx_passes.runtime.engine_base import Finding, Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.runtime.tensorrt.cuda_driver import device, gpu_missing
+from onnx_passes.runtime.tensorrt.cuda import device, gpu_missing
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.verify.compare import compare
 from tests.corpus.backend_models import BackendModel, load_all

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 KINDS = ("oldest", "newest")
 TESTS = (
-    *("tests/runtime/test_ort.py", "tests/runtime/test_ort_errors.py"),
+    *("tests/runtime/test_ort.py", "tests/runtime/test_ort_session.py"),
     *("tests/runtime/test_reference.py", "tests/pipeline/test_gate.py"),
     "tests/verify/runs/test_compare.py",
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from onnx_passes.report.page.region_drawing import UNNAMED, NodeText, graph
-from onnx_passes.report.page.rendering import environment
+from onnx_passes.report.html import UNNAMED, NodeText, graph
+from onnx_passes.report.pages import environment
 
 _SPAN = re.compile(r"``(.+?)``", re.S)
 _TOKEN = re.compile(r"\s*(\w[\w.:']*|<[^<>]*>|\[[^\[\]]*\]|[-+]?[\d.]+(?:e-?\d+)?|[(),])")

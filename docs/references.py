@@ -12,8 +12,7 @@ import click
 
 import onnx_passes
 from onnx_passes import ops, passes, testing
-from onnx_passes.cli.exit_codes import EXIT_CODES
-from onnx_passes.cli.main import COMMANDS, GROUPS, program
+from onnx_passes.cli.main import COMMANDS, EXIT_CODES, GROUPS, program
 from onnx_passes.configs.json_schema import json_schema
 
 AUTHORING = (passes, passes.base, passes.verify, ops, testing)

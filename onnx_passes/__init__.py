@@ -26,7 +26,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("run", "RunResult"), "api.pipeline_runs"),
     **dict.fromkeys(("certify", "compare", "inspect", "reduce"), "api.model_jobs"),
-    **dict.fromkeys(("tune", "TuneResult"), "api.tuning"),
+    **dict.fromkeys(("tune", "TuneResult"), "api.model_jobs"),
     "OnnxPassesError": "errors",
 }
 

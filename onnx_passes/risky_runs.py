@@ -1,8 +1,8 @@
 """Runs that may end the process, noted on a page that the parent process reads.
 
 Some values end the process of an engine. The program therefore runs below a small parent,
-:mod:`onnx_passes.cli.keeper`, which repeats a command without what ended it. Without such a
-parent nothing is written and nothing is avoided.
+:mod:`onnx_passes.cli.supervision`, which repeats a command without what ended it.
+Without such a parent nothing is written and nothing is avoided.
 """
 
 from __future__ import annotations

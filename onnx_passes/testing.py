@@ -21,8 +21,7 @@ from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import PipelineRun
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -23,7 +23,7 @@ settings.register_profile("no wall clock", deadline=None)  # a busy machine fail
 settings.load_profile("no wall clock")
 
 LOG = pytest.StashKey[Path]()
-COLD = ("tests/runtime/", "tests/cli/test_interrupts.py", "tests/cli/test_deferred.py")
+COLD = ("tests/runtime/", "tests/cli/test_supervision.py", "tests/cli/test_deferred.py")
 """Tests of how children start and end: these begin as a user's do."""
 
 
@@ -86,7 +86,7 @@ def pytest_runtest_setup(item):
     warm = sys.platform == "linux" and item.get_closest_marker("cold") is None
     subprocess.Popen = WarmPopen if warm and not item.nodeid.startswith(COLD) else START_ANEW
     from onnx_passes.runtime.tensorrt.bindings import install_help, installed_version
-    from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
+    from onnx_passes.runtime.tensorrt.cuda import gpu_missing
 
     wanted = item.get_closest_marker("tensorrt") is not None
     if wanted and installed_version("tensorrt-rtx") is None:

@@ -4,7 +4,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.contracts import equality
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import PassReport, RewriteSummary
 from onnx_passes.testing import (
     assert_each_application_executed,
     assert_leaves_alone,

@@ -223,9 +223,9 @@ class Tree:
             node.value, ast.Name | ast.Attribute
         ):
             value = self.bound(node.value, scope, module)
-            if value and not value[1] and value[0].partition(".")[0] in TREES:
-                if value[0] in self.modules or f"{value[0]}.{node.attr}" in self.modules:
-                    return self.follow(value[0], node.attr)
+            known = value and not value[1] and value[0].partition(".")[0] in TREES
+            if known and {value[0], f"{value[0]}.{node.attr}"} & self.modules.keys():
+                return self.follow(value[0], node.attr)
         return None
 
 

@@ -511,7 +511,7 @@ class Merge:
     def _fill(self, edits: Edits, node: ast.AST, part: str) -> None:
         for each in ast.walk(self.tree.modules[part].tree):
             for field in ("body", "orelse", "finalbody"):
-                if (body := getattr(each, field, None)) == [node]:
+                if getattr(each, field, None) == [node]:
                     self.problems.append(
                         f"{part}:{node.lineno}: a block has nothing but this import"
                     )

@@ -10,7 +10,7 @@ from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
-from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import PassReport
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.result import Check, Verdict
 

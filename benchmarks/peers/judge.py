@@ -15,7 +15,7 @@ import onnxruntime
 from benchmarks.peers.patterns import histogram
 from onnx_passes.errors import EngineError
 from onnx_passes.runtime.inputs import Substitutes, generate
-from onnx_passes.runtime.large_models import engine_for
+from onnx_passes.runtime.ort import engine_for
 
 TOLERANCE = 1e-3
 """Largest difference, of the largest absolute value of an output."""

@@ -270,7 +270,7 @@ def _judge_bytes(data: bytes, preset: str) -> Record:
 
 @cache
 def _presets() -> Sequence[str]:
-    from onnx_passes.configs.shipped import shipped_configs
+    from onnx_passes.configs.pipeline_files import shipped_configs
 
     return sorted(shipped_configs())
 

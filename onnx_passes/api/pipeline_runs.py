@@ -18,9 +18,8 @@ from onnx_passes.api.models import (
     take_samples,
     with_functions,
 )
-from onnx_passes.configs.default_budget import with_budget
 from onnx_passes.configs.pipeline_files import config_from_data, default_config, load_config
-from onnx_passes.configs.resolve import note_of_presets
+from onnx_passes.configs.resolve import note_of_presets, with_budget
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.model.save import save_model, to_proto
@@ -29,8 +28,7 @@ from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.html import to_html
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.report.summary import Words, outcome
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Feeds

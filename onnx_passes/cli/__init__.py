@@ -2,7 +2,7 @@
 
 import sys
 
-from onnx_passes.cli.interrupts import interruptible, received
+from onnx_passes.cli.supervision import interruptible, received
 
 try:
     with interruptible():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import echo_line
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.destinations import check_destinations
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError
 
 # click keeps the lines of a paragraph that begins with a backspace.

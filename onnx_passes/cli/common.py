@@ -1,27 +1,116 @@
-"""What all commands share: options, suggestions, and each single option given once."""
+"""What commands share: options, suggestions, shell completion and edits of a model."""
 
 from __future__ import annotations
 
 import difflib
 import io
+import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 from click import _textwrap
+from click.shell_completion import CompletionItem, get_completion_class
 
-from onnx_passes.cli.ticker import ticking
-from onnx_passes.cli.word_completion import teach
+from onnx_passes.cli.output import check_destinations, echo_line, ticking
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
     from click.parser import _OptionParser as _Parser
+
+
+VARIABLE = "_ONNX_PASSES_COMPLETE"
+SHELLS = ("bash", "zsh", "fish")
+_PLACES = {"config": "pipelines", "passes": "passes", "name": "passes", "names": "passes"}
+
+
+def script(program: click.Command, shell: str) -> str:
+    """Return the script by which a shell asks this program.
+
+    Args:
+        program: The command that is completed.
+        shell: The name of the shell, as click knows it.
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    return found(program, {}, "onnx-passes", VARIABLE).source()
+
+
+def complete(program: click.Command, instruction: str) -> bool:
+    """Answer a shell that asks, on standard output.
+
+    Args:
+        program: The program.
+        instruction: What the shell put into the variable: ``bash_complete``, ...
+
+    Returns:
+        Whether it was understood.
+    """
+    shell, _, what = instruction.partition("_")
+    found = get_completion_class(shell)
+    if found is None or what != "complete":
+        return False
+    click.echo(found(program, {}, "onnx-passes", VARIABLE).complete())
+    return True
+
+
+def teach(command: click.Command) -> None:
+    """Let a command complete pipelines and passes where its parameters name them."""
+    for param in command.params:
+        kind = _PLACES.get(str(param.name))
+        if kind == "pipelines":
+            param._custom_shell_complete = _pipelines
+        elif kind == "passes" and isinstance(param, click.Argument):
+            param._custom_shell_complete = _passes
+
+
+def _pipelines(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    del ctx, param
+    from onnx_passes.configs.pipeline_files import shipped_configs
+
+    names = [CompletionItem(name) for name in _starting(shipped_configs(), incomplete)]
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+def _passes(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    del ctx, param
+    name, brace, given = incomplete.partition("{")
+    if not brace:
+        from onnx_passes.cli.list_command import group_names, pass_rows
+
+        known = {row["name"]: row["summary"] for row in pass_rows()}
+        known |= dict.fromkeys(group_names(), "a group of passes")
+        return [CompletionItem(n, help=known[n]) for n in _starting(known, incomplete)]
+    from onnx_passes.errors import OnnxPassesError
+    from onnx_passes.passes.options import option_fields
+    from onnx_passes.passes.registry import lookup
+
+    before, comma, last = given.rpartition(",")
+    try:
+        (cls,) = lookup(name)
+    except (OnnxPassesError, ValueError):
+        return []
+    head = f"{name}{{{before}{comma}"
+    return [
+        CompletionItem(f"{head}{option}=") for option in _starting(option_fields(cls), last)
+    ]
+
+
+def _starting(names: Iterable[str], begin: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(begin))
+
 
 # A word with a hyphen, such as the name of a pass, stays whole in the help of an option.
 _textwrap.TextWrapper.wordsep_re = _textwrap.TextWrapper.wordsep_simple_re
@@ -78,7 +167,7 @@ def _to_file(ctx: click.Context, param: click.Parameter, value: str | None) -> b
     """Send what a command prints to a file, if one is named; return whether it is JSON."""
     from pathlib import Path
 
-    from onnx_passes.cli.destinations import check_destinations
+    from onnx_passes.cli.output import check_destinations
     from onnx_passes.report.report_files import write_text
 
     if value is not None and value != _PRINTED:
@@ -299,3 +388,80 @@ class Family(click.Group):
                 )
             args = [meant, *args]
         return super().resolve_command(ctx, args)
+
+
+Command: TypeAlias = Callable[..., object]
+
+path = click.Path(path_type=Path)
+
+
+def edits(command: Command) -> Command:
+    """Give a command the argument and the options that all of them have."""
+    for option in (
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE."
+        ),
+        click.option(
+            "-o", "--output", type=path, required=True, help="Where to write the model."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def edit(
+    model: Path,
+    output: Path,
+    change: Callable[[ir.Model], PlainDict],
+    says: Callable[[PlainDict], str],
+    *,
+    as_json: bool,
+    read: Sequence[Path] = (),
+) -> None:
+    """Read a model, change it, write it, and print what was done.
+
+    Args:
+        model: Where it is.
+        output: Where the result goes.
+        change: Changes the model in place, and returns what there is to print.
+        says: Puts that into a sentence.
+        as_json: Whether to print it as JSON instead.
+        read: Other files that are read.
+
+    Raises:
+        OnnxPassesError: The model cannot be read, changed, or written.
+    """
+    from onnx_passes.model.load import load_model
+    from onnx_passes.model.save import save_model
+
+    check_destinations(output, {}, {"the model": [model], "another model": list(read)})
+    loaded = load_model(model)
+    done = change(loaded.model)
+    files = save_model(loaded.model, output, source=loaded)
+    done["written"] = [str(file) for file in files]
+    if as_json:
+        click.echo(json.dumps(done, indent=2))
+        return
+    for line in (*says(done).split("\n"), str(files[-1])):
+        echo_line(line)
+
+
+def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
+    """Read ``OLD=NEW`` texts.
+
+    Args:
+        texts: Values of one option.
+        what: The form that is expected, for messages.
+
+    Raises:
+        UsageError: A text is not of this form.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        one, sign, other = text.partition("=")
+        if not (one and sign):
+            raise UsageError(f"{text!r} is not in the form {what}")
+        if one in found:
+            raise UsageError(f"{one!r} is given twice")
+        found[one] = other
+    return found

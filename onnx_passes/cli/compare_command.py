@@ -1,34 +1,359 @@
-"""``onnx-passes compare``: models on engines, side by side."""
+"""``onnx-passes compare``: models on engines side by side, on samples or a data set."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.compare_settings import (
-    keep_inputs,
-    loaders_of,
-    other_inputs,
-    read_runs,
-    samples_of,
-    settings_of,
+from onnx_passes.cli.data_options import (
+    announce,
+    data_options,
+    make_executor,
+    read_engine_choice,
+    read_rule,
+    read_spec,
+    refuse_without_data,
 )
-from onnx_passes.cli.data_options import data_options, refuse_without_data
-from onnx_passes.cli.destinations import check_destinations, check_folder
-from onnx_passes.cli.printing import echo_line
-from onnx_passes.cli.ticker import advance
+from onnx_passes.cli.output import advance, check_destinations, check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
-from onnx_passes.errors import ModelError, UsageError
-from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.errors import EngineError, ModelError, UsageError
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 if TYPE_CHECKING:
+    from onnx_passes.data.evaluation_job import DataJob
+    from onnx_passes.data.evaluation_result import DataResult
+    from onnx_passes.data.input_binding import DataInterface
+    from onnx_passes.data.shard_evaluation import Fleet
     from onnx_passes.runtime.engine_base import Feeds
-    from onnx_passes.verify.runs import Found, Loader, Runner
+    from onnx_passes.runtime.inputs import Substitute
+    from onnx_passes.verify.runs import Found, Loader, Run, Runner
+    from onnx_passes.verify.runs.settings import Settings
+
+
+def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
+    """Return the settings of a comparison.
+
+    Args:
+        given: The options of the command.
+        keep: Whether values are kept.
+        hashes: Whether inputs are hashed.
+
+    Raises:
+        UsageError: An option has a wrong value.
+    """
+    from onnx_passes.passes.options import parse_size
+    from onnx_passes.verify.runs.judges import judge
+    from onnx_passes.verify.runs.postprocess import read_postprocess
+    from onnx_passes.verify.runs.settings import Settings
+    from onnx_passes.verify.runs.tolerance_options import read_limits
+
+    try:
+        limit = parse_size(given["memory_limit"])
+    except ValueError as error:
+        raise UsageError(f"--memory-limit {given['memory_limit']!r}: {error}") from error
+    assert isinstance(limit, int)
+    outputs = given["outputs"]
+    if "all" in outputs and len(outputs) > 1:
+        raise UsageError("--outputs all leaves no others to name")
+    simple = read_limits(given["tolerance"], given["rtol"], given["atol"])
+    return Settings(
+        outputs="all" if outputs == ("all",) else outputs or None,
+        judge=judge(given["judge"], simple),
+        limits=simple,
+        postprocess=read_postprocess(given["postprocess"]),
+        validate=given["validate"],
+        fail_fast=given["fail_fast"],
+        iterations=given["iterations"] or 1,
+        warm_up=given["warm_up"] or 0,
+        memory_limit=limit,
+        keep=keep,
+        hashes=hashes,
+        progress=lambda done, total: advance(done, total, "sample"),
+    )
+
+
+def loaders_of(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
+    """Return the models, read now where values take the memory.
+
+    Reading takes the most memory, so it comes before the rest of the program is imported.
+
+    Args:
+        models: Paths of the models.
+        now: Whether they are read now.
+    """
+    if not models:
+        return {}
+    from onnx_passes.verify.runs.runner import Loader
+
+    loaders = {path: Loader(path) for path in models}
+    names = [path.name for path in loaders]
+    for path, loader in loaders.items():
+        if names.count(path.name) > 1:
+            loader.name = str(path)
+        if now:
+            loader.offload()
+    return loaders
+
+
+def read_runs(paths: Iterable[Path]) -> list[Run]:
+    """Return the runs that were saved in files."""
+    from onnx_passes.verify.runs import open_results
+
+    return [run for path in paths for run in open_results(path)]
+
+
+def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
+    """Return the inputs that models are compared on.
+
+    Args:
+        given: The options of the command.
+        runners: The models on engines.
+
+    Raises:
+        UsageError: Two sources of inputs are named.
+    """
+    from onnx_passes.verify.runs import inputs
+
+    sources = {
+        "--inputs": given["inputs"],
+        "--generate": given["generate"],
+        "--data-loader": given["data_loader"],
+    }
+    several = [option for option, value in sources.items() if value]
+    if len(several) > 1:
+        raise UsageError(f"{' and '.join(several)} are two sources of inputs", help="give one")
+    if not runners:
+        return ()
+    if given["data_loader"]:
+        return inputs.from_loader(given["data_loader"])
+    if given["inputs"]:
+        return inputs.from_file(given["inputs"], runners[0].model)
+    return inputs.read_generate(given["generate"]).make(_least_dynamic(runners).model)
+
+
+def _least_dynamic(runners: list[Runner]) -> Runner:
+    """Return the runner whose model fixes most sizes: what it takes, the others take too."""
+
+    def dynamic(runner: Runner) -> int:
+        shapes = (value.shape for value in runner.model.graph.inputs)
+        return sum(not isinstance(size, int) for shape in shapes for size in shape or ())
+
+    return min(runners, key=dynamic)
+
+
+def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitute | None:
+    """Return other inputs where the first model does not run on the generated ones.
+
+    Args:
+        run: The first run.
+        given: The options of the command.
+        runners: The models on engines.
+    """
+    from onnx_passes.verify.runs import inputs
+    from onnx_passes.verify.runs.found import FAILED
+
+    if run.state != FAILED:
+        return None
+    try:
+        return inputs.read_generate(given["generate"]).find_others(_least_dynamic(runners))
+    except EngineError:
+        return None  # the reason is in the run
+
+
+def keep_inputs(
+    path: Path, samples: Iterable[Feeds], runners: list[Runner], read: dict[str, list[Path]]
+) -> Iterable[Feeds]:
+    """Save inputs, and return them.
+
+    Args:
+        path: Where to.
+        samples: The inputs.
+        runners: The models on engines.
+        read: Files that the command reads, by option.
+
+    Raises:
+        UsageError: There is no model, or the file is one that is read.
+    """
+    from onnx_passes.verify.runs.inputs import save_inputs
+
+    if not runners:
+        raise UsageError("--save-inputs needs a MODEL, whose inputs are saved")
+    if path.suffix:
+        check_destinations(None, {"--save-inputs": path}, read)
+    kept = list(samples)
+    save_inputs(path, kept)
+    return kept
+
+
+_APART = {
+    "inputs": "--inputs",
+    "generate": "--generate",
+    "data_loader": "--data-loader",
+    "outputs": "--outputs",
+    "postprocess": "--postprocess",
+    "validate": "--validate",
+    "fail_fast": "--fail-fast",
+    "warm_up": "--warm-up",
+}
+
+
+def compare_on_data(
+    models: Sequence[Path],
+    engines: Sequence[str],
+    given: PlainMapping,
+    *,
+    isolate: bool,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """Run models on engines over a data set, and print what was found.
+
+    Args:
+        models: Files of the models; the first is the reference.
+        engines: Texts of ``--engine``.
+        given: Values of the options by name.
+        isolate: Whether engines run in child processes.
+        verbose: Whether details are printed as well.
+        as_json: Whether JSON is printed.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        OnnxPassesError: The data, a model or an engine cannot be used.
+    """
+    from onnx_passes.data.job_evaluation import Journal, evaluate
+    from onnx_passes.report.data_results import result_lines
+
+    _refuse(given)
+    _check_places(models, given)
+    job, rule = _job(models, engines, given, isolate=isolate), read_rule(given)
+    fleet = _fleet(job, given)
+    with ExitStack() as stack:
+        journal = None
+        if given["journal"] is not None:
+            journal = stack.enter_context(Journal(given["journal"], job))
+        result = evaluate(
+            job,
+            rule,
+            make_executor(given),
+            journal=journal,
+            on_progress=announce(stack),
+            accept=fleet.accept,
+        )
+    notes = [*fleet.notes]
+    try:
+        notes += _write(result, given)
+    finally:
+        # A full disk does not take the findings of a long run with it.
+        if as_json:
+            click.echo(result.text(), nl=False)
+        else:
+            timing = result.timing.to_json()
+            for line in result_lines(result.data, timing, notes, verbose=verbose):
+                echo_line(line)
+    return result.exit_code
+
+
+def _refuse(given: PlainMapping) -> None:
+    for name, option in _APART.items():
+        if given[name]:
+            raise UsageError(
+                f"{option} and --data do not go together", help="give one of the two"
+            )
+    if given["iterations"] not in (None, 1) or given["judge"] != "simple":
+        option = "--compare" if given["judge"] != "simple" else "--iterations"
+        raise UsageError(
+            f"{option} and --data do not go together",
+            help="limits are given by --tolerance, --rtol and --atol, metrics by --metric",
+        )
+
+
+def _check_places(models: Sequence[Path], given: PlainMapping) -> None:
+    files = {f"--{name}": given[name] for name in ("timing", "html", "journal")}
+    check_destinations(None, files, {"a model": list(models)})
+    if given["save_worst"] is not None:
+        check_folder("--save-worst", given["save_worst"])
+
+
+def _job(
+    models: Sequence[Path], engines: Sequence[str], given: PlainMapping, *, isolate: bool
+) -> DataJob:
+    from onnx_passes.data.evaluation_job import DataJob, ModelFile, RunSpec
+    from onnx_passes.data.input_binding import DataInterface
+    from onnx_passes.data.measures import Measures, make_metric
+    from onnx_passes.data.plan import make_plan
+    from onnx_passes.model.load import load_model
+    from onnx_passes.verify.runs.tolerance_options import read_limits
+
+    if not models:
+        raise UsageError("there is no MODEL to run on the data")
+    limits = read_limits(given["tolerance"], given["rtol"], given["atol"])
+    rule = read_rule(given)
+    for name in rule.metrics:
+        make_metric(name)
+    measures = Measures.of(
+        limits.contract, limits.overrides, scores=given["scores"], metrics=tuple(rule.metrics)
+    )
+    choices = [
+        read_engine_choice(text, isolate=isolate) for text in engines or ("onnxruntime",)
+    ]
+    names = [str(m) if [o.name for o in models].count(m.name) > 1 else m.name for m in models]
+    files = tuple(ModelFile.of(m, n) for m, n in zip(models, names, strict=True))
+    interface = DataInterface.of(load_model(models[0]).model)
+    _same_inputs(models, interface)
+    runs = tuple(
+        RunSpec(place, choice, f"{file.name} on {choice.make().name}")
+        for place, file in enumerate(files)
+        for choice in choices
+    )
+    if len(runs) == 1 and not (rule.metrics or rule.accuracy or given["labels"]):
+        raise UsageError(
+            "one model on one engine has nothing to be compared with",
+            help="give a second MODEL or --engine, or --labels or --metric to measure it",
+        )
+    return DataJob(make_plan(read_spec(given), interface), files, runs, measures)
+
+
+def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
+    from onnx_passes.data.input_binding import DataInterface
+    from onnx_passes.model.load import load_model
+
+    for path in models[1:]:
+        other = DataInterface.of(load_model(path).model)
+        if dict(other.dtypes) != dict(interface.dtypes):
+            raise UsageError(
+                f"the inputs of {path} are not those of {models[0]}",
+                help=f"{', '.join(other.names)}; and {', '.join(interface.names)}",
+            )
+
+
+def _fleet(job: DataJob, given: PlainMapping) -> Fleet:
+    from onnx_passes.data.shard_evaluation import Fleet
+
+    return Fleet(job, allow_mixed=given["mixed_cpus"])
+
+
+def _write(result: DataResult, given: PlainMapping) -> list[str]:
+    from onnx_passes.data.evaluation_result import save_worst
+    from onnx_passes.report.report_files import write_text
+
+    notes: list[str] = []
+    if given["timing"] is not None:
+        write_text(json.dumps(result.timing.to_json(), indent=2) + "\n", given["timing"])
+    if given["save_worst"] is not None:
+        notes.append(save_worst(result, given["save_worst"]))
+    if given["html"] is not None:
+        from onnx_passes.report.data_results import data_page
+
+        write_text(data_page(result), given["html"])
+    return notes
 
 
 HELP = """\
@@ -177,8 +502,6 @@ def command(
         )
         return
     if given["data"]:
-        from onnx_passes.cli.compare_on_data import compare_on_data
-
         if load_outputs or save_outputs or save_inputs or plots:
             raise UsageError(
                 "saved results and --data do not go together",
@@ -199,7 +522,7 @@ def command(
     refuse_without_data({name: value for name, value in given.items() if name != "html"})
     loaders = loaders_of(models, now=bool(given["outputs"]))
     from onnx_passes.data.files import import_optional
-    from onnx_passes.report.side_by_side import comparison_dict, comparison_lines
+    from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import compare, save_results
     from onnx_passes.verify.runs.saved_results import check_form
 
@@ -250,12 +573,12 @@ def command(
         if save_outputs is not None:
             save_results(found, save_outputs)
         if plots is not None:
-            from onnx_passes.report.plots import draw_plots
+            from onnx_passes.report.error_plots import draw_plots
 
             drawn = draw_plots(found, plots)
             found.notes.append(f"{len(drawn)} pictures are in {plots}")
         if page is not None:
-            from onnx_passes.report.compare_page import compare_page
+            from onnx_passes.report.comparison import compare_page
             from onnx_passes.report.report_files import write_text
 
             write_text(compare_page(found, latencies=asked), page)
@@ -306,7 +629,8 @@ def make_runners(
 
 def _is_large(path: Path, loader: Loader) -> bool:
     """Whether a model has many weights in files, which engines map and need not copy."""
-    from onnx_passes.runtime.large_models import LARGE, is_large
+    from onnx_passes.runtime.engine_models import LARGE
+    from onnx_passes.runtime.ort import is_large
 
     try:
         return path.is_file() and path.stat().st_size < LARGE and is_large(loader())

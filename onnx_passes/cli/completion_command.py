@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onnx_passes.cli.word_completion import SHELLS, script
+from onnx_passes.cli.common import SHELLS, script
 
 HELP = """\
 Print the script by which SHELL completes commands, options, pipelines, passes and files.

@@ -60,8 +60,7 @@ def check(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
     from onnx_passes.configs.engine_configs import resolve_engines
     from onnx_passes.configs.pipeline_files import load_config
-    from onnx_passes.configs.resolve import resolve
-    from onnx_passes.configs.resolved import format_pipeline
+    from onnx_passes.configs.resolve import format_pipeline, resolve
 
     for file in files:
         config = load_config(file, overrides)
@@ -75,8 +74,8 @@ def check(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
 @_set
 def show(file: str, overrides: tuple[str, ...]) -> None:
     """Print a pipeline file, or a shipped pipeline, as YAML."""
-    from onnx_passes.configs.format_text import format_file
     from onnx_passes.configs.pipeline_files import load_config
+    from onnx_passes.configs.steps import format_file
 
     data = dict(load_config(file, overrides).tree.data)
     data.pop("extends", None)  # it is all there

@@ -11,8 +11,7 @@ import onnx_ir as ir
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.report.console import ConsoleReporter
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import PassReport, RunReport
 
 
 class Announcer(Instrument):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from onnx_passes.cli.common import Family
-from onnx_passes.cli.model_edits import Command
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.common import Command, Family
+from onnx_passes.cli.output import echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.plain import Plain
 
@@ -103,7 +102,7 @@ def _options(function: Command) -> Command:
 
 def _check(output: str, files: Sequence[str]) -> None:
     """Check the destination before anything is read."""
-    from onnx_passes.cli.destinations import check_destinations, check_folder
+    from onnx_passes.cli.output import check_destinations, check_folder
 
     if Path(output).suffix:
         check_destinations(Path(output), {}, {"what is read": [Path(file) for file in files]})

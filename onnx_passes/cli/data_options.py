@@ -128,8 +128,7 @@ def read_spec(given: PlainMapping) -> DataSpec:
     Raises:
         UsageError: An option cannot be read.
     """
-    from onnx_passes.configs.data_spec import DataSpec
-    from onnx_passes.configs.percentages import read_share
+    from onnx_passes.configs.data_spec import DataSpec, read_share
 
     fraction = given["fraction"]
     sources = tuple(given["data"])
@@ -177,7 +176,7 @@ def read_rule(given: PlainMapping) -> Demand:
     Raises:
         UsageError: One cannot be read.
     """
-    from onnx_passes.configs.percentages import read_share
+    from onnx_passes.configs.data_spec import read_share
     from onnx_passes.data.demand import Accuracy, Demand
 
     accuracy = None

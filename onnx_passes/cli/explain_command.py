@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import echo_line
 
 HELP = """\
 Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
@@ -23,7 +23,7 @@ Examples:
 def command(name: str, config: str | None) -> None:
     """Explain a PASS, or each pass of a group: docstring, options, contract."""
     from onnx_passes.cli.pass_descriptions import explanation, import_from
-    from onnx_passes.configs.shipped import shipped_configs, shipped_source
+    from onnx_passes.configs.pipeline_files import shipped_configs, shipped_source
     from onnx_passes.passes.registry import is_known, lookup
 
     scope = import_from(config)

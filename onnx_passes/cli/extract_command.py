@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from onnx_passes.cli.destinations import check_destinations
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.cli.word_syntax import (
     ManyWords,
     Several,
@@ -24,8 +23,8 @@ from onnx_passes.report.text import plural
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from onnx_passes.arrays import Array
     from onnx_passes.model.extract import Cut
-    from onnx_passes.runtime.engine_base import Array
 
 HELP = """\
 Extract the part of MODEL that computes the outputs named from the inputs named.
@@ -169,7 +168,7 @@ _PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:
     from onnx_passes.errors import EngineError, ReferenceDataError
-    from onnx_passes.runtime.large_models import engine_for
+    from onnx_passes.runtime.ort import engine_for
     from onnx_passes.verify.recording import value_names
     from onnx_passes.verify.reduce import Boundary
     from onnx_passes.verify.saved import read_samples

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.model_edits import edit, edits, pairs, path
+from onnx_passes.cli.common import edit, edits, pairs, path
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.report.text import plural
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from onnx_passes.cli.common import Family
-from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainDict

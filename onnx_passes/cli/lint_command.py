@@ -6,7 +6,7 @@ import json
 
 import click
 
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import echo_line
 from onnx_passes.report.text import plural
 
 HELP = """\

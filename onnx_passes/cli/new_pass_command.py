@@ -9,7 +9,7 @@ from string import Template
 
 import click
 
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import echo_line
 
 HELP = """\
 Write NAME (merge-relus, say) as a pass that runs, and a test that passes.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import Family
-from onnx_passes.cli.model_edits import edit, edits, path
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.common import Family, edit, edits, path
+from onnx_passes.cli.output import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
 
@@ -115,7 +114,7 @@ def list_plugins(
             for cls in load_plugins(sources)
         ]
     if package is not None:
-        from onnx_passes.runtime.tensorrt.creators import list_creators
+        from onnx_passes.runtime.tensorrt.parsing import list_creators
 
         done["registered"] = list_creators(package, [str(file) for file in libraries])
     if as_json:

@@ -1,16 +1,668 @@
-"""``onnx-passes reduce``: the smallest model that still fails."""
+"""``onnx-passes reduce``: the smallest model that still fails a check.
+
+Candidates can be judged over a whole data set.
+"""
 
 from __future__ import annotations
 
+import importlib
+import json
+import math
+import re
 import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.data_options import CLUSTER, SOURCE, add_options
+from onnx_passes.cli.data_options import (
+    CLUSTER,
+    SOURCE,
+    add_options,
+    make_executor,
+    read_engine_choice,
+    read_spec,
+    refuse_without_data,
+)
+from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.cli.word_syntax import ManyWords
-from onnx_passes.errors import UsageError
-from onnx_passes.plain import Plain
+from onnx_passes.errors import ReferenceDataError, UsageError
+from onnx_passes.plain import Plain, PlainMapping
+from onnx_passes.report.text import plural
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_passes.arrays import Array
+    from onnx_passes.contracts import Equality, Tolerance
+    from onnx_passes.data.evaluation_job import EngineChoice
+    from onnx_passes.data.plan import ShardPlan
+    from onnx_passes.data.reduction_checks import DataCandidates
+    from onnx_passes.model.load import LoadedModel
+    from onnx_passes.passes.base import Pass
+    from onnx_passes.runtime.engine_base import Engine
+    from onnx_passes.verify.reduce import Boundary, Reduction
+    from onnx_passes.verify.reduce.checks import PassCheck
+    from onnx_passes.verify.reduce.command import CommandCheck
+    from onnx_passes.verify.reduce.ledger import Trial
+    from onnx_passes.verify.reduce.outcome import ModelCheck
+    from onnx_passes.verify.reduce.store import CandidateStore
+
+
+def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
+    """Find the data set of the options.
+
+    Args:
+        given: Values of the options by name.
+        model: The model, for its inputs.
+
+    Raises:
+        UsageError: An option cannot be read.
+        ReferenceDataError: There is no data, or it does not fit the model.
+        IncompleteDataError: A part of it cannot be read.
+    """
+    from onnx_passes.data.input_binding import DataInterface
+    from onnx_passes.data.plan import IncompleteDataError, make_plan
+
+    plan = make_plan(read_spec(given), DataInterface.of(model))
+    if plan.broken:
+        raise IncompleteDataError(
+            f"{plan.broken[0].name}: {plan.broken[0].reason}",
+            help="mend that part, or leave it out: no candidate could be said to be right",
+        )
+    return plan
+
+
+@dataclass(frozen=True)
+class DataChecks:
+    """Makes checks that judge candidates over a data set.
+
+    Attributes:
+        given: Values of the options by name.
+        plan: The data set.
+        store: Where recorded values are kept.
+        boundary: Gives candidates the values at their inputs.
+        stack: Closes what is opened.
+    """
+
+    given: PlainMapping
+    plan: ShardPlan
+    store: CandidateStore
+    boundary: Boundary
+    stack: ExitStack
+
+    def of_engines(self) -> ModelCheck:
+        """Return a check that compares two engines.
+
+        Raises:
+            UsageError: An engine cannot be read.
+        """
+        from onnx_passes.contracts import Tolerance
+        from onnx_passes.data.reduction_checks import EngineDataCheck
+
+        given = self.given
+        right, doubted = (read_engine_choice(given[n]) for n in ("against", "engine"))
+        contract = Tolerance(given["rtol"], given["atol"])
+        return EngineDataCheck(
+            doubted.make(),
+            self.boundary.engine,
+            contract,
+            data=self._whole(right, contract),
+            choices=(right, doubted),
+        )
+
+    def of_passes(self, check: PassCheck) -> ModelCheck:
+        """Return a check that compares a model with what passes make of it.
+
+        Args:
+            check: The check on one sample, with passes and engine.
+        """
+        from onnx_passes.data.evaluation_job import EngineChoice
+        from onnx_passes.data.reduction_checks import PassDataCheck
+
+        choice = EngineChoice("onnxruntime", {})
+        data = self._whole(choice, check.contract)
+        return PassDataCheck(
+            check.make, check.engine, check.what, check.contract, data=data, choice=choice
+        )
+
+    def _whole(self, right: EngineChoice, contract: Equality | Tolerance) -> DataCandidates:
+        from onnx_passes.data.measures import Measures
+        from onnx_passes.data.reduction_checks import DataCandidates
+        from onnx_passes.data.workers import KeptExecutor
+
+        jobs = self.given["jobs"]
+        workers = {**self.given, "jobs": jobs if jobs > 1 else None}
+        workers_kept = KeptExecutor(make_executor(workers))
+        self.stack.callback(workers_kept.end)
+        self.boundary.engine = right.make()
+        data = DataCandidates(
+            self.boundary.model,
+            self.plan,
+            Measures.of(contract, {}, scores=""),
+            workers_kept,
+            self.store,
+            self.boundary,
+            right,
+            self.given["mixed_cpus"],
+        )
+        data.start()
+        return data
+
+
+def refuse_data(given: PlainMapping) -> None:
+    """Check the options that go with a data set.
+
+    Raises:
+        UsageError: Some do not.
+    """
+    if given["check"] is not None:
+        raise UsageError(
+            "--data and --check do not go together: a command reads its own data",
+            help="give it to the command: --check 'onnx-passes compare {model} --data DATA'",
+        )
+    for name in ("check_function", "interactive", "load_inputs"):
+        if given[name]:
+            raise UsageError(
+                f"--{name.replace('_', '-')} and --data do not go together",
+                help="--data goes with --engine and --against, or with --pass",
+            )
+    if given["engine"] and given["against"] in (None, "golden"):
+        raise UsageError(
+            "--data compares two engines, and --against names none",
+            help="give --against ENGINE: the engine that is right",
+        )
+
+
+def make_check(
+    given: PlainMapping,
+    store: CandidateStore,
+    boundary: Boundary,
+    plan: ShardPlan | None,
+    stack: ExitStack,
+) -> ModelCheck:
+    """Return what judges candidates.
+
+    Args:
+        given: The options of the command.
+        store: Writes candidates for checks that read files.
+        boundary: Values at cuts; gets the engine that is right, if one is given.
+        plan: A whole data set that they are judged over; None for one sample.
+        stack: Ends workers.
+
+    Raises:
+        UsageError: An option does not parse, or names what is not there.
+    """
+    from onnx_passes.verify.reduce.command import CommandCheck, FailureCriteria
+
+    if given["check"] is not None:
+        patterns = tuple(_pattern(text) for text in given["fail_regex"])
+        rules = FailureCriteria(
+            frozenset(given["fail_code"]), frozenset(given["ignore_fail_code"]), patterns
+        )
+        return CommandCheck(
+            given["check"],
+            store,
+            rules,
+            given["iter_artifact"],
+            given["timeout"],
+            given["jobs"],
+            given["warm"],
+        )
+    from onnx_passes.contracts import Tolerance
+    from onnx_passes.verify.reduce.checks import AskCheck, FunctionCheck, RunCheck
+
+    if given["check_function"]:
+        text = given["check_function"]
+        return FunctionCheck(_function(text), store, text)
+    if given["interactive"]:
+        return AskCheck(_ask, store, given["iter_artifact"])
+    asked = given["rtol"] is not None or given["atol"] is not None
+    contract = Tolerance(given["rtol"], given["atol"])
+    if given["passes"] or given["config"]:
+        limits = contract if asked else None
+        check = _pass_check(given["config"], given["passes"], boundary, limits)
+        if plan is None:
+            return check
+        return DataChecks(given, plan, store, boundary, stack).of_passes(check)
+    if plan is not None:
+        return DataChecks(given, plan, store, boundary, stack).of_engines()
+    engine = _engine(given["engine"])
+    if given["against"] == "golden":
+        return RunCheck(engine, boundary, contract)
+    against = _engine(given["against"]) if given["against"] else None
+    if against is not None:
+        boundary.engine = against  # what is right gives the values at the cuts
+    elif engine.describe().get("isolate"):
+        boundary.engine = _engine("onnxruntime{isolate=true}")  # it may end its process, too
+    return RunCheck(engine, against, contract)
+
+
+def _function(text: str) -> Callable[[str], object]:
+    """Import a function; what ``compare`` does it with takes longer than a reduction."""
+    name, _, attribute = text.rpartition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(name), attribute)
+    except Exception as error:  # whatever the module raises
+        raise UsageError(
+            f"--check-function {text!r} cannot be imported: {type(error).__name__}: {error}",
+            help="write MODULE:FUNCTION, of a file in this folder or an installed module",
+        ) from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    if not callable(found):
+        raise UsageError(f"--check-function {text!r} is not a function, but {found!r}")
+    function: Callable[[str], object] = found
+    return function
+
+
+def _engine(text: str) -> Engine:
+    if "{" not in text:
+        from onnx_passes.runtime.engines import engine_from_config
+
+        # Reading options takes longer to import than a small model to reduce.
+        return engine_from_config(text)
+    from onnx_passes.configs.engine_text import parse_engine
+
+    return parse_engine(text)
+
+
+def _pass_check(
+    config: str | None, texts: Sequence[str], boundary: Boundary, contract: Tolerance | None
+) -> PassCheck:
+    from onnx_passes.configs.pipeline_files import default_config, load_config
+    from onnx_passes.configs.resolve import resolve
+    from onnx_passes.contracts import Metric, Tolerance, weakest
+    from onnx_passes.verify.reduce.checks import PassCheck
+
+    pipeline = load_config(config, (), texts) if config else default_config((), texts)
+    steps = resolve(pipeline).passes
+
+    def make() -> list[Pass]:
+        return [step.make({}, {}) for step in steps]
+
+    declared = weakest(promised for step in steps if (promised := step.cls.contracts()))
+    limits = [contract for contract in declared if not isinstance(contract, Metric)]
+    return PassCheck(
+        make,
+        boundary.engine,
+        ", ".join(step.text for step in steps),
+        contract or next(iter(limits), Tolerance()),
+    )
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise UsageError(
+            f"--fail-regex {text!r} is not a regular expression: {error}"
+        ) from error
+
+
+def _ask(path: Path, number: int) -> bool:
+    click.echo(f"{number}: does {path} pass or fail? [p/f] ", nl=False, err=True)
+    while answer := sys.stdin.readline():
+        if (word := answer.strip().lower()) in ("p", "pass", "f", "fail"):
+            return word.startswith("f")
+        click.echo("answer p, for pass, or f, for fail: ", nl=False, err=True)
+    click.echo(err=True)
+    raise UsageError(
+        "there is no answer: standard input has ended",
+        help="run --interactive in a terminal; --replay FILE keeps the answers so far",
+    )
+
+
+_IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
+
+
+def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
+    """Reduce the model of a file; write the result and print what it is.
+
+    Args:
+        path: The model.
+        output: Where the result is written.
+        given: Values of the options by name.
+    """
+    check_options(given)
+    _places(path, output, given)
+    from onnx_passes.model.load import load_model
+    from onnx_passes.runtime.ort import engine_for
+    from onnx_passes.verify.reduce import Boundary, Reducer
+    from onnx_passes.verify.reduce.artifacts import Artifacts
+    from onnx_passes.verify.reduce.command import CommandCheck
+    from onnx_passes.verify.reduce.parts import Parts
+    from onnx_passes.verify.reduce.store import CandidateStore
+
+    loaded = load_model(path)
+    model = loaded.model
+    golden = _read_golden(given["load_inputs"], model)
+    _set_shapes(model, given["model_input_shapes"])
+    _fits(golden, model, given["load_inputs"])
+    if given["passes"] or given["config"]:
+        infer_shapes(model)  # passes look at inner values, other checks at cuts only
+    boundary = Boundary(
+        model,
+        engine_for(model),
+        golden,
+        fixed=given["fallback_shape_inference"],
+    )
+    parts = Parts(
+        model,
+        boundary,
+        keep_inputs=given["no_reduce_inputs"],
+        keep_outputs=given["no_reduce_outputs"],
+    )
+    artifacts = Artifacts(model, given["artifacts"]) if given["artifacts"] else None
+
+    def tell(trial: Trial) -> None:
+        if artifacts is not None:
+            artifacts.keep(trial)
+        if not given["quiet"]:
+            echo_line(_progress(trial, len(parts.nodes)), err=True)
+
+    by_command = bool(given["check"]) or given["interactive"]
+    plan = plan_data(given, model) if given["data"] else None
+    kept = _why_not_smaller(given, by_command and _inner(golden, model))
+    limit = _COMMAND if by_command else _IN_PROCESS
+    folder = None
+    if given["interactive"] or (given["check"] and "{model}" not in given["check"]):
+        folder = given["iter_artifact"].absolute().parent
+    with CandidateStore(model, folder) as store, ExitStack() as stack:
+        check = make_check(given, store, boundary, plan, stack)
+        found = Reducer(
+            parts,
+            check,
+            given["mode"],
+            tell=tell,
+            replay=given["replay"],
+            shrink=0 if given["no_shrink"] or kept else limit,
+            every=given["every"],
+        ).run()
+        if isinstance(check, CommandCheck) and check.warm:
+            found = _confirm(found, check)
+    if kept and not given["no_shrink"]:
+        why = f"dimensions and values were left as they are, since {kept} with them"
+        found = replace(found, notes=(*found.notes, why))
+    written = _write(found, loaded, output, given["min_good"])
+    _tell(found, written, boundary, as_json=given["as_json"])
+
+
+def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
+    """Return why dimensions and values cannot get smaller, as a clause; None if they can."""
+    if given["data"]:
+        return "the data goes"
+    return "golden values go" if inner or given["against"] == "golden" else None
+
+
+def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
+    """Check that the result fails in a process of its own too."""
+    from onnx_passes.verify.reduce.outcome import SmallerModel
+
+    outcome = replace(check, warm=False).judge(
+        SmallerModel(found.model, lambda: found.feeds), found.checks + 1
+    )
+    if not outcome.bad:
+        raise UsageError(
+            "--warm: the result does not fail when the command is started anew"
+            f" ({outcome.told})",
+            help="what the script does depends on how it is started: leave --warm out",
+        )
+    return replace(found, checks=found.checks + 1)
+
+
+def _places(path: Path, output: Path, given: PlainMapping) -> None:
+    files = {
+        "-o": output,
+        "--min-good": given["min_good"],
+        "--replay": given["replay"],
+        "--iter-artifact": given["iter_artifact"],
+    }
+    read = {"the model": [path]}
+    if given["load_inputs"]:
+        read["the golden values"] = [Path(given["load_inputs"])]
+    for option, file in files.items():
+        if file is not None and file.exists() and path.exists() and file.samefile(path):
+            raise UsageError(
+                f"{option} {file} is the model itself, which stays as it is",
+                help="give another path",
+            )
+    check_destinations(output, {k: v for k, v in files.items() if k != "-o"}, read)
+    placed = "{model}" in (given["check"] or "")
+    if (
+        (given["check"] or given["interactive"])
+        and not placed
+        and given["iter_artifact"].exists()
+    ):
+        raise UsageError(
+            f"{given['iter_artifact']} exists already, and candidates are written there",
+            help="remove it, or name another file by --iter-artifact",
+        )
+    if given["artifacts"] and given["artifacts"].exists() and not given["artifacts"].is_dir():
+        raise UsageError(f"--artifacts {given['artifacts']} is not a folder")
+
+
+def infer_shapes(model: ir.Model) -> None:
+    """Say what is known of inner values; onnx-ir's pass loads in a fraction of ours' time."""
+    from onnx_ir.passes.common import ShapeInferencePass
+
+    ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+
+
+def _read_golden(path: str | None, model: ir.Model) -> dict[str, Array]:
+    if path is None:
+        return {}
+    from onnx_passes.verify.saved import read_samples
+
+    samples = read_samples(path)
+    known = {str(value.name) for value in model.graph.inputs}
+    known |= {str(v.name) for node in model.graph for v in node.outputs if v.name}
+    values = samples[0] if samples else {}
+    if values and not known & values.keys():
+        raise ReferenceDataError(
+            f"the file holds no value of this model, but {', '.join(list(values)[:3])}",
+            where=path,
+            help="see that it was saved from this model: onnx-passes data show " + path,
+        )
+    return {name: array for name, array in values.items() if name in known}
+
+
+def _fits(golden: Mapping[str, Array], model: ir.Model, path: str | None) -> None:
+    """Check values for the inputs, where all are given."""
+    from onnx_passes.verify.feeds import check_feeds
+
+    inputs = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
+    if path is not None and golden and all(name in golden for name in inputs):
+        feeds = {name: golden[name] for name in inputs}
+        check_feeds(feeds, model, dict.fromkeys(inputs, path), allow_nan=True)
+
+
+def _inner(golden: Mapping[str, Array], model: ir.Model) -> bool:
+    return any(value.name in golden for node in model.graph for value in node.outputs)
+
+
+def _set_shapes(model: ir.Model, texts: Sequence[str]) -> None:
+    import onnx_ir as ir
+
+    from onnx_passes.runtime.engine_base import did_you_mean
+
+    inputs = {str(value.name): value for value in model.graph.inputs}
+    for text in texts:
+        name, _, dims = text.rpartition(":")
+        sizes = re.findall(r"\d+", dims)
+        if not name or not re.fullmatch(r"\[?(\d{1,18}([x,]\d{1,18})*)?\]?", dims):
+            raise UsageError(
+                f"--model-input-shapes {text!r} is not a name and a shape",
+                help="write name:1x3x224x224, or name:[1,3,224,224]",
+            )
+        if name not in inputs:
+            raise UsageError(
+                f"--model-input-shapes: the model has no input {name!r}",
+                help=did_you_mean(name, inputs),
+            )
+        old = inputs[name].shape
+        if old is not None and len(old) != len(sizes):
+            raise UsageError(
+                f"--model-input-shapes: {name!r} has {len(old)} dimensions, not {len(sizes)}"
+            )
+        inputs[name].shape = ir.Shape([int(size) for size in sizes])
+
+
+def _progress(trial: Trial, total: int) -> str:
+    outcome = trial.outcome
+    took = "replayed" if trial.replayed else f"{trial.seconds:.2f} s"
+    told = "".join(c if c.isprintable() else "?" for c in outcome.told)
+    return (
+        f"{trial.number:4d}  {trial.nodes:{len(str(total))}d} of {total} nodes  "
+        f"{outcome.status.value:8s}  {took:>8s}  {told}"
+    ).rstrip()
+
+
+def _write(
+    found: Reduction, loaded: LoadedModel, output: Path, min_good: Path | None
+) -> dict[str, str]:
+    import numpy as np
+
+    from onnx_passes.model.save import save_model
+    from onnx_passes.verify.saved import write_samples
+
+    written = {"model": str(output)}
+    save_model(found.model, output, source=loaded)
+    arrays = {k: v for k, v in (found.feeds or {}).items() if isinstance(v, np.ndarray)}
+    if found.feeds is not None and len(arrays) == len(found.feeds) and arrays:
+        values = output.with_name(f"{output.stem}-inputs.npz")
+        write_samples(values, [arrays])
+        written["inputs"] = str(values)
+    for number, other in enumerate(found.others, 2):
+        path = output.with_name(f"{output.stem}-{number}{output.suffix}")
+        save_model(other, path, source=loaded)
+        written[f"other {number}"] = str(path)
+    if min_good is not None and found.good is not None:
+        save_model(found.good, min_good, source=loaded)
+        written["good"] = str(min_good)
+    return written
+
+
+def _tell(
+    found: Reduction, written: Mapping[str, str], boundary: Boundary, *, as_json: bool
+) -> None:
+    nodes = [
+        {
+            "name": node.name or "",
+            "operator": node.op_type if not node.domain else f"{node.domain}::{node.op_type}",
+        }
+        for node in found.model.graph
+    ]
+    notes = list(found.notes)
+    if boundary.why is not None:
+        notes.append(f"values at the cuts are not known: {boundary.why}")
+    if as_json:
+        told = {
+            "before": found.before,
+            "after": found.after,
+            "checks": found.checks,
+            "replayed": found.replayed,
+            "failure": found.told,
+            "nodes": nodes,
+            "others": [len(model.graph) for model in found.others],
+            "written": dict(written),
+            "notes": notes,
+        }
+        click.echo(json.dumps(told, indent=2))
+        return
+    replayed = f", {found.replayed} replayed" if found.replayed else ""
+    checks = f"{found.checks} checks{replayed}"
+    echo_line(f"{found.before} -> {plural(found.after, 'node')} in {checks}: {found.told}")
+    for node in nodes[:10]:
+        echo_line(f"  {node['operator']} {node['name']}")
+    if len(nodes) > 10:
+        click.echo(f"  and {len(nodes) - 10} more")
+    for what, path in written.items():
+        echo_line(f"{what + ':':9s}{path}")
+    for note in notes:
+        echo_line(f"note: {note}")
+
+
+# Which checks an option says something to.
+_OF = {
+    "warm": ("--check",),
+    "fail_code": ("--check",),
+    "ignore_fail_code": ("--check",),
+    "fail_regex": ("--check",),
+    "against": ("--engine",),
+    "rtol": ("--engine", "--pass"),
+    "atol": ("--engine", "--pass"),
+}
+
+
+def check_options(given: PlainMapping) -> None:
+    """Check what the words alone show.
+
+    Raises:
+        UsageError: Options do not go together, or a number is out of range.
+    """
+    check = _one_check(given)
+    for name, checks in _OF.items():
+        if given[name] not in (None, (), False) and check not in checks:
+            option = f"--{name.replace('_', '-')}"
+            what = ": what to hold against it" if name == "against" else f", not {check}"
+            raise UsageError(f"{option} needs {' or '.join(checks)}{what}")
+    if given["data"]:
+        refuse_data(given)
+    else:
+        refuse_without_data({name: v for name, v in given.items() if name != "jobs"})
+    if given["jobs"] > 1 and check != "--check" and not given["data"]:
+        raise UsageError(f"-j {given['jobs']} needs --check: {check} is asked one at a time")
+    for name in ("rtol", "atol", "timeout"):
+        number = given[name]
+        low = "more than 0" if name == "timeout" else "0 or more"
+        if number is not None and (
+            not math.isfinite(number) or number < 0 or (name == "timeout" and not number)
+        ):
+            raise UsageError(f"--{name} {number:g}: it has to be a number, {low}")
+    both = sorted({*given["fail_code"]} & {*given["ignore_fail_code"]})
+    if both:
+        raise UsageError(
+            f"--fail-code {both[0]} and --ignore-fail-code {both[0]} contradict each other",
+            help="give each exit code to one of them",
+        )
+    if given["no_reduce_inputs"] and given["no_reduce_outputs"]:
+        raise UsageError(
+            "--no-reduce-inputs and --no-reduce-outputs together leave nothing to take away"
+        )
+    if given["against"] == "golden" and not given["load_inputs"]:
+        raise UsageError(
+            "--against golden needs --load-inputs: the golden values",
+            help="record them: onnx-passes compare MODEL --outputs all --save-outputs FILE",
+        )
+
+
+def _one_check(given: PlainMapping) -> str:
+    asked = [
+        option
+        for option, value in (
+            ("--check", given["check"] is not None),
+            ("--check-function", given["check_function"]),
+            ("--engine", given["engine"]),
+            ("--pass", given["passes"] or given["config"]),
+            ("--interactive", given["interactive"]),
+        )
+        if value
+    ]
+    if len(asked) != 1:
+        raise UsageError(
+            f"{' and '.join(asked)} are {len(asked)} checks"
+            if asked
+            else "nothing says what fails",
+            help="give one of --check, --check-function, --engine, --pass and --interactive",
+        )
+    return asked[0]
+
 
 HELP = """\
 Reduce MODEL to the smallest model that still fails: fewest nodes, then smaller dimensions and
@@ -131,8 +783,6 @@ class _Reduce(ManyWords):
 @click.option("-q", "--quiet", is_flag=True, help="Print no line for each check.")
 def command(model: Path, output: Path | None, **given: Plain) -> None:
     """Reduce a model."""
-    from onnx_passes.cli.reduce_runs import reduce_file
-
     if output is None:
         raise UsageError(
             "there is no -o: where to write the reduced model",

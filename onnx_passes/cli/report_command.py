@@ -42,7 +42,7 @@ def command(
     quiet: bool,
 ) -> None:
     """Show a saved run, and write it in other forms."""
-    from onnx_passes.cli.run_outputs import write_reports
+    from onnx_passes.cli.run_command import write_reports
     from onnx_passes.report.console import ConsoleReporter
     from onnx_passes.report.json import json_schema, read_json
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.model_edits import edit, edits, path
+from onnx_passes.cli.common import edit, edits, path
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:

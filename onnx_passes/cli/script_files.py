@@ -7,8 +7,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from onnx_passes.cli.destinations import check_destinations
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 

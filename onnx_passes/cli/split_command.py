@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.destinations import check_folder
-from onnx_passes.cli.model_edits import path
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.common import path
+from onnx_passes.cli.output import check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict

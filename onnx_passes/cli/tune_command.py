@@ -20,8 +20,7 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
-from onnx_passes.cli.printing import echo_line
-from onnx_passes.cli.ticker import advance
+from onnx_passes.cli.output import advance, echo_line
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainMapping
@@ -106,7 +105,7 @@ def command(
     **given: Plain,
 ) -> None:
     """Choose precisions."""
-    from onnx_passes.cli.destinations import check_destinations, check_folder
+    from onnx_passes.cli.output import check_destinations, check_folder
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.tuning.task_from_config import task_of
@@ -186,7 +185,7 @@ def _search(
     page: Path | None,
     report: Callable[[str], None],
 ) -> None:
-    from onnx_passes.cli.interrupts import received
+    from onnx_passes.cli.supervision import received
     from onnx_passes.model.save import pending
     from onnx_passes.report.tune_page import tune_page
     from onnx_passes.tuning.budget_search import TuningSearch

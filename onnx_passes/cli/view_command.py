@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.printing import echo_line
+from onnx_passes.cli.output import echo_line
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from onnx_passes.report.view.graph import Interval
+    from onnx_passes.report.model_page import Interval
 
 HELP = """\
 Write the graph of MODEL as a page for a browser: one file, which needs no network.
@@ -54,14 +54,12 @@ def command(
     model: str, output: Path | None, report: Path | None, load_inputs: str | None
 ) -> None:
     """Write the graph of a model as a page."""
-    from onnx_passes.cli.destinations import check_destinations
-    from onnx_passes.cli.reduce_runs import infer_shapes
+    from onnx_passes.cli.output import check_destinations
+    from onnx_passes.cli.reduce_command import infer_shapes
     from onnx_passes.model.load import load_model
     from onnx_passes.report.json import read_json
+    from onnx_passes.report.model_page import PageContent, facts_of, marks_of, to_page
     from onnx_passes.report.report_files import write_text
-    from onnx_passes.report.view.graph import PageContent, facts_of
-    from onnx_passes.report.view.marks import marks_of
-    from onnx_passes.report.view.page import to_page
 
     loaded = load_model(model)
     place = output or Path(f"{Path(model).stem}.html")

@@ -63,7 +63,7 @@ def read_dtype(text: str, whole: str, option: str) -> ir.DataType:
     """
     import onnx_ir as ir
 
-    from onnx_passes.runtime.interface import did_you_mean
+    from onnx_passes.runtime.engine_base import did_you_mean
 
     known = {d.name.lower(): d for d in ir.DataType if d is not ir.DataType.UNDEFINED}
     known |= {"float32": ir.DataType.FLOAT, "float64": ir.DataType.DOUBLE}

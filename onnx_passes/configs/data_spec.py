@@ -1,12 +1,35 @@
-"""What a user says about a data set, as plain data that travels to workers."""
+"""What a user says about a data set, as plain data for workers, and shares such as 10%."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict, PlainMapping
+
+
+def read_share(given: object, what: str) -> float:
+    """Read ``0.5 %``, ``0.5%`` or ``0.005``.
+
+    Args:
+        given: The text, or a number.
+        what: What it is, for messages.
+
+    Raises:
+        UsageError: It is not a share.
+    """
+    match = re.fullmatch(r"([0-9.]+(?:[eE]-?\d+)?)\s*(%?)", str(given).strip())
+    try:
+        assert match is not None
+        value = float(match[1]) / (100 if match[2] else 1)
+    except (ValueError, AssertionError):
+        raise UsageError(
+            f"{what} {given!r} is not a share", help="write 0.5 %, or 0.005"
+        ) from None
+    return value
+
 
 SHARD_SAMPLES = 8192
 """Samples in a shard, unless the user says; a shard is what one worker evaluates at once."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from onnx_passes.configs.field_types import When
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
+from onnx_passes.configs.sections import When
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import parse_size
 from onnx_passes.plain import PlainDict, PlainMapping

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 
-from onnx_passes.configs.pipeline_text import parse_pipeline
-from onnx_passes.configs.source import Source
-from onnx_passes.configs.steps import PassUse
+from onnx_passes.configs.steps import PassUse, parse_pipeline
+from onnx_passes.configs.yaml_tree import Source
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import parse_size
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Engine
+from onnx_passes.runtime.engine_base import Engine, did_you_mean
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.interface import did_you_mean
 
 _END = "ExecutionProvider"
 

@@ -7,10 +7,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from onnx_passes.configs.section import Section
-from onnx_passes.configs.sections import Reference
-from onnx_passes.configs.source import Span
-from onnx_passes.configs.yaml_tree import Path, Tree
+from onnx_passes.configs.sections import Reference, Section
+from onnx_passes.configs.yaml_tree import Span, Tree, YamlPath
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
@@ -29,7 +27,7 @@ _EXPECTED = {
 }
 
 
-def checked(cls: type[SectionT], data: object, tree: Tree, path: Path = ()) -> SectionT:
+def checked(cls: type[SectionT], data: object, tree: Tree, path: YamlPath = ()) -> SectionT:
     """Return the section that ``data`` describes.
 
     Args:
@@ -50,7 +48,7 @@ def checked(cls: type[SectionT], data: object, tree: Tree, path: Path = ()) -> S
 class SectionPlace:
     """Where a section stands, for validators that read on by themselves."""
 
-    def __init__(self, tree: Tree, path: Path) -> None:
+    def __init__(self, tree: Tree, path: YamlPath) -> None:
         self.tree, self.path = tree, path
 
 
@@ -59,7 +57,7 @@ def located(span: Span | None) -> str | None:
     return span.where if span is not None else None
 
 
-def _explained(errors: list[ErrorDetails], tree: Tree, base: Path) -> ConfigError:
+def _explained(errors: list[ErrorDetails], tree: Tree, base: YamlPath) -> ConfigError:
     # A misspelt key explains the errors that follow from it.
     first = next((e for e in errors if e["type"] == "unknown_key"), errors[0])
     path = _present(tree, base, first["loc"])
@@ -95,7 +93,7 @@ def _explained(errors: list[ErrorDetails], tree: Tree, base: Path) -> ConfigErro
             return ConfigError(message, where=located(tree.value(path)), help=hint or None)
 
 
-def unknown_key_help(key: str, known: list[str], path: Path) -> str:
+def unknown_key_help(key: str, known: list[str], path: YamlPath) -> str:
     """Return what to do about an unknown key.
 
     Args:
@@ -126,17 +124,17 @@ def described(value: object) -> str:
             return str(value) if len(str(value)) <= 40 else f"a {type(value).__name__}"
 
 
-def dotted(path: Path) -> str:
+def dotted(path: YamlPath) -> str:
     """Return a path as ``--set`` takes it."""
     parts = (str(part) for part in path)
     return ".".join(p if p.isprintable() else repr(p) for p in parts) or "the file"
 
 
-def _inside(path: Path) -> str:
+def _inside(path: YamlPath) -> str:
     return f" in '{dotted(path)}'" if path else ""
 
 
-def _present(tree: Tree, base: Path, location: tuple[int | str, ...]) -> Path:
+def _present(tree: Tree, base: YamlPath, location: tuple[int | str, ...]) -> YamlPath:
     """Return the path to the fault, without what pydantic adds for its own unions."""
     path, data = base, _at(tree.data, base)
     for part in location:
@@ -153,7 +151,7 @@ def _present(tree: Tree, base: Path, location: tuple[int | str, ...]) -> Path:
 _ALSO = {field: other for other, field in Reference.also.items()}
 
 
-def _at(data: Plain, path: Path) -> Plain:
+def _at(data: Plain, path: YamlPath) -> Plain:
     for part in path:
         data = data[part]
     return data

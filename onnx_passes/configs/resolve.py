@@ -1,34 +1,235 @@
-"""From names to passes: the pipeline that runs."""
+"""From names to passes: the pipeline that runs, with checked options and the default budget.
+
+Steps under names of the seed system become those that do the same here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
+import onnx_ir as ir
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from onnx_passes.configs.imports import import_modules
-from onnx_passes.configs.pipeline_text import parse_pipeline
+from onnx_passes.configs.pipeline_files import shipped_configs, shipped_steps
 from onnx_passes.configs.problems import located
-from onnx_passes.configs.resolved import (
-    CheckpointStep,
-    GroupStep,
-    PassStep,
-    ResolvedPipeline,
-    ResolvedStep,
-)
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.shipped import shipped_configs, shipped_steps
-from onnx_passes.configs.steps import Checkpoint, Group, PassUse, Places, Step
-from onnx_passes.configs.translate import translate_names
-from onnx_passes.contracts import metrics
-from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
+from onnx_passes.configs.sections import OutputTolerance, Policy
+from onnx_passes.configs.steps import (
+    Checkpoint,
+    Group,
+    PassUse,
+    Places,
+    Repeat,
+    Step,
+    format_steps,
+    format_value,
+    parse_pipeline,
+)
+from onnx_passes.contracts import Metric, metrics
+from onnx_passes.errors import (
+    ConfigError,
+    OnnxPassesError,
+    OptionError,
+    PassError,
+    UnknownMetricError,
+    UnknownPassError,
+)
+from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
-from onnx_passes.passes.options import option_fields, validate_options
+from onnx_passes.passes.options import option_fields, plain_defaults, validate_options
 from onnx_passes.passes.pass_scope import LIBRARY, Scope
-from onnx_passes.passes.seed_names import is_for_seed
+from onnx_passes.passes.seed_names import is_for_seed, uses_of
 from onnx_passes.plain import PlainDict, PlainMapping
+
+_VERIFY = "verify"
+"""What the seed system calls a checkpoint."""
+
+
+def translate_names(
+    steps: Sequence[Step], *, for_seed: bool, scope: Scope = LIBRARY
+) -> tuple[Step, ...]:
+    """Replace names of the seed system by passes of this package.
+
+    Args:
+        steps: The steps.
+        for_seed: Whether the pipeline was written for that system, so that a name that a pass
+            here has too means what it means there.
+        scope: Whose passes keep their names.
+    """
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Group):
+            inner = translate_names(step.steps, for_seed=for_seed, scope=scope)
+            found.append(replace(step, steps=inner))
+            continue
+        uses = None
+        foreign = (
+            isinstance(step, PassUse)
+            and step.name != _VERIFY
+            and not registry.is_shadowed(step.name, scope)
+        )
+        if foreign and (for_seed or not registry.is_known(step.name)):
+            uses = uses_of(step.name, for_seed=for_seed)
+        if uses is None or not isinstance(step, PassUse):
+            found.append(step)
+            continue
+        for use in uses:
+            options = {**use.options, **step.options}
+            found.append(replace(step, name=use.name, options=options))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class PassStep:
+    """A pass to run.
+
+    Attributes:
+        cls: Its class.
+        options: All its options, checked and converted.
+        on_failure: What to do if it fails, where that differs from the pipeline's.
+        tolerance: Its tolerance, where that differs from the pipeline's.
+        where: Excerpt of the place it was written at.
+    """
+
+    cls: type[Pass]
+    options: PlainMapping
+    on_failure: Policy | None = None
+    tolerance: OutputTolerance | None = None
+    where: str | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The pass and its options, as they read in a pipeline text."""
+        return format_steps([_unresolved(self)])
+
+    def make(self, config: PlainDict, state: PlainDict) -> Pass:
+        """Create the pass.
+
+        Args:
+            config: The pipeline file as plain data.
+            state: The data that passes of a run share.
+
+        Raises:
+            PassError: Its own constructor raises.
+        """
+        try:
+            return self.cls(config, state, **self.options)
+        except (OnnxPassesError, MemoryError):
+            raise
+        except Exception as error:
+            raise PassError(
+                f"pass {self.cls.name!r} cannot be made: {type(error).__name__}: {error}",
+                where=self.where,
+                help="passes are made with the config of the pipeline, its state and their "
+                "options; leave __init__ to the base class, and prepare in call()",
+            ) from error
+
+
+@dataclass(frozen=True)
+class GroupStep:
+    """Steps that belong together.
+
+    Attributes:
+        name: What a report calls them.
+        steps: The steps.
+        repeat: "once", or "fixpoint" to repeat them until the model stops changing.
+        limit: Number of rounds after which a fixpoint has failed.
+        where: Excerpt of the place it was written at.
+    """
+
+    name: str
+    steps: tuple[ResolvedStep, ...]
+    repeat: Repeat = "once"
+    limit: int = 20
+    where: str | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class CheckpointStep:
+    """A point at which the whole model is held against the original.
+
+    Attributes:
+        name: What a report calls it.
+        where: Excerpt of the place it was written at.
+    """
+
+    name: str
+    where: str | None = field(default=None, compare=False, repr=False)
+
+
+ResolvedStep: TypeAlias = PassStep | GroupStep | CheckpointStep
+
+
+@dataclass(frozen=True)
+class ResolvedPipeline:
+    """What runs: the steps, in order."""
+
+    steps: tuple[ResolvedStep, ...]
+
+    @property
+    def passes(self) -> tuple[PassStep, ...]:
+        """Every pass once, in order, those in groups included."""
+        return tuple(_passes(self.steps))
+
+
+def format_pipeline(pipeline: ResolvedPipeline) -> str:
+    """Return a text that :func:`read_pipeline` reads back to the same pipeline.
+
+    Options that have the default of their class are left out.
+
+    Raises:
+        ConfigError: An option has a value that no text can express.
+    """
+    return format_steps([_unresolved(step) for step in pipeline.steps])
+
+
+def _unresolved(step: ResolvedStep) -> Step:
+    if isinstance(step, CheckpointStep):
+        return Checkpoint(step.name)
+    if isinstance(step, GroupStep):
+        inner = tuple(_unresolved(s) for s in step.steps)
+        return Group(inner, step.name, step.repeat, step.limit)
+    return PassUse(
+        registry.unique_name(step.cls), _plain_options(step), step.on_failure, step.tolerance
+    )
+
+
+def _plain_options(step: PassStep) -> PlainDict:
+    """Return the options that differ from their defaults, as YAML would hold them."""
+    if step.options == plain_defaults(step.cls):
+        return {}
+    changed = {
+        key
+        for key, info in option_fields(step.cls).items()
+        if info.is_required()
+        or step.options[key] != info.get_default(call_default_factory=True)
+    }
+    try:
+        values: PlainDict = to_jsonable_python(
+            {key: step.options[key] for key in step.options if key in changed},
+            inf_nan_mode="constants",
+        )
+        format_value(values)
+    except (PydanticSerializationError, TypeError) as error:
+        raise ConfigError(
+            f"an option of {step.cls.name} has a value that no text stands for: {error}",
+            where=step.where,
+        ) from error
+    return values
+
+
+def _passes(steps: Sequence[ResolvedStep]) -> Iterator[PassStep]:
+    for step in steps:
+        if isinstance(step, PassStep):
+            yield step
+        elif isinstance(step, GroupStep):
+            yield from _passes(step.steps)
+
 
 _SECTIONS = {
     "convert-layouts": "layouts",
@@ -222,3 +423,73 @@ def _validated(cls: type[Pass], options: PlainMapping, places: Places) -> PlainM
             option = str(location[0]) if location else ""
             error.where = located(places.option(option, value=True))
         raise
+
+
+PRECISIONS = {
+    "float16": "convert-float16",
+    "int8": "quantize-dynamic",
+    "int8-static": "quantize-static",
+    "int4": "quantize-weights{weights=int4,block=32}",
+}
+"""The pass of a precision."""
+
+_ON_DATA = {
+    *("correct-biases", "quantize-static", "smooth-activations", "tune"),
+    *("quantize-weights-adaround", "quantize-weights-gptq"),
+}
+"""Passes that need data wherever there is a layer."""
+_LAYERS = {"Conv", "Gemm", "MatMul"}
+_LEAST_COSINE, _LEAST_COSINE_4_BITS, _LEAST_AGREEMENT = 0.99, 0.95, 0.99
+_FEW_BITS = {"int4", "uint4", "int2", "uint2"}
+
+
+def with_budget(
+    config: PipelineConfig, model: ir.Model, *, given: bool = False
+) -> tuple[PipelineConfig, list[str]]:
+    """Return a pipeline with a budget for its passes that promise metrics, and a note of it.
+
+    Nothing changes if the pipeline has a budget, or no such pass, or checks nothing.
+
+    Args:
+        config: The pipeline.
+        model: The model, for the form of its first output.
+        given: Whether there are samples beside those of the pipeline.
+
+    Raises:
+        ConfigError: A pass of it needs data, and there is none.
+    """
+    given = given or config.reference.inputs is not None
+    data = given or config.reference.data is not None
+    steps = resolve(config).passes
+    lacking = [s for s in steps if s.cls.name in _ON_DATA and not s.options.get("data")]
+    if lacking and not data and any(n.op_type in _LAYERS for n in all_nodes(model)):
+        raise ConfigError(
+            f"{lacking[0].cls.name} needs data, and there is none",
+            where=lacking[0].where,
+            help="give --calib FOLDER, or reference.inputs in the pipeline file",
+        )
+    if not config.verify.enabled or config.verify.metrics or config.verify.accuracy:
+        return config, []
+    found = [step for step in steps if Metric() in step.cls.contracts()]
+    if not found:
+        return config, []
+    if not any(
+        value.dtype is None or value.dtype.is_floating_point() for value in model.graph.outputs
+    ):
+        return config, ["no output is of floats, which a budget could hold: give --metric"]
+    least = _LEAST_COSINE_4_BITS if any(map(_has_few_bits, found)) else _LEAST_COSINE
+    ranges = {"cosine": (least, 1.0)}
+    told = f"the cosine of each output and sample is at least {least:g}"
+    first = next(iter(model.graph.outputs), None)
+    shape = None if first is None else first.shape
+    if given and shape is not None and len(shape) == 2:
+        ranges["top_1_agreement"] = (_LEAST_AGREEMENT, 1.0)
+        told += f", and the largest class is the same in {_LEAST_AGREEMENT:.0%} of the rows"
+    verify = config.verify.model_copy(update={"metrics": ranges})
+    names = ", ".join(dict.fromkeys(step.cls.name for step in found))
+    note = f"budget of {names}, as none is given: {told}; --metric NAME=LOW:HIGH sets another"
+    return config.model_copy(update={"verify": verify}), [note]
+
+
+def _has_few_bits(step: PassStep) -> bool:
+    return bool(_FEW_BITS & {value for value in step.options.values() if type(value) is str})

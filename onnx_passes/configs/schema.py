@@ -10,17 +10,23 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, ValidationInfo
 
 from onnx_passes.configs import yaml_tree
-from onnx_passes.configs.field_types import Policy, When
 from onnx_passes.configs.problems import SectionPlace, described, located
-from onnx_passes.configs.read_steps import read_steps
-from onnx_passes.configs.run_sections import Limits, Logging, OnnxRuntime, Save
-from onnx_passes.configs.section import Section, wrong
-from onnx_passes.configs.sections import Reference, Verify
-from onnx_passes.configs.source import Span
-from onnx_passes.configs.steps import Places, Step
-from onnx_passes.configs.tune_section import TuneSection
-from onnx_passes.configs.waiver_section import WaiverSection
-from onnx_passes.configs.yaml_tree import Tree
+from onnx_passes.configs.sections import (
+    Limits,
+    Logging,
+    OnnxRuntime,
+    Policy,
+    Reference,
+    Save,
+    Section,
+    TuneSection,
+    Verify,
+    WaiverSection,
+    When,
+    wrong,
+)
+from onnx_passes.configs.steps import Places, Step, read_steps
+from onnx_passes.configs.yaml_tree import Span, Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.passes.seed_names import is_for_seed
@@ -53,7 +59,7 @@ DEFAULT_ENGINES = (
 )
 
 
-def _place(info: ValidationInfo, key: str) -> tuple[Tree, yaml_tree.Path]:
+def _place(info: ValidationInfo, key: str) -> tuple[Tree, yaml_tree.YamlPath]:
     if isinstance(info.context, SectionPlace):
         return info.context.tree, (*info.context.path, key)
     return Tree(), (key,)
@@ -83,7 +89,7 @@ def _read_engine(text: str, place: Span | None) -> tuple[str, PlainDict]:
         raise
 
 
-def _engine(item: Plain, tree: Tree, path: yaml_tree.Path) -> EngineUse:
+def _engine(item: Plain, tree: Tree, path: yaml_tree.YamlPath) -> EngineUse:
     if isinstance(item, EngineUse):
         return item
     if isinstance(item, str):

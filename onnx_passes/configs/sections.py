@@ -1,37 +1,391 @@
-"""The sections of a pipeline file, and what their keys mean."""
+"""The sections of a pipeline file: types of their fields, and what their keys mean.
+
+Each section is a mapping with known keys. Waivers say what is accepted though it is not
+verified, why, and until when.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+import math
+import types
+import typing
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
+    AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PrivateAttr,
     Strict,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from onnx_passes.configs.data_section import (
-    AccuracySection,
-    DataSection,
-    read_accuracy,
-    read_data,
-)
-from onnx_passes.configs.field_types import (
-    Files,
-    Inputs,
-    Interval,
-    Limit,
-    LimitsName,
-    Scope,
-    Sizes,
-    Truth,
-    Whole,
-)
-from onnx_passes.configs.section import Section, wrong
+from onnx_passes.configs.data_spec import read_share
+from onnx_passes.errors import UsageError
+from onnx_passes.passes.naming import pipeline_name
 from onnx_passes.passes.options import Size
+from onnx_passes.plain import Plain, PlainDict
+
+if TYPE_CHECKING:
+    from onnx_passes.configs.data_spec import DataSpec
+
+
+def wrong(expected: str) -> PydanticCustomError:
+    """Return an error that says what was expected; the loader adds what was given."""
+    return PydanticCustomError("expected", "{expected}", {"expected": expected})
+
+
+class Section(BaseModel):
+    """A mapping with known keys. A key without a value has its default.
+
+    Attributes:
+        also: Further names of fields, and the fields.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    also: ClassVar[dict[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Plain) -> Plain:
+        if not isinstance(data, dict):
+            return data
+        fields = [field.alias or name for name, field in cls.model_fields.items()]
+        known = [*fields, *cls.also]
+        given: PlainDict = {}
+        for key, value in data.items():
+            name = str(cls.also.get(key, key))
+            if name not in fields and cls.model_config.get("extra") == "forbid":
+                raise PydanticCustomError(
+                    "unknown_key", "unknown key", {"key": key, "known": known}
+                )
+            if name in given:
+                other = next(k for k in data if k != key and cls.also.get(k, k) == name)
+                raise PydanticCustomError("same_key", "same key", {"key": key, "other": other})
+            if value is not None or _admits_none(cls, name):
+                given[name] = value
+        return given
+
+
+def _admits_none(cls: type[Section], name: str) -> bool:
+    field = next((f for n, f in cls.model_fields.items() if (f.alias or n) == name), None)
+    if field is None:
+        return True
+    union = typing.get_origin(field.annotation) in (types.UnionType, typing.Union)
+    return field.annotation is Any or (
+        union and type(None) in typing.get_args(field.annotation)
+    )
+
+
+Policy = Literal["stop", "rollback", "warn"]
+
+
+When = Literal["each", "checkpoint", "end"]
+
+
+Scope = Literal["auto", "region", "model"]
+
+
+Truth = Literal["engine", "float64"]
+
+
+Inputs = Literal["random", "adversarial"]
+
+
+LimitsName = Literal["derived", "default"]
+
+
+Whole = Annotated[int, Strict()]
+
+
+Number = Annotated[float, Strict()]
+
+
+Limit = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+
+
+def _interval(value: object) -> object:
+    match value:
+        case [int() | float() as low, int() | float() as high] if not (
+            isinstance(low, bool) or isinstance(high, bool)
+        ):
+            if low <= high:
+                return (low, high)
+            if not (math.isnan(low) or math.isnan(high)):
+                raise wrong("two numbers, the lower one first")
+    raise wrong("two numbers, [low, high]")
+
+
+Interval = Annotated[tuple[float, float], BeforeValidator(_interval)]
+
+
+def _sizes(value: object) -> object:
+    sizes = value if isinstance(value, list | tuple) else [value]
+    if all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes):
+        return tuple(sizes) if sizes is value else value
+    raise wrong("a size, or a list of sizes")
+
+
+Sizes = Annotated[
+    int | tuple[int, ...],
+    BeforeValidator(_sizes, json_schema_input_type=int | tuple[int, ...]),
+]
+
+
+def _files(value: object) -> object:
+    if value in ([], {}):
+        return None  # as the seed system writes that there are none
+    listed = isinstance(value, list) and all(isinstance(v, str) for v in value)
+    named = isinstance(value, dict) and all(
+        isinstance(v, str)
+        or (isinstance(v, list) and bool(v) and all(isinstance(p, str) for p in v))
+        for v in value.values()
+    )
+    if value is None or isinstance(value, str) or listed or named:
+        return value
+    raise wrong("a path, a list of paths, or a mapping of names to paths")
+
+
+Files = Annotated[str | list[str] | dict[str, str | list[str]] | None, BeforeValidator(_files)]
+
+
+def _path_or_false(value: object) -> object:
+    if value is False or value is None:
+        return None
+    if isinstance(value, str) and value:
+        return value
+    raise wrong("a path, or false")
+
+
+PathOrFalse = Annotated[
+    str | None,
+    BeforeValidator(_path_or_false, json_schema_input_type=str | Literal[False] | None),
+]
+
+
+class OnnxRuntime(Section):
+    """Options of every engine 'onnxruntime'; its own keys go to the engine."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    providers: Annotated[list[Plain], AfterValidator(lambda v: _providers(v))] = Field(
+        default=[],
+        description="Execution providers: names, or lists of a name and a mapping of options.",
+    )
+    full_context_dump: bool = Field(
+        default=False, description="Whether every intermediate value is recorded."
+    )
+
+    def engine_options(self) -> PlainDict:
+        """Return the options as the engine has them, whose provider is the first."""
+        options = dict(self.model_extra or {})
+        if self.providers:
+            provider, provider_options = self.providers[0]
+            options |= {"provider": provider, "provider_options": provider_options}
+        return options
+
+
+def _providers(value: list[Plain]) -> list[tuple[str, PlainDict]]:
+    result: list[tuple[str, PlainDict]] = []
+    for item in value:
+        match item:
+            case str() as name:
+                result.append((name, {}))
+            case [str() as name]:
+                result.append((name, {}))
+            case [str() as name, dict() as options]:
+                result.append((name, dict(options)))
+            case _:
+                raise wrong("provider names, or pairs [name, {option: value}]")
+    return result
+
+
+class Logging(Section):
+    """What is reported and kept while the pipeline runs."""
+
+    verbose: bool = Field(
+        default=False, description="Whether every pass says when it starts and ends."
+    )
+    checkpoint: PathOrFalse = Field(
+        default=None,
+        description="Name of files written before and after each pass; false for none.",
+    )
+    keep_intermediates: PathOrFalse = Field(
+        default=None, description="Folder that gets the model after each pass; false for none."
+    )
+
+
+class Limits(Section):
+    """Where a run stops by itself."""
+
+    pass_seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
+        default=600.0, description="Time limit of one pass in seconds; null for none."
+    )
+    rewrites: Annotated[int, Strict(), Field(ge=0)] | None = Field(
+        default=None,
+        description="Number of rewrites after which no other is made; null for no limit.",
+    )
+    reproducer_seconds: Annotated[float, Strict(), Field(ge=0)] = Field(
+        default=20.0,
+        description="Time in seconds for making the reproducer of a failure smaller.",
+    )
+
+
+class Save(Section):
+    """How the result is written."""
+
+    external_data: Literal["keep", "inline", "external"] = Field(
+        default="keep",
+        description="Where weights go: where they were (keep), into the model, or into a file "
+        "beside it. Over 2 GiB always the latter.",
+    )
+    size_threshold: Annotated[
+        Size, Field(ge=0), WithJsonSchema({"type": ["integer", "string"]})
+    ] = Field(
+        default=1024,
+        description="Weights of at least this size go into the file beside the model.",
+    )
+
+
+def _share(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise wrong("a share, such as 0.5 % or 0.005")
+    try:
+        return read_share(value, "a share")
+    except UsageError as error:
+        raise wrong("a share, such as 0.5 % or 0.005") from error
+
+
+Share = Annotated[
+    float, BeforeValidator(_share), WithJsonSchema({"type": ["number", "string"]})
+]
+
+
+def _sources(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and value and all(isinstance(v, str) for v in value):
+        return tuple(value)
+    raise wrong("a path, a pattern, a URL, module:function, or a list of these")
+
+
+class DataSection(Section):
+    """A whole data set. A text or a list is its source."""
+
+    source: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_sources, json_schema_input_type=str | list[str]),
+    ] = Field(
+        default=(),
+        validate_default=False,
+        description="Folders, files, patterns, URLs, or one 'module:function'.",
+    )
+    files: dict[str, str] = Field(
+        default={}, description="In place of a source: .npy files by the column they hold."
+    )
+    columns: dict[str, str] = Field(
+        default={}, description="Column of each input; by default that of the same name."
+    )
+    labels: str | None = Field(default=None, description="The column of labels.")
+    prepare: str | None = Field(
+        default=None, description="'module:function' that turns a sample into another one."
+    )
+    split: str | None = Field(
+        default=None, description="Split of a Hugging Face data set that has several."
+    )
+    batch: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="Samples fed at once; by default what the model demands, else 1.",
+    )
+    shuffle: Whole | None = Field(
+        default=None, ge=0, description="Seed of the order; null for that of the files."
+    )
+    limit: Whole | None = Field(
+        default=None, ge=1, description="Number of samples that are used."
+    )
+    fraction: Share | None = Field(
+        default=None, description="Share of the samples that are used."
+    )
+    shard: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="Samples evaluated at once; by default 8192, or 512 with 'early'.",
+    )
+    jobs: Whole | None = Field(
+        default=None, ge=1, description="Worker processes; null for this process."
+    )
+    scheduler: str | None = Field(
+        default=None, description="A Dask cluster: local:8, or tcp://host:8786."
+    )
+    scores: str | None = Field(
+        default=None, description="The output that holds class scores; by default the first."
+    )
+
+    def spec(self, base: str, *, early: bool, allow_nan: bool) -> DataSpec:
+        """Return the data set.
+
+        Args:
+            base: Folder that relative paths start from.
+            early: Whether the run may stop early, which needs a shuffled order.
+            allow_nan: Whether inputs may hold NaN.
+
+        Raises:
+            UsageError: There is no source, or there are two.
+        """
+        from onnx_passes.configs.data_spec import DataSpec
+
+        return DataSpec(
+            sources=self.source,
+            named=self.files,
+            columns=self.columns,
+            labels=self.labels,
+            prepare=self.prepare,
+            split=self.split,
+            batch=self.batch,
+            shuffle=0 if early and self.shuffle is None else self.shuffle,
+            limit=self.limit,
+            fraction=self.fraction,
+            shard=self.shard,
+            early=early,
+            allow_nan=allow_nan,
+            base=base,
+        )
+
+
+def read_data(value: object) -> object:
+    """Read a source as a data set."""
+    return {"source": value} if isinstance(value, str | list | tuple) else value
+
+
+class AccuracySection(Section):
+    """How much accuracy the result may lose over the data set, and how sure that must be."""
+
+    drop: Share = Field(
+        default=0.0, description="The most that may be lost: 0.5 % of the samples, or 0.005."
+    )
+    confidence: Share = Field(
+        default=0.95, description="Probability with which each verdict is right."
+    )
+    early: bool = Field(
+        default=False, description="Whether to stop as soon as the verdict is known."
+    )
+
+
+def read_accuracy(value: object) -> Plain:
+    """Read a share as the drop that is allowed."""
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return {"drop": value} if plain else value
 
 
 class ToleranceSection(Section):
@@ -236,3 +590,218 @@ class Reference(Section):
             other = "data" if self.data is not None else "samples"
             raise wrong(f"no '{other}' beside 'steps': each step is a sample")
         return self
+
+
+class FlipsSection(Section):
+    """How often the largest score may be another one."""
+
+    most: Share = Field(description="Share of the decisions: 1 % or 0.01.")
+    confidence: Share = Field(
+        default=0.95, description="With which the share of all data is at most that."
+    )
+    output: str | None = Field(
+        default=None, description="The output that holds scores; by default the first."
+    )
+
+
+class GroupSection(Section):
+    """Nodes that get one format: those that all keys mean."""
+
+    nodes: tuple[str, ...] = Field(
+        default=(),
+        description="Names of nodes, or patterns such as /encoder/*; empty for all.",
+    )
+    operators: tuple[str, ...] = Field(
+        default=(), description="Operators, or patterns of them; empty for all."
+    )
+    skip: tuple[str, ...] = Field(
+        default=(), description="Names or patterns of nodes that are not of the group."
+    )
+    skip_operators: tuple[str, ...] = Field(
+        default=(), description="Operators, or patterns of them, that are not of the group."
+    )
+    after: tuple[str, ...] = Field(
+        default=(), description="Values; only nodes that depend on one of them, empty for all."
+    )
+    before: tuple[str, ...] = Field(
+        default=(),
+        description="Values; only nodes that one of them depends on, empty for all.",
+    )
+    formats: tuple[str, ...] = Field(
+        default=(), description="Formats that the group may have; by default all."
+    )
+
+
+def _formats(value: object) -> object:
+    if not isinstance(value, list | tuple) or not value:
+        raise wrong("a list with at least one format")
+    for item in value:
+        named = isinstance(item, str)
+        made = isinstance(item, dict) and len(item) == 1
+        if not named and not (made and isinstance(next(iter(item.values())), dict | list)):
+            raise wrong("names of formats, or {name: {pass: {option: value}}}")
+    return tuple(value)
+
+
+class TuneSection(Section):
+    """Which precision each part of a model may have, and what is looked for."""
+
+    formats: Annotated[tuple[Any, ...], BeforeValidator(_formats)] = Field(
+        default=("float16", "int8-dynamic", "int8-weights"),
+        description="Formats by name, or {name: {pass: {option: value}}} for one of your own; "
+        "a list of passes if it takes several.",
+    )
+    groups: dict[str, GroupSection] = Field(
+        default={},
+        description="Nodes that get one format each; by default each layer with a weight, "
+        "with the nodes behind it.",
+    )
+    most_groups: Whole = Field(
+        default=24, ge=1, description="Number of groups if none are given; neighbours join."
+    )
+    objective: Literal["time", "size", "bops"] = Field(
+        default="time",
+        description="What has to be small: measured time, bytes of the file, or operations "
+        "times bits of both operands.",
+    )
+    flips: FlipsSection | None = Field(
+        default=None, description="How often the largest score may be another one."
+    )
+    samples: Whole = Field(
+        default=64,
+        ge=1,
+        description="Number of samples that groups are scored on, of 'reference.inputs'.",
+    )
+    evaluations: Whole = Field(
+        default=8, ge=1, description="Number of whole models that may be tried on all samples."
+    )
+    gap: Share = Field(
+        default=0.01,
+        description="The search ends once no choice is expected to cost less by more than "
+        "this share: 1 % or 0.01. A smaller one takes more runs.",
+    )
+    seconds: Annotated[float, Strict(), Field(gt=0)] | None = Field(
+        default=None, description="After which no other model is tried; null for no limit."
+    )
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """A known shortcoming of a rule or a pass that a user accepts.
+
+    Attributes:
+        what: Name of the rule or pass.
+        is_rule: Whether it is a rule.
+        reason: Why it is accepted.
+        model: Pattern of the names of model files.
+        expires: The last day on which it counts; None for no end.
+    """
+
+    what: str
+    is_rule: bool
+    reason: str
+    model: str = "*"
+    expires: date | None = None
+
+    def __str__(self) -> str:
+        """Name what is accepted: ``rule merge-relus``."""
+        return f"{'rule' if self.is_rule else 'pass'} {self.what}"
+
+    def has_expired(self, today: date) -> bool:
+        """Whether its last day is over."""
+        return self.expires is not None and today > self.expires
+
+    def covers_model(self, name: str) -> bool:
+        """Whether it is for a model, by the name of its file without the folder."""
+        return fnmatchcase(PurePath(name).name, self.model)
+
+
+def find_waivers(
+    waivers: Iterable[Waiver],
+    pass_name: str,
+    rules: Sequence[str],
+    model_name: str,
+    today: date,
+) -> tuple[Waiver, ...]:
+    """Return the waivers that accept what a pass has done to a model; none if they do not.
+
+    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules
+    has one.
+
+    Args:
+        waivers: The waivers of the pipeline file.
+        pass_name: Name of the pass, with or without options.
+        rules: The rules that are to blame, or that were applied.
+        model_name: Name of the model's file.
+        today: The day, for waivers that expire.
+    """
+    valid = [w for w in waivers if w.covers_model(model_name) and not w.has_expired(today)]
+    own = _plain(pass_name.partition("{")[0])
+    of_pass = next((w for w in valid if not w.is_rule and _plain(w.what) == own), None)
+    if of_pass is not None:
+        return (of_pass,)
+    by_rule = {_plain(w.what): w for w in reversed(valid) if w.is_rule}
+    wanted = list(dict.fromkeys(map(_plain, rules)))
+    if not wanted or any(rule not in by_rule for rule in wanted):
+        return ()
+    return tuple(by_rule[rule] for rule in wanted)
+
+
+def _plain(name: str) -> str:
+    """Return a name as pipelines write it, however it was given."""
+    name = name.strip()
+    return pipeline_name(name) if name[:1].isupper() else name.replace("_", "-")
+
+
+def _text(value: object) -> object:
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise wrong("text that is not empty")
+
+
+def _day(value: object) -> object:
+    if value is None or isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        raise wrong("a date such as 2027-01-31") from None
+
+
+Text = Annotated[str, BeforeValidator(_text, json_schema_input_type=str)]
+
+
+class WaiverSection(Section):
+    """Something that is not verified, or fails its check, and is accepted."""
+
+    rule: Text | None = Field(
+        default=None, description="Name of the rule, as reports print it."
+    )
+    pass_name: Text | None = Field(
+        default=None,
+        alias="pass",
+        description="Name of the pass; a waiver has this or 'rule'.",
+    )
+    model: Text = Field(
+        default="*", description="Pattern of the names of model files: 'bert-*.onnx'."
+    )
+    reason: Text = Field(description="Why it is accepted. Reports print it.")
+    expires: Annotated[
+        date | None, BeforeValidator(_day, json_schema_input_type=str | None)
+    ] = Field(
+        default=None,
+        description="The last day on which it counts, such as 2027-01-31; by default it has "
+        "no end, and reports say so.",
+    )
+
+    @model_validator(mode="after")
+    def _check_what(self) -> WaiverSection:
+        if (self.rule is None) == (self.pass_name is None):
+            raise wrong("either 'rule' or 'pass'")
+        return self
+
+    def waiver(self) -> Waiver:
+        """Return the waiver that it describes."""
+        what = self.rule if self.rule is not None else self.pass_name
+        assert what is not None
+        return Waiver(what, self.rule is not None, self.reason, self.model, self.expires)

@@ -1,19 +1,24 @@
-"""The steps of a pipeline as a user wrote them; names are not looked up yet."""
+"""The steps of a pipeline as a user writes them: from YAML or text, and as text again.
+
+A step is a name, then settings in ``<>``, then options in ``{}``. Names are not looked up yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, Strict
 
-from onnx_passes.configs.field_types import Policy
-from onnx_passes.configs.section import Section
-from onnx_passes.configs.sections import OutputTolerance
-from onnx_passes.configs.source import Span
-from onnx_passes.configs.yaml_tree import Path, Tree
-from onnx_passes.plain import PlainMapping
+from onnx_passes.configs.problems import SectionT, checked, described, located
+from onnx_passes.configs.sections import OutputTolerance, Policy, Section
+from onnx_passes.configs.yaml_tree import MAX_DEPTH, Source, Span, Tree, YamlPath, parse_value
+from onnx_passes.errors import ConfigError
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 Repeat = Literal["once", "fixpoint"]
 
@@ -35,7 +40,7 @@ class Places:
     values: Mapping[str, Span] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: Span | None, tree: Tree, path: Path = ()) -> Places:
+    def of(cls, name: Span | None, tree: Tree, path: YamlPath = ()) -> Places:
         """Return the places of a step whose options stand at ``path`` in ``tree``.
 
         Args:
@@ -146,3 +151,419 @@ class CheckpointSettings(Section):
     name: str = Field(
         default="checkpoint", min_length=1, description="What a report calls the checkpoint."
     )
+
+
+_NAME = re.compile(r"""[^\s,(){}<>=\[\]"'#]+""")
+_SPACE = re.compile(r"\s*")
+_CLOSERS = {"(": ")", "{": "}", "<": ">", "[": "]"}
+
+
+def parse_pipeline(text: str, source: Source | None = None, start: int = 0) -> list[Step]:
+    """Read the steps that a text names.
+
+    Args:
+        text: The text.
+        source: What complaints point into, if ``text`` is part of something else.
+        start: Offset of ``text`` in ``source``.
+
+    Raises:
+        ConfigError: The text is not a pipeline; the error points at the column.
+    """
+    if source is None:
+        source = Source("pipeline", text, is_file=False)
+    return _Parser(source, start, start + len(text)).whole()
+
+
+class _Parser:
+    """Recursive descent over part of a source."""
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self.source, self.pos, self.end = source, start, end
+        self.depth = 0
+
+    def whole(self) -> list[Step]:
+        steps = self.steps("")
+        if self.pos < self.end:
+            raise self.error(f"unexpected {self.peek()!r}", self.pos)
+        return steps
+
+    def steps(self, closer: str) -> list[Step]:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.error(f"groups are nested more than {MAX_DEPTH} deep", self.pos)
+        steps = [self.step()]
+        while self.take(","):
+            steps.append(self.step())
+        self.depth -= 1
+        if self.peek() not in ("", closer):
+            raise self.error(
+                f"unexpected {self.peek()!r}", self.pos, help="separate passes with commas"
+            )
+        return steps
+
+    def step(self) -> Step:
+        start = self.space()
+        name = self.name("a pass")
+        place = self.source.span(start, self.pos)
+        if name in ("group", "fixpoint"):
+            return self.group(name, Places(place))
+        settings = self.pairs("<")
+        if name == "checkpoint":
+            return Checkpoint(self.check(CheckpointSettings, settings).name, Places(place))
+        use = self.check(UseSettings, settings)
+        options = self.pairs("{")
+        places = Places.of(place, options)
+        return PassUse(name, options.data, use.on_failure, use.tolerance, places)
+
+    def group(self, word: str, places: Places) -> Group:
+        tree = self.pairs("<")
+        if ("repeat",) in tree.keys:
+            raise ConfigError(
+                "'repeat' is said by the word before it",
+                where=tree.keys["repeat",].where,
+                help="write group(...) or fixpoint(...)",
+            )
+        settings = self.check(GroupSettings, tree)
+        opening = self.space()
+        if not self.take("("):
+            raise self.error(f"{word} needs its passes: {word}(a,b)", opening)
+        steps = self.steps(")")
+        self.close(")", opening)
+        repeat: Repeat = "once" if word == "group" else "fixpoint"
+        return Group(tuple(steps), settings.name or word, repeat, settings.limit, places)
+
+    def pairs(self, opener: str) -> Tree:
+        """Read ``key=value`` pairs in brackets, if there are any."""
+        tree = Tree({})
+        opening = self.space()
+        if not self.take(opener):
+            return tree
+        closer = _CLOSERS[opener]
+        while self.peek() != closer or tree.data:
+            self.pair(tree, closer, opening)
+            if not self.take(","):
+                break
+        self.close(closer, opening)
+        return tree
+
+    def pair(self, tree: Tree, closer: str, opening: int) -> None:
+        start = self.space()
+        if start >= self.end:
+            raise self.error(f"{self.source.text[opening]!r} is never closed", opening)
+        key = self.name("an option" if closer == "}" else "a setting")
+        place = self.source.span(start, self.pos)
+        if key in tree.data:
+            raise ConfigError(f"{key!r} is given twice", where=place.where)
+        if not self.take("="):
+            raise self.error(f"{key!r} needs a value: {key}=...", self.space())
+        begin = self.space()
+        stop = self.value_end(begin, closer, opening)
+        if begin == stop:
+            raise self.error(f"{key!r} has no value", begin, help="write null for none")
+        value = parse_value(self.source, begin, stop, flow=True)
+        tree.data[key] = value.data
+        tree.graft((key,), value)
+        tree.keys[key,] = place
+        self.pos = stop
+
+    def value_end(self, begin: int, closer: str, opening: int) -> int:
+        """Return the offset of the ``,`` or the bracket that ends a value."""
+        text, stack, quote, before = self.source.text, [(opening, closer)], "", "="
+        pos = begin
+        while pos < self.end:
+            char = text[pos]
+            if quote:
+                if char == "\\" and quote == '"':
+                    pos += 1
+                elif char == quote:
+                    quote = ""
+            elif char in "\"'" and before in "=,:?[{":
+                quote = char
+            elif char in "[{":
+                stack.append((pos, _CLOSERS[char]))
+            elif char == stack[-1][1]:
+                if len(stack) == 1:
+                    return pos
+                stack.pop()
+            elif char == "," and len(stack) == 1:
+                return pos
+            before = before if char.isspace() else char
+            pos += 1
+        unclosed = stack[-1][0]
+        raise self.error(f"{text[unclosed]!r} is never closed", unclosed)
+
+    def check(self, cls: type[SectionT], tree: Tree) -> SectionT:
+        return checked(cls, tree.data, tree)
+
+    def close(self, closer: str, opening: int) -> None:
+        if self.take(closer):
+            return
+        if self.space() >= self.end:
+            raise self.error(f"{self.source.text[opening]!r} is never closed", opening)
+        raise self.error(f"expected ',' or {closer!r}, got {self.peek()!r}", self.pos)
+
+    def name(self, what: str) -> str:
+        match = _NAME.match(self.source.text, self.pos, self.end)
+        if match is None:
+            got = f", got {self.peek()!r}" if self.peek() else ""
+            raise self.error(f"expected the name of {what}{got}", self.pos)
+        self.pos = match.end()
+        return match[0]
+
+    def space(self) -> int:
+        match = _SPACE.match(self.source.text, self.pos, self.end)
+        self.pos = match.end() if match is not None else self.pos
+        return self.pos
+
+    def peek(self) -> str:
+        return self.source.text[self.pos : self.pos + 1] if self.space() < self.end else ""
+
+    def take(self, char: str) -> bool:
+        found = self.peek() == char
+        self.pos += found
+        return found
+
+    def error(self, message: str, at: int, help: str | None = None) -> ConfigError:
+        return ConfigError(message, where=self.source.span(at).where, help=help)
+
+
+_FORMS = (
+    "a step is a pass name, {pass: {option: value}}, {group: [...], repeat: fixpoint}, "
+    "or 'checkpoint'"
+)
+
+_FIXPOINT = "write '- group: [...]' and, right below 'group', 'repeat: fixpoint'"
+
+
+def read_steps(data: Plain, tree: Tree, path: YamlPath) -> tuple[Step, ...]:
+    """Return the steps of a list, or of the text of a pipeline.
+
+    Args:
+        data: Plain data; steps that are read already are kept.
+        tree: Where things were written.
+        path: Where ``data`` stands in the tree.
+
+    Raises:
+        ConfigError: Something is not a step.
+    """
+    if data is None:
+        return ()
+    if isinstance(data, str):
+        return tuple(_from_text(data, tree, path))
+    if not isinstance(data, list | tuple):
+        raise ConfigError(
+            f"{'.'.join(map(str, path))}: expected a list of steps, got {described(data)}",
+            where=located(tree.value(path)),
+            help=_FORMS,
+        )
+    return tuple(
+        step for i, item in enumerate(data) for step in _read_item(item, tree, (*path, i))
+    )
+
+
+def _read_item(item: Plain, tree: Tree, path: YamlPath) -> list[Step]:
+    if isinstance(item, PassUse | Group | Checkpoint):
+        return [item]
+    if isinstance(item, str):
+        return _from_text(item, tree, path)
+    if isinstance(item, dict) and item:
+        return [_from_mapping(item, tree, path)]
+    raise ConfigError(
+        f"{described(item)} is not a step", where=located(tree.value(path)), help=_FORMS
+    )
+
+
+def _from_text(text: str, tree: Tree, path: YamlPath) -> list[Step]:
+    span = tree.value(path)
+    if span is None:
+        return parse_pipeline(text)
+    raw = span.source.line(span.line)
+    for quote in (0, 1):  # a plain scalar, or one in quotes without escapes
+        column = span.column + quote
+        if raw[column : column + len(text)] == text:
+            return parse_pipeline(text, span.source, span.offset + quote)
+    return parse_pipeline(text, Source(span.place, text, is_file=False))
+
+
+def _from_mapping(item: PlainDict, tree: Tree, path: YamlPath) -> Step:
+    if "group" in item:
+        return _group(item, tree, path)
+    if "checkpoint" in item:
+        return _checkpoint(item, tree, path)
+    names = [key for key in item if key not in UseSettings.model_fields]
+    if len(names) != 1:
+        at = (*path, names[1]) if names else path
+        raise ConfigError(
+            f"one step names {len(names)} passes: {', '.join(names)}"
+            if names
+            else "this step names no pass",
+            where=located(tree.key(at)),
+            help="give each pass its own '- ', and indent its options below its name",
+        )
+    (name,) = names
+    if name == "fixpoint":
+        raise ConfigError(
+            "'fixpoint' is not a pass", where=located(tree.key((*path, name))), help=_FIXPOINT
+        )
+    options = {} if item[name] is None else item[name]
+    if not isinstance(options, dict):
+        raise ConfigError(
+            f"the options of {name!r} are {described(options)}, not a mapping",
+            where=located(tree.value((*path, name))),
+            help=f"write {name}: {{option: value}}",
+        )
+    settings = {key: value for key, value in item.items() if key != name}
+    use = checked(UseSettings, settings, tree, path)
+    places = Places.of(tree.key((*path, name)), tree, (*path, name))
+    return PassUse(name, options, use.on_failure, use.tolerance, places)
+
+
+def _group(item: PlainDict, tree: Tree, path: YamlPath) -> Group:
+    rest = {key: value for key, value in item.items() if key != "group"}
+    settings = checked(GroupSettings, rest, tree, path)
+    steps = read_steps(item["group"], tree, (*path, "group"))
+    if not steps:
+        raise ConfigError("the group has no steps", where=located(tree.key((*path, "group"))))
+    default = "group" if settings.repeat == "once" else "fixpoint"
+    places = Places(tree.key((*path, "group")))
+    return Group(steps, settings.name or default, settings.repeat, settings.limit, places)
+
+
+def _checkpoint(item: PlainDict, tree: Tree, path: YamlPath) -> Checkpoint:
+    at = (*path, "checkpoint")
+    for key in item:
+        if key != "checkpoint":
+            raise ConfigError(
+                f"a checkpoint has no setting {key!r}", where=located(tree.key((*path, key)))
+            )
+    data = {} if item["checkpoint"] is None else item["checkpoint"]
+    settings = checked(CheckpointSettings, data, tree, at)
+    return Checkpoint(settings.name, Places(tree.key(at)))
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")  # keys are always text
+_SHORT = 60
+_LONGEST_KEY = 1000  # YAML ends its search for the ':' after 1024 characters
+
+
+def format_steps(steps: Iterable[Step]) -> str:
+    """Return the text that ``parse_pipeline`` reads back to ``steps``."""
+    return ",".join(_format(step) for step in steps)
+
+
+def format_value(value: Plain) -> str:
+    """Return a value as YAML in one line.
+
+    Args:
+        value: None, bool, int, float, str, or lists and mappings of these.
+
+    Raises:
+        TypeError: It is something else, or text with half of a surrogate pair.
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            if math.isnan(value):
+                return ".nan"
+            return repr(value).replace("inf", ".inf")
+        case str():
+            return _quoted(value)
+        case list() | tuple():
+            return f"[{', '.join(map(format_value, value))}]"
+        case Mapping():
+            return f"{{{', '.join(_pair(k, v) for k, v in value.items())}}}"
+    raise TypeError(f"a {type(value).__name__} has no place in a pipeline text")
+
+
+def format_file(value: Plain, indent: str = "") -> list[str]:
+    """Return plain data as lines of YAML; parts that are short take one line each.
+
+    Args:
+        value: A mapping or list, as a pipeline file holds it.
+        indent: What each line begins with.
+
+    Raises:
+        TypeError: Something in it is not plain data.
+    """
+    lines: list[str] = []
+    deeper = f"{indent}  "
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if _is_short(inner):
+                lines.append(f"{indent}{_pair(key, inner)}")
+            else:
+                lines += [f"{indent}{_key(key)}:", *format_file(inner, deeper)]
+        return lines
+    assert isinstance(value, list | tuple), "all else is short"
+    for item in value:
+        inner = [f"{deeper}{format_value(item)}"]
+        if not _is_short(item):
+            inner = format_file(item, deeper)
+        lines += [f"{indent}- {inner[0].removeprefix(deeper)}", *inner[1:]]
+    return lines
+
+
+def _is_short(value: Plain) -> bool:
+    nested = isinstance(value, Mapping | list | tuple) and len(value) > 0
+    return not nested or len(format_value(value)) <= _SHORT
+
+
+def _key(key: Plain) -> str:
+    return str(key) if _PLAIN_KEY.fullmatch(str(key)) else _quoted(str(key))
+
+
+def _pair(key: Plain, value: Plain) -> str:
+    name = _key(key)
+    if len(name) > _LONGEST_KEY:
+        return f"? {name} : {format_value(value)}"
+    return f"{name}: {format_value(value)}"
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false"):
+        return text
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\' or character < " ":
+        return json.dumps(character)[1:-1]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xD800 <= code <= 0xDFFF:
+        raise TypeError("half a character has no place in a pipeline text")
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+
+
+def _format(step: Step) -> str:
+    if isinstance(step, Checkpoint):
+        name = {} if step.name == "checkpoint" else {"name": step.name}
+        return f"checkpoint{_settings(name)}"
+    if isinstance(step, Group):
+        word = "group" if step.repeat == "once" else "fixpoint"
+        given: PlainDict = {} if step.name == word else {"name": step.name}
+        if step.repeat == "fixpoint" or step.limit != DEFAULT_LIMIT:
+            given["limit"] = step.limit
+        return f"{word}{_settings(given)}({format_steps(step.steps)})"
+    settings: PlainDict = {}
+    if step.on_failure is not None:
+        settings["on_failure"] = step.on_failure
+    if step.tolerance is not None:
+        settings["tolerance"] = step.tolerance.model_dump(exclude_defaults=True)
+    options = f"{{{_pairs(step.options)}}}" if step.options else ""
+    return f"{step.name}{_settings(settings)}{options}"
+
+
+def _settings(settings: PlainMapping) -> str:
+    return f"<{_pairs(settings)}>" if settings else ""
+
+
+def _pairs(values: PlainMapping) -> str:
+    return ",".join(f"{key}={format_value(value)}" for key, value in values.items())

@@ -35,7 +35,7 @@ from onnx_passes.data.file_forms import (
 from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_column
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError, UsageError
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import did_you_mean
 from onnx_passes.verify.runs.user_functions import named_function
 
 _SPOOL_SAMPLES = 256

@@ -127,7 +127,7 @@ def add_barriers(
 ) -> ir.Model:
     """Return a model in which ONNX Runtime rounds each value below float32.
 
-    See ``onnx_passes.runtime.rounding_barriers.with_barriers``.
+    See ``onnx_passes.runtime.engine_models.with_barriers``.
 
     Args:
         model: The model; not changed.

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.pipeline.engine_check import EngineCheck
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.state import State
-from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.annotations import find_wrong_annotations
 from onnx_passes.verify.recording import inlined

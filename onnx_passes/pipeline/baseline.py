@@ -18,11 +18,10 @@ from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.ops.node_queries import may_draw, may_vary
 from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
 from onnx_passes.risky_runs import avoided, one_at_a_time, running
-from onnx_passes.runtime.engine_base import Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Feeds, Outputs, Session, run_one
 from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
-from onnx_passes.runtime.large_models import left_out_of
-from onnx_passes.runtime.parallel import run_one
+from onnx_passes.runtime.ort import left_out_of
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.judge import Promise

@@ -11,8 +11,8 @@ import onnx_ir as ir
 
 from onnx_passes.configs.engine_configs import resolve_engines
 from onnx_passes.configs.resolve import resolve
-from onnx_passes.configs.run_sections import Logging
 from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.configs.sections import Logging
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.attempt import Attempts
@@ -24,7 +24,7 @@ from onnx_passes.pipeline.judgement import error_of
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.plain import PlainDict
-from onnx_passes.report.pass_report import PassReport, RewriteSummary
+from onnx_passes.report.run_report import PassReport, RewriteSummary
 from onnx_passes.runtime.inputs import Substitutes, make_samples, without_crashes
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.bisection import first_above

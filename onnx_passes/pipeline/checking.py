@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.configs.engine_configs import resolve_engines
-from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
+from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedPipeline, ResolvedStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import OutputTolerance, Reference
 from onnx_passes.pipeline.baseline import Baseline
@@ -23,6 +23,7 @@ from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.stepping import roll_out
 from onnx_passes.report.run_report import EngineReport, ReferenceReport, RunReport
 from onnx_passes.runtime.engine_base import Feeds, only_compiles
+from onnx_passes.runtime.engine_models import keep_split
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
     Made,
@@ -34,8 +35,7 @@ from onnx_passes.runtime.inputs import (
     name_of,
     without_crashes,
 )
-from onnx_passes.runtime.inputs.dims import symbols_of
-from onnx_passes.runtime.weightless import keep_split
+from onnx_passes.runtime.inputs.dimensions import symbols_of
 from onnx_passes.verify.annotations import named_sizes
 from onnx_passes.verify.opened import Opening, operators_without_engine
 from onnx_passes.verify.reference_data import ReferenceData, load_reference

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance, metrics
 from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
@@ -20,7 +21,7 @@ from onnx_passes.pipeline.engine_noise import Noise
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.rounding_checks import excuse_outputs
 from onnx_passes.report.text import NOISE, number
-from onnx_passes.runtime.engine_base import Array, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.growth import error_growth

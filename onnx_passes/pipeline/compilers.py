@@ -11,9 +11,8 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.digest import Key
 from onnx_passes.pipeline.region_builds import RegionBuilds
-from onnx_passes.runtime.compiler_levels import Finding, Level, examine
-from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.tensorrt.cuda_driver import device
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, examine
+from onnx_passes.runtime.tensorrt.cuda import device
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, without_cache
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.interface_check import Interface, interface_of

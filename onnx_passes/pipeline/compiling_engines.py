@@ -21,8 +21,7 @@ from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.comparing import Comparing
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.report.run_report import EngineReport
-from onnx_passes.runtime.compiler_levels import Finding, Level
-from onnx_passes.runtime.engine_base import Engine, Feeds, only_compiles
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, only_compiles
 from onnx_passes.verify.content_key import exact_key
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.interface_check import interface_of

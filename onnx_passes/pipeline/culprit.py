@@ -17,7 +17,7 @@ import onnx_ir as ir
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.attempt import Attempt, Attempts, SearchEnded
-from onnx_passes.report.margins import margin
+from onnx_passes.report.summary import margin
 from onnx_passes.verify.bisection import first_true
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore

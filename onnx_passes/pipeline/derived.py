@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import float_limits
+from onnx_passes.arrays import Array, float_limits
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import OnnxPassesError, TooMuchWorkError
@@ -22,7 +22,7 @@ from onnx_passes.pipeline.causes import Cause, DerivedFinding
 from onnx_passes.pipeline.float64_part import PartInFloat64
 from onnx_passes.pipeline.rounding_checks import error_growth_of
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.verify.float64 import RandomRoundings
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.obligations import Obligation

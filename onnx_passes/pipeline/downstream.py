@@ -9,14 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import risky_runs
-from onnx_passes.arrays import DType
+from onnx_passes.arrays import Array, DType
 from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import captured_values
 from onnx_passes.pipeline.recompute import run_nodes
 from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.runtime.engine_base import Array, Data, Engine
-from onnx_passes.runtime.parallel import run_each
+from onnx_passes.runtime.engine_base import Data, Engine, run_each
 from onnx_passes.verify.informative import draw_like
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.region import Region, boundary_of, leading_to

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import risky_runs
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError
@@ -31,9 +32,8 @@ from onnx_passes.pipeline.fused import explain
 from onnx_passes.pipeline.recompute import run_nodes, running
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.risky_runs import DRAWN, MANY
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
-from onnx_passes.runtime.parallel import run_one
-from onnx_passes.runtime.rounding_barriers import with_barriers
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, run_one
+from onnx_passes.runtime.engine_models import with_barriers
 from onnx_passes.verify.informative import (
     DRAWS,
     DRAWS_OF_OTHERS,

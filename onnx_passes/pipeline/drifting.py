@@ -31,8 +31,7 @@ from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.plain import PlainDict
-from onnx_passes.report.pass_report import Blame
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import Blame, RunReport
 from onnx_passes.verify.bisection import first_above, first_true
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, OutputCheck, Verdict

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.model.ort_sessions import Optimization
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.report.text import bound
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import DRAWN, LARGE_FLOATS, AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.noise import SIGHT, OriginalRuns

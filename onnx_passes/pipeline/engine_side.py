@@ -17,10 +17,16 @@ from onnx_passes.errors import (
 from onnx_passes.model.digest import Key
 from onnx_passes.model.walk import all_nodes, named_type
 from onnx_passes.risky_runs import ENGINES, label, running
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import (
+    Engine,
+    Feeds,
+    Outputs,
+    concurrent,
+    run_each,
+    run_one,
+)
 from onnx_passes.runtime.inputs import AdversarialFeeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.parallel import concurrent, run_each, run_one
 from onnx_passes.verify.content_key import exact_key
 
 KEPT = 2

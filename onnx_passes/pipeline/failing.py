@@ -9,7 +9,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from onnx_passes.configs.resolved import PassStep
+from onnx_passes.configs.resolve import PassStep
 from onnx_passes.model.walk import node_count, weight_bytes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
@@ -23,7 +23,7 @@ from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.run_state import RunState
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.step import held_by_type
-from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import PassReport
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.local import LocalScore
 from onnx_passes.verify.result import ENGINE, EXECUTED, LEVEL, Check, Verdict

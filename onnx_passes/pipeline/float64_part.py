@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.model.ort_sessions import LOW
 from onnx_passes.model.walk import named_type
 from onnx_passes.ops.node_queries import makes_steps
 from onnx_passes.pipeline.causes import Cause, DerivedFinding
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.verify.double_precision import LIKELY, error_bounds
 from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
 from onnx_passes.verify.region import Side

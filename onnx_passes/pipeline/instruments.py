@@ -9,8 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.model.save import save_model
 from onnx_passes.passes.base import Pass
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import PassReport, RunReport
 
 
 class Instrument:

@@ -21,12 +21,10 @@ from onnx_passes.pipeline.culprit import Culprit
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.lost_support import Regions
-from onnx_passes.report.pass_report import Blame
-from onnx_passes.runtime.compiler_levels import Level
-from onnx_passes.runtime.engine_base import Engine, Feeds
+from onnx_passes.report.run_report import Blame
+from onnx_passes.runtime.engine_base import Engine, Feeds, Level
+from onnx_passes.runtime.engine_models import with_barriers, with_seeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.rounding_barriers import with_barriers
-from onnx_passes.runtime.seeding import with_seeds
 from onnx_passes.verify.diverge import first_divergence
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.local import LocalScore, local_scores

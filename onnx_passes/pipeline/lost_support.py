@@ -15,6 +15,7 @@ from itertools import chain
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.fused import FUSED
@@ -28,10 +29,12 @@ from onnx_passes.pipeline.region_parts import (
     side_part,
     told,
 )
-from onnx_passes.runtime.compiler_levels import Finding, Level, examine
-from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
-from onnx_passes.runtime.layers import built_layers
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, Outputs, examine
+from onnx_passes.runtime.tensorrt.engine import (
+    built_layers,
+    with_profiles_of,
+    without_profiles,
+)
 from onnx_passes.verify.cut import makers_of
 from onnx_passes.verify.double_precision import weigh_rounding
 from onnx_passes.verify.judge import Promise

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from onnx_passes.configs.resolved import CheckpointStep, GroupStep, PassStep, ResolvedStep
+from onnx_passes.configs.resolve import CheckpointStep, GroupStep, PassStep, ResolvedStep
 from onnx_passes.configs.steps import Repeat
 from onnx_passes.errors import FixpointError, PassError, VerificationError
 from onnx_passes.passes.base import Pass
@@ -16,7 +16,7 @@ from onnx_passes.passes.registry import collect
 from onnx_passes.passes.replace import reserve_names
 from onnx_passes.pipeline.pass_run import PassRun
 from onnx_passes.pipeline.run_state import RunState, Stopped, reason_of
-from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import PassReport
 from onnx_passes.verify.result import Checks, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 

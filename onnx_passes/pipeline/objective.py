@@ -36,10 +36,9 @@ from onnx_passes.passes.paying import may_not_pay
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.checking import make_baseline
 from onnx_passes.pipeline.regions_beside import Beside, Sides
-from onnx_passes.report.pass_report import PaysReport
-from onnx_passes.runtime.engine_base import Engine, Feeds
+from onnx_passes.report.run_report import PaysReport
+from onnx_passes.runtime.engine_base import Engine, Feeds, time_runs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.timing import time_runs
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
 

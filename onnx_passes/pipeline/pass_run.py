@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onnx_passes.configs.resolved import PassStep
+from onnx_passes.configs.resolve import PassStep
 from onnx_passes.errors import LostWeightsError, OnnxPassesError, PassError, VerificationError
 from onnx_passes.model.copy import header_difference
 from onnx_passes.model.walk import all_graphs, node_count, topological_order, weight_bytes
@@ -20,7 +20,7 @@ from onnx_passes.pipeline.report_entries import rewrite_summary
 from onnx_passes.pipeline.run_state import RunState, Stopped, reason_of
 from onnx_passes.pipeline.state import Checked, Kept
 from onnx_passes.pipeline.waiving import waive_failure
-from onnx_passes.report.pass_report import PassReport
+from onnx_passes.report.run_report import PassReport
 from onnx_passes.verify.result import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.engine_base import Array, Engine, Outputs
-from onnx_passes.runtime.parallel import run_each, run_one
+from onnx_passes.runtime.engine_base import Engine, Outputs, run_each, run_one
 from onnx_passes.verify.recording import Recording, byte_size, record_for_all
 from onnx_passes.verify.region import Region, boundary_of, leading_to
 from onnx_passes.verify.region_models import region_model

@@ -15,8 +15,14 @@ from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.recompute import recompute, record_weights
 from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.risky_runs import avoided, running
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, label_of_feeds
-from onnx_passes.runtime.parallel import run_each, run_one
+from onnx_passes.runtime.engine_base import (
+    Data,
+    Feeds,
+    Outputs,
+    label_of_feeds,
+    run_each,
+    run_one,
+)
 from onnx_passes.verify.recording import (
     Recording,
     computed_weights,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.digest import digest
 from onnx_passes.pipeline.fused import FUSED
@@ -26,11 +27,13 @@ from onnx_passes.pipeline.region_parts import (
     with_prefix,
 )
 from onnx_passes.report.text import plural
-from onnx_passes.runtime.compiler_levels import Finding, Level, examine
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Outputs
+from onnx_passes.runtime.engine_base import Data, Engine, Finding, Level, Outputs, examine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of, without_profiles
-from onnx_passes.runtime.tensorrt.engine_store import content_digest
+from onnx_passes.runtime.tensorrt.engine import (
+    content_digest,
+    with_profiles_of,
+    without_profiles,
+)
 from onnx_passes.verify.double_precision import weigh_rounding
 from onnx_passes.verify.evidence import Evidence, Kind, weakest
 from onnx_passes.verify.informative import is_informative

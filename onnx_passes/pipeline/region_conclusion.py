@@ -8,6 +8,7 @@ from itertools import islice
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.allowance import Allowance
@@ -18,7 +19,7 @@ from onnx_passes.pipeline.recorded_values import Recorded
 from onnx_passes.pipeline.region_values import RegionValues
 from onnx_passes.pipeline.rounding_checks import ROUNDING
 from onnx_passes.pipeline.weighing import Weighing, describe_places
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.verify.body_models import Bodies, entered, holds_bodies
 from onnx_passes.verify.evidence import Evidence, weakest

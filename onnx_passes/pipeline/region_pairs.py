@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.region_parts import Part, make_part
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.alike import find_proved
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.evidence import Evidence, Kind

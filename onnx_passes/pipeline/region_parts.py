@@ -10,10 +10,10 @@ from itertools import chain
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.runtime.compiler_levels import Finding
-from onnx_passes.runtime.engine_base import Array, Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding
 from onnx_passes.verify.cut import makers_of, values_of
 from onnx_passes.verify.region import Region
 from onnx_passes.verify.region_models import region_model

@@ -23,8 +23,7 @@ from onnx_passes.pipeline.region_conclusion import Conclusion, InBodies, Regiona
 from onnx_passes.pipeline.region_finding import FoundRegion, calls_of, find_region, look_alike
 from onnx_passes.pipeline.region_values import RegionValues, all_passed, any_failed
 from onnx_passes.pipeline.weighing import BY_STRUCTURE
-from onnx_passes.runtime.engine_base import Data
-from onnx_passes.runtime.parallel import run_each
+from onnx_passes.runtime.engine_base import Data, run_each
 from onnx_passes.verify.body_models import changed_bodies, pair_holders
 from onnx_passes.verify.evidence import Evidence, Kind
 from onnx_passes.verify.judge import Promise

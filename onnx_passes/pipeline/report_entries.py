@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from onnx_passes.model.walk import all_graphs, operator_histogram
 from onnx_passes.passes.context import Application
-from onnx_passes.report.pass_report import RewriteSummary
-from onnx_passes.report.run_report import ModelSummary
+from onnx_passes.report.run_report import ModelSummary, RewriteSummary
 from onnx_passes.verify.snapshot import Snapshot
 
 

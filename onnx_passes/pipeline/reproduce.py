@@ -21,14 +21,12 @@ from onnx_passes.pipeline.reproduce_level import LevelReproduction, built_files
 from onnx_passes.pipeline.reproducer import Author, Failure
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.runtime.compiler_levels import Finding, Level, examine
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, Outputs, examine
 from onnx_passes.runtime.isolated import IsolatedEngine
-from onnx_passes.runtime.layers import built_layers
 from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.runtime.tensorrt.engine import compiler_of
+from onnx_passes.runtime.tensorrt.engine import built_layers, compiler_of
 from onnx_passes.verify.bundle import Bundle, Replayable, write_failing
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.double_precision import weigh_rounding

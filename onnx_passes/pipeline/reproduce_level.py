@@ -14,8 +14,7 @@ import onnx_ir as ir
 from onnx_passes.errors import ConfigError, EngineError, ModelError
 from onnx_passes.pipeline.compilers import Compiler
 from onnx_passes.pipeline.reproducer import Author
-from onnx_passes.runtime.compiler_levels import Finding, examine
-from onnx_passes.runtime.engine_base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, examine
 from onnx_passes.runtime.tensorrt.bindings import MODULES
 from onnx_passes.runtime.tensorrt.engine import (
     compiler_of,

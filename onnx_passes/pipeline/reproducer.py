@@ -14,8 +14,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.judgement import Judgement
 from onnx_passes.plain import PlainMapping
-from onnx_passes.report.pass_report import Blame
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import Blame, RunReport
 from onnx_passes.report.text import one_line
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.bundle import Bundle

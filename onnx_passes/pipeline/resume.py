@@ -16,7 +16,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.configs.imports import imported_files
-from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
+from onnx_passes.configs.resolve import ResolvedPipeline, format_pipeline
 from onnx_passes.contracts import metrics
 from onnx_passes.errors import ModelError, OnnxPassesError
 from onnx_passes.model.walk import all_graphs, meta, node_outputs

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnx_passes.configs.imports import search_path
-from onnx_passes.configs.resolve import resolve
-from onnx_passes.configs.resolved import ResolvedPipeline, format_pipeline
+from onnx_passes.configs.resolve import ResolvedPipeline, format_pipeline, resolve
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ModelError, OnnxPassesError, VerificationError
 from onnx_passes.model.save import changed_files, stamps_of
@@ -25,7 +24,7 @@ from onnx_passes.pipeline.resume import Resume
 from onnx_passes.pipeline.run_state import Stopped
 from onnx_passes.pipeline.unverified import list_preconditions, list_unverified
 from onnx_passes.pipeline.waiving import list_waivers, waive_result
-from onnx_passes.report.laps import Laps
+from onnx_passes.report.report_files import Laps
 from onnx_passes.report.run_report import RunReport
 from onnx_passes.report.summary import outcome
 from onnx_passes.risky_runs import take_notes
@@ -185,7 +184,7 @@ def _run(
     report.after = summarize(manager.snapshot)
     if gate is not None and error is None:
         from onnx_passes.pipeline.stepping import drift_along_steps
-        from onnx_passes.runtime.weightless import forget_split, keep_split
+        from onnx_passes.runtime.engine_models import forget_split, keep_split
 
         changed = not manager.snapshot.is_alike(original)
         moments = ("each", "checkpoint", "end") if changed else ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.configs.resolved import PassStep
+from onnx_passes.configs.resolve import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
@@ -20,8 +20,7 @@ from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.kept_nodes import KeptNodes
 from onnx_passes.pipeline.state import Kept
 from onnx_passes.plain import PlainDict
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.verify.result import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 

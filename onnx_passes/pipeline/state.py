@@ -12,7 +12,7 @@ from onnx_passes.verify.result import Check, Checks, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.configs.resolved import PassStep
+    from onnx_passes.configs.resolve import PassStep
     from onnx_passes.passes.context import Application
     from onnx_passes.pipeline.baseline import Baseline
     from onnx_passes.pipeline.comparing import Comparing

@@ -14,7 +14,7 @@ from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.text import bound
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, only_compiles
-from onnx_passes.runtime.inputs.stepped_inputs import (
+from onnx_passes.runtime.inputs.seeded_feeds import (
     Feed,
     check_feed,
     generated_steps,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.pipeline.waiving import is_waived, waive_gaps
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
+from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.verify.evidence import Evidence
 from onnx_passes.verify.result import Verdict
 

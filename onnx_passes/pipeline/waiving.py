@@ -7,9 +7,8 @@ from dataclasses import replace
 from datetime import date
 
 from onnx_passes.configs.schema import PipelineConfig
-from onnx_passes.configs.waivers import Waiver, find_waivers
-from onnx_passes.report.pass_report import Blame, PassReport
-from onnx_passes.report.run_report import RunReport, WaiverReport
+from onnx_passes.configs.sections import Waiver, find_waivers
+from onnx_passes.report.run_report import Blame, PassReport, RunReport, WaiverReport
 from onnx_passes.verify.result import Check, Verdict
 
 _NEVER = ("structure", "interface")

@@ -12,8 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.configs.engine_configs import options_of
-from onnx_passes.configs.field_types import When
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
+from onnx_passes.configs.sections import When
 from onnx_passes.contracts import Tolerance
 from onnx_passes.data.dataset import DataSet
 from onnx_passes.data.demand import Accuracy, Demand, RunOutcome
@@ -27,7 +27,7 @@ from onnx_passes.data.shard_evaluation import Fleet
 from onnx_passes.data.workers import choose_executor
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model
-from onnx_passes.report.data_set import verdict_text
+from onnx_passes.report.data_results import verdict_text
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.reference_data import ReferenceData

@@ -1,28 +1,495 @@
-"""A run as it happens, for a person at a terminal or a log that a pipe fills."""
+"""A run on the console: as it happens, and in rows of a label and a text when it is over.
+
+The writer is the same for a person at a terminal and for a log that a pipe fills.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_failure import AFTER, BEFORE, MISMATCH, Row
-from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.console_summary import ConsoleSummary
-from onnx_passes.report.console_text import STYLES, ConsoleText
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
-from onnx_passes.report.text import annotation, duration, terminal_width, wrapped
-from onnx_passes.verify.result import Verdict
+from onnx_passes.report.run_report import (
+    Blame,
+    PassReport,
+    ReadBackReport,
+    RewriteSummary,
+    RunReport,
+)
+from onnx_passes.report.summary import (
+    AFTER,
+    BEFORE,
+    MISMATCH,
+    EngineTally,
+    FailureRows,
+    Row,
+    blames,
+    limits,
+    plain_error,
+)
+from onnx_passes.report.text import (
+    NOISE,
+    Glyphs,
+    annotation,
+    bound,
+    change,
+    duration,
+    number,
+    percent,
+    plural,
+    size,
+    terminal_width,
+    wrapped,
+)
+from onnx_passes.verify.result import (
+    ENGINE,
+    EXECUTED,
+    Check,
+    EngineSpread,
+    OutputCheck,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
     from rich.text import Text
+
+
+STYLES = {"good": "green", "bad": "bold red", "warn": "yellow", "plain": "dim"}
+
+_MOST_BUDGETS = 5
+
+
+class ConsoleText(FailureRows):
+    """Writes the parts of a report as text."""
+
+    def pass_line(self, done: PassReport) -> str:
+        """Return a pass as one line: nodes, rewrites, time, the verdict and why."""
+        words, count = summary.verdict_words(done), len(done.rewrites)
+        indent = "  " * len(done.group.split("/") if done.group else "")
+        nodes = self._glyphs.step(done.nodes_before, done.nodes_after)
+        applied = plural(count, "rewrite") if count else ""
+        numbers = f"{nodes:>11} {applied:>11} {duration(done.seconds):>7}"
+        # The error that follows says why, in its own words.
+        why = f": {self._name(words.why)}" if words.why and not done.error else ""
+        return f"{indent + self._name(done.name):<32} {numbers}  {self._name(words.head)}{why}"
+
+    def rewrite(self, rewrite: RewriteSummary) -> str:
+        """Return an application as ``#31 MergeClips: Clip(..) -> y => Clip(..) -> y``."""
+        old, new = (
+            "; ".join(node for _, node in self.nodes("", side))
+            for side in (rewrite.nodes, rewrite.new_nodes)
+        )
+        return f"#{rewrite.number} {self._name(rewrite.rule)}: {old} => {new or 'nothing'}"
+
+    def check(self, check: Check) -> str:
+        """Return a check as ``tolerance on onnxruntime, region: within 3e-7, 31 ms``."""
+        words = summary.check_words(check)
+        where = f" on {self._name(check.engine)}, {check.scope}" if check.engine else ""
+        why = f" ({self._name(words.why)})" if words.why else ""
+        return f"{check.kind}{where}: {self._name(words.head)}{why}, {duration(check.seconds)}"
+
+    def budget(self, check: Check) -> str | None:
+        """Return what is spent of error budgets: ``budget y: 34 % spent (this pass 3 %)``."""
+        told = [
+            f"{self._name(spent.output)}: {percent(spent.total)} spent "
+            f"(this pass {percent(spent.step)}, all steps {percent(spent.summed)})"
+            for spent in sorted(check.budget, key=lambda s: s.total, reverse=True)[
+                :_MOST_BUDGETS
+            ]
+        ]
+        return f"budget {'; '.join(told)}" if told else None
+
+    def read_back(self, found: ReadBackReport) -> str:
+        """Return what reading the file again has shown: ``read back: equal, 31 ms``."""
+        if found.result == "equal":
+            told = f"{size(found.tensor_bytes)} of tensors, {duration(found.seconds)}"
+            return f"read back: equal, {told}"
+        return f"read back: {found.result}, {self._name(found.reason or '')}"
+
+    def spread(self, spread: EngineSpread) -> str:
+        """Return how far runs of the original are apart in one output."""
+        return (
+            f"{self._name(spread.output)} max abs {bound(spread.max_abs)}, max rel "
+            f"{bound(spread.max_rel)} between {self._name(spread.between)}"
+        )
+
+    def output(self, output: OutputCheck) -> str:
+        """Return the comparison of one output: its errors and the limit."""
+        parts = [self._name(output.output)]
+        if output.max_abs is not None:
+            parts.append(f"max abs {bound(output.max_abs)}")
+        if output.max_rel is not None:
+            parts.append(f"max rel {bound(output.max_rel)}")
+        if output.rmse_new is not None and output.rmse_old is not None:
+            old, new = number(output.rmse_old, 3), number(output.rmse_new, 3)
+            parts.append(f"error against float64 {new}, was {old}")
+        else:
+            parts.append(f"{output.mismatched:,} of {output.size:,} outside {limits(output)}")
+        if output.reason:
+            parts.append(self._name(output.reason))
+        return ", ".join(parts)
+
+
+_MOST, _MOST_DOUBTS, _LONGEST = 5, 20, 70
+_BOTH = "optimisations off, optimisations on", "optimisations off and on"
+MADE_UP = "generated"
+"""What the source of inputs begins with that nobody gave."""
+
+
+class ConsoleSummary:
+    """Says how a run ended.
+
+    Args:
+        glyphs: The characters that the terminal has.
+        report: The run.
+        details: Whether what few readers need is said as well.
+    """
+
+    def __init__(self, glyphs: Glyphs, report: RunReport, *, details: bool) -> None:
+        """Look at the report."""
+        self._glyphs, self._name = glyphs, glyphs.name
+        self._told = ConsoleText(glyphs)
+        self._report, self._details = report, details
+        self._kept = summary.kept(report)
+
+    @property
+    def head(self) -> str:
+        """The verdict, and where the run failed."""
+        head = summary.outcome(self._report).head
+        failed = self._failed()
+        if failed is not None:
+            return f"{head} at pass {failed.index + 1}: {failed.name}"
+        undone = [p.name for p in self._report.passes if p.action == "rolled back"]
+        return f"{head} without {', '.join(undone)}" if undone else head
+
+    def success(self) -> Iterator[Row]:
+        """Yield what changed, and what was checked."""
+        report = self._report
+        before, after = report.before, report.after
+        words = summary.outcome(report)
+        if words.head == "UNCHANGED" and before is not None:
+            copied = "; copied" if report.output else ""
+            yield "nodes", f"no pass changes the {plural(before.nodes, 'node')}{copied}"
+        elif before and after:
+            for label, told, old, new in summary.sizes(before, after):
+                by = change(old, new)
+                text = self._glyphs.step(told(old), told(new))
+                yield label.lower(), f"{text} ({by})" if by else text
+            if self._details or before.opsets != after.opsets:
+                yield "opset", ", ".join(self._opsets(before.opsets, after.opsets))
+            yield from self._changes()
+        for done in report.passes:
+            if done.action == "rolled back":
+                yield "without", f"{self._name(done.name)}, rolled back: {self._reason(done)}"
+        if words.why and words.tone == "warn" and report.verify:
+            yield "verdict", self._name(words.why)
+        if report.verify:
+            yield from self._checked()
+        if self._details:
+            yield from self._costs()
+
+    def failure(self) -> Iterator[Row]:
+        """Yield what is wrong, where it was seen, and what became of the file."""
+        report, failed = self._report, self._failed()
+        error = summary.run_error(report)
+        found = list(report.final if failed is None else failed.checks)
+        check = summary.failing(found)
+        blamed = report.blame if failed is None else blames(failed)
+        known = [blame for blame in blamed if blame.number is not None]
+        if known and failed is not None:
+            share = f"{len(known)} of its {plural(len(failed.rewrites), 'rewrite')}"
+            share = "its rewrite" if len(failed.rewrites) == 1 else share
+            promised = self._name(failed.contract)
+            yield "wrong", f"the pass promises {promised}, which {share} did not keep:"
+        elif failed is not None and failed.rewrites and check and check[0].kind != ENGINE:
+            yield "wrong", f"one of {plural(len(failed.rewrites), 'rewrite')}; not known which"
+        for blame in sorted(known, key=_badness, reverse=True)[:_MOST]:
+            yield ("" if failed else "wrong"), self._rewrite(blame)
+        if len(known) > _MOST:
+            yield "", f"and {len(known) - _MOST} more"
+        if known and check is not None and check[1] and not any(b.value for b in known):
+            yield "", self._became(check[1])
+        for blame in [] if known else blamed[:1]:
+            where = f"{self._name(blame.name)}, " if failed is None else ""
+            yield "first", f"{where}{self._rewrite(blame)}"
+        if not known or (check is not None and check[0].kind == ENGINE):
+            told = [_reason(c) for c in found if c.verdict is Verdict.FAILED]
+            text = "; ".join(dict.fromkeys(filter(None, told)))
+            if not text or failed is None:
+                own = failed.error if failed is not None else None
+                text = plain_error(own or error or self._error(failed))
+            for label, line in _lines("error", text):
+                yield label, self._name(line)
+        elif error:
+            yield from (
+                ("error", self._name(line)) for _, line in _lines("", plain_error(error))
+            )
+        if check is not None and check[0].engine:
+            yield "seen on", self._seen(check[0])
+        for note in [] if failed is None else failed.notes:
+            yield "note", self._name(note)
+        if report.output is None:
+            yield "file", "nothing was written"
+        elif failed is not None and failed.action == "warned":
+            yield "file", "it was written all the same, as on_failure is warn"
+        if self._details:
+            yield from self._costs()
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what was not verified, and what holds on the values seen alone."""
+        report = self._report
+        if not report.verify:
+            yield "VERIFICATION IS OFF: nothing that the passes do is checked"
+        parts = {"not verified": report.not_verified, "precondition": report.preconditions}
+        for label, sentences in parts.items():
+            yield from (f"{label}: {self._name(told)}" for told in sentences[:_MOST_DOUBTS])
+            if len(sentences) > _MOST_DOUBTS:
+                rest = len(sentences) - _MOST_DOUBTS
+                yield f"{label}: and {rest:,} more, in the JSON report"
+
+    def remarks(self, *, noise: bool) -> Iterator[str]:
+        """Yield waivers and notes.
+
+        Args:
+            noise: Whether limits that the noise of an engine has raised are among them.
+        """
+        yield from (self._name(str(each)) for each in self._report.waivers)
+        kept = []
+        for done in self._kept:
+            if "metric" in done.contract and not (done.changed or done.error):
+                name = done.name.partition("{")[0]
+                told = f"changed nothing; onnx-passes explain {name} says what it leaves alone"
+                kept += [f"{done.name}: {note}" for note in done.notes or [told]]
+        for note in dict.fromkeys((*self._report.notes, *kept)):
+            if noise or NOISE not in note:
+                yield f"note: {self._name(note)}"
+
+    def next_steps(self, page: Path | None) -> Iterator[Row]:
+        """Yield what a reader may do now.
+
+        Args:
+            page: Where the run stands as a page; None for nowhere.
+        """
+        report, failed = self._report, self._failed()
+        shows = "--html FILE" if page is None else self._name(str(page))
+        if summary.outcome(report).tone == "bad":
+            yield from (("try", way) for way in self._ways_on(failed))
+        elif report.output is None:
+            yield "next", "-o FILE writes the result"
+        elif report.verify and self._is_made_up:
+            yield "next", f"--inputs FILE checks on your data, {shows} shows each change"
+        else:
+            yield "next", f"{shows} shows each change"
+
+    @property
+    def _is_made_up(self) -> bool:
+        reference = self._report.reference
+        return reference is not None and reference.source.startswith(MADE_UP)
+
+    def _ways_on(self, failed: PassReport | None) -> Iterator[str]:
+        folder = self._report.reproducer if failed is None else failed.reproducer
+        if folder:
+            yield self._told.command(folder)
+        if failed is not None and failed.action != "stopped":
+            return
+        checks = self._report.final if failed is None else failed.checks
+        if any(not metric.passed for check in checks for metric in check.metrics):
+            if self._is_made_up:
+                yield "--inputs FILE measures on your data; what overflows there stays float32"
+            yield "--metric NAME=LOW:HIGH allows a greater loss"
+        elif failed is not None and 0 < len(failed.culprits) < len(failed.rewrites):
+            rest = plural(len(failed.rewrites) - len(failed.culprits), "rewrite")
+            told = "-s on_failure=rollback -s granularity=application"
+            yield f"{told} keeps the other {rest}"
+        if failed is not None:
+            yield "-s on_failure=rollback goes on without this pass"
+
+    def _failed(self) -> PassReport | None:
+        """Return the pass at which the run failed; None if it is not one pass."""
+        accepted = ("rolled back", "waived")
+        failed = [p for p in self._report.passes if p.verdict is Verdict.FAILED or p.error]
+        return next((p for p in failed if p.action not in accepted), None)
+
+    def _changes(self) -> Iterator[Row]:
+        applied = summary.rules(self._kept)
+        if applied:
+            names: Counter[str] = Counter()
+            for rule, count in applied.items():
+                names[rule.partition("[")[0]] += count  # of several rules of one pass
+            first = [f"{count:,} {name}" for name, count in names.most_common(_MOST)]
+            more = f", {self._glyphs.ellipsis} (-v lists all)" if len(names) > _MOST else ""
+            by = f"{plural(applied.total(), 'rewrite')} by {plural(len(applied), 'rule')}"
+            yield "changed", f"{by}: {self._name(', '.join(first))}{more}"
+        nodes: Counter[str] = Counter()
+        groups = {part.partition("#")[0] for p in self._kept for part in p.group.split("/")}
+        for done in self._kept:
+            if done.changed and not done.rewrites and done.name not in groups:
+                nodes[done.name.partition("{")[0]] += done.nodes_after - done.nodes_before
+        told = [
+            f"{name} {'+' if by > 0 else '-'}{plural(abs(by), 'node')}"
+            for name, by in nodes.items()
+            if by
+        ]
+        if told:
+            yield ("" if applied else "changed"), self._name(", ".join(told))
+        elif nodes and not applied:
+            by = self._name(", ".join(nodes))
+            yield "changed", f"weights, names, types or order, by {by}"
+
+    def _checked(self) -> Iterator[Row]:
+        if not any(done.changed for done in self._kept):
+            return
+        if told := summary.evidence_text(self._report):
+            yield "checked", told
+        yield from (("checked", text) for text in self._engines())
+        if self._report.reference is not None:
+            yield "checked", f"inputs: {self._name(str(self._report.reference))}"
+
+    def _engines(self) -> Iterator[str]:
+        """Yield what was found on engines, those of one kind that agree in one line."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for name, tally in summary.tallies(self._report).items():
+            if tally.engine is None and not (tally.passed or tally.failed):
+                continue  # another engine stands in for it
+            base, how = summary.engine_name(name, tally.engine)
+            found.setdefault((base, self._result_on(name, tally)), []).append(how)
+        for (base, told), ways in found.items():
+            how = ", ".join(filter(None, ways)).replace(*_BOTH)
+            yield f"{self._name(base)}{f' ({self._name(how)})' if how else ''}: {told}"
+        for engine in self._report.engines:
+            if engine.fallback_for:
+                yield self._name(engine.fallback_for)
+
+    def _result_on(self, name: str, tally: EngineTally) -> str:
+        final = [check for check in self._report.final if check.engine == name]
+        if final and all(check.verdict is Verdict.UNCHANGED for check in final):
+            return "not needed, as nothing is computed differently"
+        ran = [check for check in final if check.verdict is not Verdict.UNCHANGED]
+        if ran and all(check.verdict is Verdict.PASSED for check in ran):
+            # Behind a pass that promises metrics, drift is measured from its result.
+            by_metric = any(d.changed and d.contract.startswith("metric") for d in self._kept)
+            scores = [check for check in ran if check.metrics]
+            if by_metric and scores:
+                return summary.passed_text([replace(c, outputs=()) for c in scores])
+            return f"outputs {summary.passed_text(ran)}"
+        if tally.level not in (None, EXECUTED) and not tally.failed:
+            return f"{tally.level}, not verified"  # why is among what was not verified
+        words = tally.words
+        told = f"{words.head}, {words.why}" if words.why else words.head
+        worst = f", largest error {bound(tally.max_abs)}" if tally.max_abs else ""
+        return f"{self._name(told)}{worst}"
+
+    def _costs(self) -> Iterator[Row]:
+        report = self._report
+        if report.times:
+            yield "time", summary.times_text(report)
+        if report.read_back is not None:
+            yield "file", self._told.read_back(report.read_back)
+        for check in report.final:
+            yield "result", self._told.check(check)
+        spreads = [self._told.spread(s) for e in report.engines for s in e.spreads]
+        yield from (("noise", told) for told in dict.fromkeys(spreads))
+
+    def _opsets(self, before: dict[str, int], after: dict[str, int]) -> Iterator[str]:
+        for domain in sorted(before.keys() | after.keys()):
+            old, new = before.get(domain, "none"), after.get(domain, "none")
+            if old == new and not self._details:
+                continue
+            yield f"{self._name(domain) or 'ai.onnx'} {self._glyphs.step(old, new)}"
+
+    def _rewrite(self, blame: Blame) -> str:
+        """Say on one line what was replaced by what, and what became of a value."""
+        old, new = (self._nodes(side) for side in (blame.nodes, blame.new_nodes))
+        name = ""
+        if len(blame.nodes) == len(blame.new_nodes) == 1:
+            name, old, new = _one_node(old, new)
+        what = f"{f'{name}: ' if name else ''}{old} {self._glyphs.arrow} {new or 'nothing'}"
+        known = blame.rule in (None, blame.name.partition("{")[0])
+        rule = "" if known else f"{self._name(blame.rule or '')}: "
+        number = f"#{blame.number} {rule}" if blame.number is not None else ""
+        if blame.value is None:
+            return f"{number}{what}"
+        value = self._became(blame.value)
+        return f"{number}{what}; {value.removeprefix(f'{name}: ') if name else value}"
+
+    def _nodes(self, nodes: Sequence[str]) -> str:
+        shown = "; ".join(self._name(_cut(node, self._glyphs.ellipsis)) for node in nodes[:2])
+        more = f" and {plural(len(nodes) - 2, 'node')} more" if len(nodes) > 2 else ""
+        return f"{shown}{more}"
+
+    def _became(self, value: OutputCheck) -> str:
+        name = self._name(_cut(value.output, self._glyphs.ellipsis))
+        if value.expected is None or value.actual is None:
+            return f"{name}: {self._name(value.reason or 'it differs')}"
+        count = f", {value.mismatched:,} of {value.size:,} elements" if value.size > 1 else ""
+        sides = [_cut(side, self._glyphs.ellipsis) for side in (value.expected, value.actual)]
+        return f"{name}: {' became '.join(map(self._name, sides))}{count}"
+
+    def _seen(self, check: Check) -> str:
+        report = self._report
+        engine = next((e for e in report.engines if e.name == check.engine), None)
+        base, how = summary.engine_name(str(check.engine), engine)
+        where = f"{base}{f' ({how})' if how else ''}"
+        if report.reference is None:
+            return self._name(where)
+        names = report.reference.names
+        index = check.sample
+        which = f", in sample {index}" if index is not None else ""
+        special = names[index] if index is not None and index < len(names) else ""
+        source = report.reference.source
+        source = source.partition(" and ")[0] if special else source
+        told = f"{where}, {source}{which}{f' ({special})' if special else ''}"
+        return self._name(told)
+
+    def _reason(self, done: PassReport) -> str:
+        found = summary.failing(done.checks)
+        return self._name(_reason(found[0]) if found else plain_error(self._error(done)))
+
+    def _error(self, done: PassReport | None) -> str:
+        return (done.error if done is not None else None) or self._report.error or ""
+
+
+def _one_node(old: str, new: str) -> tuple[str, str, str]:
+    """Return a value that two nodes compute, and of them what is different."""
+    (name, _, old_call), (other, _, new_call) = (s.partition(" = ") for s in (old, new))
+    if name != other or not new_call:
+        return "", old, new
+    (old_type, _, read), (new_type, _, reads) = (
+        old_call.partition("("),
+        new_call.partition("("),
+    )
+    return (name, old_type, new_type) if read == reads else (name, old_call, new_call)
+
+
+def _badness(blame: Blame) -> float:
+    return (blame.value.max_abs or 0.0) if blame.value is not None else 0.0
+
+
+def _reason(check: Check) -> str:
+    off = [
+        f"{m.name} is {m.value:.6g}, not in [{number(m.low)}, {number(m.high)}]"
+        for m in check.metrics
+        if not m.passed
+    ]
+    return "; ".join(off) or check.reason or summary.output_reason(check)
+
+
+def _lines(label: str, text: str) -> Iterator[Row]:
+    for index, line in enumerate(text.splitlines()):
+        yield (label if index == 0 else ""), line
+
+
+def _cut(text: str, ellipsis: str) -> str:
+    half = (_LONGEST - len(ellipsis)) // 2
+    return text if len(text) <= _LONGEST else f"{text[:half]}{ellipsis}{text[-half:]}"
 
 
 _LABELS = {

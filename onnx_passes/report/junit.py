@@ -12,11 +12,9 @@ from pathlib import PurePath
 from xml.etree import ElementTree as ET
 
 from onnx_passes.report import summary
-from onnx_passes.report.console_failure import FailureRows, Row
-from onnx_passes.report.console_glyphs import Glyphs
-from onnx_passes.report.pass_report import PassReport
-from onnx_passes.report.run_report import RunReport
-from onnx_passes.report.text import plural, printable
+from onnx_passes.report.run_report import PassReport, RunReport
+from onnx_passes.report.summary import FailureRows, Row
+from onnx_passes.report.text import Glyphs, plural, printable
 from onnx_passes.verify.result import Check, Verdict
 
 _GLYPHS = Glyphs.of("ascii")

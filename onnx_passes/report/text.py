@@ -1,4 +1,4 @@
-"""Numbers and names as a person reads them, the same in every writer."""
+"""Numbers, names and signs as a person reads them, the same in every writer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import os
 import re
 import unicodedata
+from dataclasses import dataclass
 from typing import TextIO
 
 # Bidirectional controls reorder what a reader sees, so a name could pose as another.
@@ -254,3 +255,35 @@ def snr_text(value: float | str, digits: int) -> str:
     """
     number = float(value)
     return "not run" if math.isnan(number) else f"{number:.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """The few signs that are not ASCII, and what stands in for them."""
+
+    encoding: str
+    arrow: str
+    ellipsis: str
+
+    @classmethod
+    def of(cls, encoding: str | None) -> Glyphs:
+        """Return those that the encoding of a stream can show."""
+        name = encoding or "utf-8"
+        try:
+            "→…".encode(name)
+        except (UnicodeEncodeError, LookupError):
+            return cls("ascii", "->", "...")
+        return cls(name, "→", "…")
+
+    def name(self, text: str) -> str:
+        """Return a name from the model so that it can do no harm and fits on one line."""
+        return one_line(ends(text, sign=self.ellipsis), self.encoding)
+
+    def step(self, before: object, after: object) -> str:
+        """Return what changed, or what stayed.
+
+        Args:
+            before: What was there.
+            after: What is there now.
+        """
+        return f"{before}" if before == after else f"{before} {self.arrow} {after}"

@@ -8,10 +8,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Engine
-from onnx_passes.runtime.interface import did_you_mean
-from onnx_passes.runtime.isolated import IsolatedEngine, options_to_json, split_options
-from onnx_passes.runtime.isolated_process import Home
+from onnx_passes.runtime.engine_base import Engine, did_you_mean
+from onnx_passes.runtime.isolated import Home, IsolatedEngine, options_to_json, split_options
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 

@@ -1,13 +1,18 @@
-"""What a report records of the machine and packages, so that its numbers can be repeated."""
+"""The machine, its GPUs and the packages that a report records.
+
+With them the numbers of the report can be repeated.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
 from importlib import metadata
 from pathlib import Path
 
 from onnx_passes import __version__
+from onnx_passes.runtime import processes
 
 PACKAGES = (
     "onnx",
@@ -75,3 +80,46 @@ def _memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None  # not POSIX
+
+
+_TOOL = "nvidia-smi"
+_SECONDS = 10.0
+_ASKED = {
+    "name": "name",
+    "clocks.sm": "SM clock (MHz)",
+    "clocks.mem": "memory clock (MHz)",
+    "temperature.gpu": "temperature (C)",
+    "power.draw": "power (W)",
+    "clocks_event_reasons.active": "throttle reasons",
+}
+
+
+def gpu_states() -> list[dict[str, str]]:
+    """Return what each GPU says of itself; nothing where there is none, or no such tool.
+
+    What a GPU does not report is left out.
+    """
+    if (tool := shutil.which(_TOOL)) is None:
+        return []
+    command = [tool, f"--query-gpu={','.join(_ASKED)}", "--format=csv,noheader,nounits"]
+    try:
+        ended = processes.run(command, _SECONDS)
+    except OSError:
+        return []
+    if ended.code != 0:
+        return []
+    lines = ended.out.decode(errors="replace").splitlines()
+    rows = [[part.strip() for part in line.split(",")] for line in lines]
+    return [
+        {
+            key: value
+            for key, value in zip(_ASKED.values(), row, strict=False)
+            if _is_reported(value)
+        }
+        for row in rows
+        if len(row) == len(_ASKED)
+    ]
+
+
+def _is_reported(value: str) -> bool:
+    return bool(value) and not value.startswith("[")

@@ -22,10 +22,8 @@ import onnx_ir as ir
 
 from onnx_passes.errors import EngineError, EngineMemoryError, OnnxPassesError
 from onnx_passes.plain import Plain, PlainDict
-from onnx_passes.runtime.engine_base import Engine, LayeredSession, Session
-from onnx_passes.runtime.isolated_weights import load
-from onnx_passes.runtime.isolated_wire import Area, Channel, Message
-from onnx_passes.runtime.timing import time_runs
+from onnx_passes.runtime.engine_base import Engine, LayeredSession, Session, time_runs
+from onnx_passes.runtime.isolated_wire import Area, Channel, Message, load
 
 ALLOCATION_FAILED = re.compile(
     r"bad_alloc|[Ff]ailed to allocate|[Cc]annot allocate memory|[Oo]ut of memory"

@@ -16,14 +16,18 @@ import onnx
 import onnx.inliner
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes, all_tensors
 from onnx_passes.plain import Foreign
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.interface import SessionInterface, did_you_mean
-from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.value_types import infer_types
-from onnx_passes.runtime.weightless import split_for_engine
+from onnx_passes.runtime.engine_base import (
+    Data,
+    Feeds,
+    Outputs,
+    SessionInterface,
+    did_you_mean,
+)
+from onnx_passes.runtime.engine_models import infer_types, split_for_engine, with_seeds
 
 _BY_ADDRESS = "*/_ORT_MEM_ADDR_/*"
 """Location of external data whose offset is an address in this process."""

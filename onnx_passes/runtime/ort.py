@@ -1,8 +1,14 @@
-"""ONNX Runtime as an engine."""
+"""ONNX Runtime as an engine, with its execution providers.
+
+For models whose weights take much memory, an engine is chosen that copies no weights.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,23 +29,151 @@ from onnx_passes.model.ort_sessions import (
     open_session,
     session_options,
 )
-from onnx_passes.runtime import ort_values, weight_files
-from onnx_passes.runtime.ort_errors import translate
-from onnx_passes.runtime.ort_providers import (
-    EXACT,
-    add_plugin,
-    broken_help,
-    is_plugin,
-    nodes_by_provider,
-    with_provider,
+from onnx_passes.model.walk import weight_bytes
+from onnx_passes.runtime import engine_models, ort_session
+from onnx_passes.runtime.engine_base import Engine
+from onnx_passes.runtime.engine_models import LARGE as LARGE
+from onnx_passes.runtime.engine_models import (
+    files_folder,
+    split_for_engine,
+    with_barriers,
+    with_seeds,
 )
-from onnx_passes.runtime.ort_session import OrtSession
-from onnx_passes.runtime.rounding_barriers import with_barriers
-from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.weightless import split_for_engine
+from onnx_passes.runtime.ort_session import OrtSession, translate
 
 if TYPE_CHECKING:
     import onnxruntime
+
+
+EXACT: dict[str, dict[str, str]] = {
+    "CUDAExecutionProvider": {"use_tf32": "0"},
+    "OpenVINOExecutionProvider": {"device_type": "CPU", "precision": "FP32"},
+}
+"""Options that a provider gets unless others are given: it is to compute what a model says."""
+
+_PLUGINS = {"NvTensorRTRTXExecutionProvider": "onnxruntime_ep_nv_tensorrt_rtx"}
+
+
+def _instead(package: str) -> str:
+    """Return how to install a build of ONNX Runtime in place of the plain one."""
+    return f"pip uninstall onnxruntime, then pip install {package}"
+
+
+_GPU_BUILD = _instead("onnxruntime-gpu")
+_HELP = {
+    "CUDAExecutionProvider": _GPU_BUILD,
+    "TensorrtExecutionProvider": f"{_GPU_BUILD}, and the libraries of TensorRT 10",
+    "NvTensorRTRTXExecutionProvider": "pip install onnxruntime-ep-nv-tensorrt-rtx",
+    "OpenVINOExecutionProvider": _instead("onnxruntime-openvino"),
+    "DmlExecutionProvider": f"{_instead('onnxruntime-directml')}, on Windows",
+    "QNNExecutionProvider": f"{_instead('onnxruntime-qnn')}, on Windows or Linux for ARM",
+    "CoreMLExecutionProvider": "the build of onnxruntime for macOS has it",
+    "XnnpackExecutionProvider": "build ONNX Runtime with --use_xnnpack: packages lack it",
+}
+_BROKEN = {
+    "CUDAExecutionProvider": "the driver, CUDA and cuDNN: onnxruntime-gpu[cuda,cudnn]",
+    "TensorrtExecutionProvider": "the driver, and libnvinfer.so.10 where libraries are found",
+    "NvTensorRTRTXExecutionProvider": "the driver: nvidia-smi",
+}
+
+
+def load_onnxruntime() -> ModuleType:
+    """Import ONNX Runtime.
+
+    Raises:
+        EngineUnavailableError: It is not installed.
+    """
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise EngineUnavailableError(
+            "onnxruntime is not installed", help="pip install onnxruntime"
+        ) from error
+
+
+def with_provider(provider: str) -> ModuleType:
+    """Return ONNX Runtime, with a provider that this build or a package beside it has.
+
+    Raises:
+        EngineUnavailableError: Neither has it, or its libraries cannot be loaded; the help
+            says what to install or to check.
+    """
+    ort = load_onnxruntime()
+    present = ort.get_available_providers()
+    if provider in present:
+        return ort
+    module = _PLUGINS.get(provider)
+    if module is None or importlib.util.find_spec(module) is None:
+        raise EngineUnavailableError(
+            f"this build of ONNX Runtime has no {provider}",
+            help=_HELP.get(provider, f"it has {', '.join(present)}"),
+        )
+    if not _devices(ort, provider):
+        _register(ort, provider, module)
+    return ort
+
+
+def broken_help(provider: str) -> str:
+    """Return what to check where a provider is there and cannot be used."""
+    return f"check {_BROKEN.get(provider, 'its driver and libraries')}; or ask for {CPU}"
+
+
+def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:
+    """Return how many nodes each provider got, the most first.
+
+    Args:
+        session: One that records it; see ``record_ep_graph_assignment_info``.
+
+    Returns:
+        Nothing if this ONNX Runtime does not report it. Fused nodes count as what they were.
+    """
+    if not hasattr(session, "get_provider_graph_assignment_info"):
+        return {}
+    found: Counter[str] = Counter()
+    for part in session.get_provider_graph_assignment_info():
+        found[part.ep_name] += len(part.get_nodes())
+    return dict(found.most_common())
+
+
+def is_plugin(provider: str) -> bool:
+    """Whether a provider comes as a package of its own, and is chosen by device."""
+    return provider in _PLUGINS
+
+
+def add_plugin(
+    ort: ModuleType,
+    options: onnxruntime.SessionOptions,
+    provider: str,
+    settings: dict[str, str],
+) -> None:
+    """Give a session the devices of a provider that comes as a package of its own.
+
+    Args:
+        ort: The module of ONNX Runtime.
+        options: Options of the session; they are changed.
+        provider: Name of the provider.
+        settings: Its options by name.
+    """
+    options.add_provider_for_devices(_devices(ort, provider), settings)
+
+
+def _register(ort: ModuleType, provider: str, module: str) -> None:
+    try:
+        package = importlib.import_module(module)
+        ort.register_execution_provider_library(provider, package.get_library_path())
+    except Exception as error:  # ONNX Runtime's exceptions share no base
+        said = str(error).rpartition(" : ")[2]
+        raise EngineUnavailableError(
+            f"{provider} cannot be loaded: {said}", help=broken_help(provider)
+        ) from error
+    if not _devices(ort, provider):
+        raise EngineUnavailableError(
+            f"{provider} finds no GPU that it can use", help=broken_help(provider)
+        )
+
+
+def _devices(ort: ModuleType, provider: str) -> list[object]:
+    return [device for device in ort.get_ep_devices() if device.ep_name == provider]
 
 
 ProviderOptions = tuple[tuple[str, str], ...]
@@ -64,7 +198,7 @@ class OnnxRuntimeEngine:
 
     Graph optimizations are off unless asked for: ONNX Runtime would otherwise rewrite both
     models of a comparison, and could hide a fault. Without them each value below float32 is
-    rounded as the model says (see :mod:`onnx_passes.runtime.rounding_barriers`). A provider
+    rounded as the model says (see :mod:`onnx_passes.runtime.engine_models`). A provider
     that runs no node of the model is an error, as is one that cannot be loaded: neither gives
     way to the CPU unseen.
 
@@ -156,14 +290,14 @@ class OnnxRuntimeEngine:
         if self.node_by_node:
             model = with_barriers(model)
         # ONNX Runtime copies weights handed to it; those that it finds in a file it maps.
-        folder = weight_files.files_folder(model) if self.provider == CPU else None
+        folder = engine_models.files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
             model,
-            lambda t: t if weight_files.in_folder(t, folder) else ort_values.of_tensor(t),
+            lambda t: t if engine_models.in_folder(t, folder) else ort_session.of_tensor(t),
         )
-        weights = weight_files.locate_files(proto, found)
+        weights = engine_models.locate_files(proto, found)
         if self._is_lean(folder):
-            weight_files.keep_integers(proto)
+            engine_models.keep_integers(proto)
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
@@ -177,7 +311,7 @@ class OnnxRuntimeEngine:
         ort: ModuleType,
         proto: onnx.ModelProto,
         weights: Mapping[str, onnxruntime.OrtValue],
-        folder: weight_files.WeightFolder | None = None,
+        folder: engine_models.WeightFolder | None = None,
     ) -> onnxruntime.InferenceSession:
         # Sharing is not safe beside rewrites by ONNX Runtime, which may keep the name of a
         # weight that they change, nor possible across devices.
@@ -186,7 +320,7 @@ class OnnxRuntimeEngine:
             # What ONNX Runtime reads of a weight by itself fails, as that file is empty.
             with suppress(Exception):
                 return self._started(
-                    ort, proto, self._sharing(ort, weights, weight_files.EMPTY)
+                    ort, proto, self._sharing(ort, weights, engine_models.EMPTY)
                 )
         options = self._sharing(ort, weights if shared else {}, folder)
         options.add_external_initializers(list(weights), list(weights.values()))
@@ -196,7 +330,7 @@ class OnnxRuntimeEngine:
         self,
         ort: ModuleType,
         weights: Mapping[str, onnxruntime.OrtValue],
-        folder: weight_files.WeightFolder | None,
+        folder: engine_models.WeightFolder | None,
     ) -> onnxruntime.SessionOptions:
         """Return options under which a session takes weights by reference, or from files."""
         lean = self._is_lean(folder)
@@ -240,7 +374,7 @@ class OnnxRuntimeEngine:
                 help=f"ask for {CPU}, or for a provider with kernels for these operators",
             )
 
-    def _is_lean(self, folder: weight_files.WeightFolder | None) -> bool:
+    def _is_lean(self, folder: engine_models.WeightFolder | None) -> bool:
         """Whether a session copies no weights, and keeps no memory for later ones."""
         return folder is not None and folder.is_large and not self.prepacking
 
@@ -334,3 +468,43 @@ def _make_arena(ort: ModuleType) -> None:
     # Where whoever imports this package has made one, that one is used.
     with suppress(RuntimeError):
         ort.create_and_register_allocator(info, ort.OrtArenaCfg(_PIECES))
+
+
+def is_large(model: ir.Model) -> bool:
+    """Whether copies of all weights of a model would take much memory."""
+    return weight_bytes(model) > LARGE
+
+
+def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
+    """Return ONNX Runtime on the CPU, without copies of the weights of a large model.
+
+    Args:
+        model: The model whose values are to be computed.
+    """
+    return OnnxRuntimeEngine(prepacking=not is_large(model))
+
+
+def left_out_of(engine: Engine, model: ir.Model) -> list[str]:
+    """Return a sentence on each kind of optimization that an engine does not apply.
+
+    Args:
+        engine: The engine.
+        model: The model that it runs.
+    """
+    if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
+        return []
+    found: list[str] = []
+    folder = None if engine.prepacking else files_folder(model)
+    if folder is not None and folder.is_large:
+        found.append(
+            f"{engine.name} makes no other weights of more than 100 MiB: it folds no large "
+            "constant and no normalization into convolutions, and makes no MatMulNBits; "
+            "'prepacking: true' lets it"
+        )
+    held = [node for node in model.graph if node.op_type == "Constant"]
+    if len(held) + len(model.graph.initializers) > MANY_CONSTANTS:
+        found.append(
+            f"{engine.name} looks for no equal constants, of which there are more than "
+            f"{MANY_CONSTANTS}; that changes no value"
+        )
+    return found

@@ -1,28 +1,285 @@
-"""A model loaded into ONNX Runtime."""
+"""A model loaded into ONNX Runtime: its calls, its values and its errors.
+
+Values of types that numpy lacks are passed as typed memory, without a copy where ONNX Runtime
+allows it.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.arrays import DType
+from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime import ort_values
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
-from onnx_passes.runtime.interface import SessionInterface
-from onnx_passes.runtime.ort_errors import translate
-from onnx_passes.runtime.timing import mean_without_first
+from onnx_passes.runtime.engine_base import (
+    Data,
+    Feeds,
+    Outputs,
+    SessionInterface,
+    mean_without_first,
+)
 
 if TYPE_CHECKING:
     import onnxruntime
+
+
+# Messages hold names of nodes, so that lengths have limits: none is searched to its end twice.
+_NOISE = re.compile(
+    r"\[ONNXRuntimeError\] : -?\d+ : [A-Z_]+ : "
+    r"|Non-zero status code returned while running \S+ node\. Name:'[^']*' Status Message: "
+    r"|Exception during (initialization|loading): "
+    r"|/\S{1,300}\.(cc|h|hpp|cu):\d+ [^\n]{0,1999}?\)"
+    r"(::<lambda\(.{0,999}?\)>)?( const)?( \[with [^\]]{0,999}\])? "
+    r"|\b\w+\.(cc|h):\d+ \w+ "
+    r"|Fatal error: "
+    r"|\[with [^\]]{0,999}\] "
+)
+_NODE = re.compile(
+    r"""Name:'(?P<run>[^']+)'|Node:(?P<init>\S{1,999}) """
+    r"""|Node,? \("(?P<load>[^"]+)"|[Nn]ode with name '(?P<kernel>[^']+)'"""
+    r"""|[( ]node:'(?P<ep>[^']+)'|in node \((?P<type>[^)]+)\)"""
+)
+_RUNNING = re.compile(r"while running (?P<type>\S{1,999}) node\. Name:'(?P<name>[^']*)'")
+_UNSUPPORTED = re.compile(
+    r"NOT_IMPLEMENTED|Could not find an implementation|Failed to find kernel"
+    r"|No Op registered|is not a registered function/op|No opset import for domain"
+    r"|not currently registered or supported|(is|are) not supported"
+)
+_TOO_NEW = re.compile(
+    r"Unsupported model IR version: (?P<ir>\d+), max supported IR version: (?P<max_ir>\d+)"
+    r"|Opset (?P<opset>\d+) is under development.{0,300}?domain (?P<domain>\S+) is till opset "
+    r"(?P<max_opset>\d+)",
+    re.DOTALL,
+)
+_TAKEN = "Attempt to replace the existing tensor"
+_TAKEN_HELP = (
+    "the model has a tensor of a name that a fusion of ONNX Runtime gives to one of its own, "
+    "as models have that ONNX Runtime saved: the pass rename-engine-names renames it"
+)
+_HELP = "another engine may have it: the reference engine has all standard operators and types"
+_FOREIGN = re.compile(
+    r"(?!ai\.onnx(\.ml)?:)\w[\w.]*:\w+\(-?\d+\) is not a registered function/op"
+)
+_FOREIGN_HELP = (
+    "give it a function by onnx_passes.ops.register, or name the library that has it under "
+    "onnxruntime.custom_ops"
+)
+
+
+def translate(error: Exception) -> EngineError:
+    """Return what an exception of ONNX Runtime means to a user.
+
+    Args:
+        error: What ONNX Runtime raised; its classes share no base.
+
+    Returns:
+        UnsupportedModelError if it lacks an operator, kernel, type, opset or IR version, else
+        EngineError. It holds ONNX Runtime's message less the places in its source, and the
+        node if the message names one.
+    """
+    text = str(error)
+    if found := _TOO_NEW.search(text):
+        return _too_new(found)
+    message = " ".join(_NOISE.sub("", text).split())
+    node = _NODE.search(text)
+    name = next((group for group in node.groups() if group), None) if node else None
+    for running in _RUNNING.finditer(text):  # the last one is the innermost
+        name = running["name"] or f"of type {running['type']}"
+    where = f"  --> node {name}" if name else None
+    if type(error).__name__ == "NotImplemented" or _UNSUPPORTED.search(text):
+        help_ = _FOREIGN_HELP if _FOREIGN.search(text) else _HELP
+        return UnsupportedModelError(message, where=where, help=help_)
+    return EngineError(message, where=where, help=_TAKEN_HELP if _TAKEN in text else None)
+
+
+def _too_new(found: re.Match[str]) -> UnsupportedModelError:
+    if found["ir"]:
+        return UnsupportedModelError(
+            f"the model has IR version {found['ir']}, and this ONNX Runtime knows versions up "
+            f"to {found['max_ir']}",
+            help=f"save the model with IR version {found['max_ir']}, or update onnxruntime",
+        )
+    return UnsupportedModelError(
+        f"the model imports opset {found['opset']} of {found['domain']}, and this ONNX Runtime"
+        f" knows opsets up to {found['max_opset']}",
+        help=f"convert the model to opset {found['max_opset']}, or update onnxruntime",
+    )
+
+
+_BITS = {
+    ir.DataType.INT4: 4,
+    ir.DataType.UINT4: 4,
+    ir.DataType.FLOAT4E2M1: 4,
+    ir.DataType.INT2: 2,
+    ir.DataType.UINT2: 2,
+}
+EXOTIC = frozenset(
+    {
+        *_BITS,
+        ir.DataType.BFLOAT16,
+        ir.DataType.FLOAT8E4M3FN,
+        ir.DataType.FLOAT8E4M3FNUZ,
+        ir.DataType.FLOAT8E5M2,
+        ir.DataType.FLOAT8E5M2FNUZ,
+        ir.DataType.FLOAT8E8M0,
+    }
+)
+"""Element types that ONNX Runtime knows and numpy does not."""
+
+EXOTIC_NAMES = frozenset(f"tensor({dtype.name.lower()})" for dtype in EXOTIC)
+"""The tensors of these types, as ONNX Runtime spells them."""
+
+
+def pack(array: Array, bits: int) -> Array:
+    """Pack the elements of a 4-bit or 2-bit array into bytes, the first lowest.
+
+    Args:
+        array: Elements of an ``ml_dtypes`` type, one a byte, any shape.
+        bits: Bits of an element.
+
+    Returns:
+        uint8 of shape [ceil(size * bits / 8)].
+    """
+    per_byte = 8 // bits
+    codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & ((1 << bits) - 1)
+    codes = np.pad(codes, (0, -codes.size % per_byte)).reshape(-1, per_byte)
+    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
+    packed: Array = np.bitwise_or.reduce(codes << shifts, axis=1)
+    return packed
+
+
+def unpack(packed: Array, bits: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Undo ``pack``.
+
+    Args:
+        packed: uint8 of shape [ceil(size * bits / 8)].
+        bits: Bits of an element.
+        dtype: The ``ml_dtypes`` type of the elements.
+        shape: Shape of the result.
+    """
+    per_byte = 8 // bits
+    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
+    codes = (packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)
+    flat = codes.reshape(-1)[: int(np.prod(shape, dtype=np.int64))]
+    if dtype in (ml_dtypes.int4, ml_dtypes.int2):
+        sign = np.uint8(8 - bits)
+        flat = ((flat << sign).view(np.int8) >> sign.view(np.int8)).view(np.uint8)
+    return np.ascontiguousarray(flat).view(dtype).reshape(shape)
+
+
+def of_tensor(tensor: ir.TensorProtocol) -> onnxruntime.OrtValue:
+    """Wrap a weight; the value keeps alive the memory that it points to.
+
+    Args:
+        tensor: Any tensor but a string one. Memory is shared where its layout is contiguous
+            and native, as for files mapped into memory.
+
+    Raises:
+        UnsupportedModelError: ONNX Runtime has no such element type.
+    """
+    if tensor.dtype not in _BITS:
+        return of_array(tensor.numpy())
+    return _typed(_spread(_packed_bytes(tensor), tuple(tensor.shape.numpy())), tensor.dtype)
+
+
+def _packed_bytes(tensor: ir.TensorProtocol) -> Array:
+    if isinstance(tensor, ir.ExternalTensor) and tensor.size:
+        tensor.numpy()  # maps the file
+        if tensor.raw is not None:
+            return np.frombuffer(tensor.raw, np.uint8, tensor.nbytes, tensor.offset or 0)
+    if isinstance(tensor, ir.PackedTensor):
+        return np.ascontiguousarray(tensor.numpy_packed()).reshape(-1).view(np.uint8)
+    return np.frombuffer(tensor.tobytes(), np.uint8)
+
+
+def _spread(packed: Array, shape: tuple[int, ...]) -> Array:
+    # ONNX Runtime takes the shape from the array and the size from the element type, so the
+    # array must claim one byte an element; it reads only the packed ones.
+    strides = tuple(np.cumprod((1, *shape[:0:-1]))[::-1].tolist()) if shape else ()
+    return np.lib.stride_tricks.as_strided(packed, shape, strides, writeable=False)
+
+
+def of_array(array: Array) -> onnxruntime.OrtValue:
+    """Wrap an array of any element type but strings, sharing its memory.
+
+    Raises:
+        UnsupportedModelError: ONNX Runtime has no such element type.
+    """
+    dtype = element_type(array)
+    if (bits := _BITS.get(dtype)) is not None:
+        return _typed(_spread(pack(array, bits), array.shape), dtype)
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    return _typed(array, dtype)
+
+
+def element_type(array: Array) -> ir.DataType:
+    """Return the ONNX element type of an array.
+
+    Raises:
+        EngineError: The array holds what ONNX has no element type for.
+    """
+    try:
+        return ir.DataType.from_numpy(array.dtype.newbyteorder("="))
+    except TypeError as error:
+        raise EngineError(f"a feed has dtype {array.dtype}, which ONNX lacks") from error
+
+
+def _typed(array: Array, dtype: ir.DataType) -> onnxruntime.OrtValue:
+    import onnxruntime as ort
+
+    try:
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, dtype.value)
+    except RuntimeError as error:
+        raise UnsupportedModelError(
+            f"ONNX Runtime has no element type {dtype.name.lower()}",
+            help="run this model on the reference engine",
+        ) from error
+
+
+def to_array(value: onnxruntime.OrtValue) -> Array:
+    """Return the tensor in an OrtValue as an array that owns its memory.
+
+    Args:
+        value: A tensor in host memory.
+    """
+    dtype = ir.DataType(value.element_type())
+    if dtype not in EXOTIC:
+        array: Array = value.numpy()
+        return array
+    shape = tuple(value.shape())
+    data = np.frombuffer(
+        ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()), np.uint8
+    )
+    if (bits := _BITS.get(dtype)) is not None:
+        return unpack(data, bits, dtype.numpy(), shape)
+    return data.view(dtype.numpy()).reshape(shape).copy()
+
+
+def to_data(value: object) -> Data:
+    """Return a result of ``InferenceSession.run`` in the form of this package.
+
+    A sequence of maps (the output of ZipMap) becomes a list with one pair of arrays a map:
+    its keys in ascending order, and their values.
+    """
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, dict):
+        keys = sorted(value)
+        return [np.asarray(keys), np.asarray([value[key] for key in keys])]
+    if isinstance(value, list):
+        return [to_data(item) for item in value]
+    return np.asarray(value)
 
 
 _IN_ORDER = 0x0001 | 0x0100
@@ -85,7 +342,7 @@ class OrtSession:
             raise EngineError("the session is closed")
         # Its one way of running takes anything and cannot return types that numpy lacks; its
         # other way takes and returns tensors only.
-        exotic = {name for name in names if self._types[name] in ort_values.EXOTIC_NAMES}
+        exotic = {name for name in names if self._types[name] in EXOTIC_NAMES}
         if exotic and all(self._types[name].startswith("tensor(") for name in names):
             exotic = set(names)
         try:
@@ -118,7 +375,7 @@ class OrtSession:
         if not names:
             return {}
         results = session.run(names, {name: _feed(data) for name, data in feeds.items()})
-        return {n: ort_values.to_data(v) for n, v in zip(names, results, strict=True)}
+        return {n: to_data(v) for n, v in zip(names, results, strict=True)}
 
     def _run_tensors(
         self, session: onnxruntime.InferenceSession, feeds: Feeds, names: list[str]
@@ -127,7 +384,7 @@ class OrtSession:
             return {}
         wrapped = {name: _wrap(name, data) for name, data in feeds.items()}
         results = session.run_with_ort_values(names, wrapped)
-        return {n: ort_values.to_array(v) for n, v in zip(names, results, strict=True)}
+        return {n: to_array(v) for n, v in zip(names, results, strict=True)}
 
 
 def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, DType] | None:
@@ -140,12 +397,12 @@ def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, DType] | 
     found: dict[str, DType] = {}
     for value in model.graph.inputs:
         declared = value.type
-        if not isinstance(declared, ir.TensorType) or declared.dtype in ort_values.EXOTIC:
+        if not isinstance(declared, ir.TensorType) or declared.dtype in EXOTIC:
             return None
         if declared.dtype == ir.DataType.STRING:
             return None
         found[str(value.name)] = declared.dtype.numpy()
-    plain = all(t.startswith("tensor(") and t not in ort_values.EXOTIC_NAMES for t in outputs)
+    plain = all(t.startswith("tensor(") and t not in EXOTIC_NAMES for t in outputs)
     return found if plain else None
 
 
@@ -157,8 +414,8 @@ def _feed(data: Data) -> object:
     array = np.asarray(data)
     if array.dtype.kind in "OSUT":
         return array.astype(object)
-    if ort_values.element_type(array) in ort_values.EXOTIC:
-        return ort_values.of_array(array)
+    if element_type(array) in EXOTIC:
+        return of_array(array)
     # ONNX Runtime takes a buffer for native and in order, whatever it is.
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
 
@@ -167,7 +424,7 @@ def _wrap(name: str, data: Data) -> onnxruntime.OrtValue:
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
         if array.dtype.kind not in "OSUT":
-            return ort_values.of_array(array)
+            return of_array(array)
     raise UnsupportedModelError(
         f"ONNX Runtime cannot feed {name!r}, which is not a numeric tensor, to a model that "
         "returns a type that numpy lacks",
@@ -185,7 +442,7 @@ def node_times(path: Path) -> list[PlainDict]:
         path: The file that ONNX Runtime wrote; it is removed.
 
     Returns:
-        Layers as plain data; see :class:`onnx_passes.runtime.layers.EngineLayer`.
+        Layers as plain data; see :class:`onnx_passes.runtime.tensorrt.engine.EngineLayer`.
     """
     try:
         events = json.loads(path.read_text())

@@ -1,16 +1,17 @@
-"""Child processes: each leads a group of its own, and ends with all that it has started.
+"""Child processes: started, ended with all that they have started, and what they print.
 
-Ctrl-C reaches them through this process only, which ends them. If it is killed, a guard does.
+Ctrl-C reaches them through this process only. If this process is killed, a guard ends them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -191,3 +192,30 @@ def check_words(command: str | Sequence[str]) -> list[str]:
             help="give its path, and see that it may be executed",
         )
     return words
+
+
+VARIABLE = "_ONNX_PASSES_STDERR"
+"""Holds, in a child, the descriptor of the parent's stderr; empty if the parent has none."""
+
+
+def own_stderr() -> list[int]:
+    """Return a copy of this process' stderr to hand to a child; none if it is closed."""
+    try:
+        return [os.dup(2)]
+    except OSError:
+        return []
+
+
+@contextlib.contextmanager
+def forward_output() -> Iterator[None]:
+    """Let what is printed inside reach the user, in a child process as well."""
+    descriptor = os.environ.get(VARIABLE, "")
+    if not descriptor:
+        yield
+        return
+    with (
+        open(int(descriptor), "w", closefd=False, errors="replace") as stream,
+        contextlib.redirect_stdout(stream),
+        contextlib.redirect_stderr(stream),
+    ):
+        yield

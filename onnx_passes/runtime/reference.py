@@ -12,12 +12,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.ops.bodies.attach import registered_references
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
-from onnx_passes.runtime.interface import SessionInterface
-from onnx_passes.runtime.seeding import with_seeds
-from onnx_passes.runtime.weightless import split_for_engine
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, SessionInterface
+from onnx_passes.runtime.engine_models import split_for_engine, with_seeds
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -90,8 +89,7 @@ def _array(tensor: ir.TensorProtocol) -> Array:
 def _evaluator(proto: onnx.ModelProto, weights: Mapping[str, Array]) -> ReferenceEvaluator:
     from onnx.reference import ReferenceEvaluator
 
-    from onnx_passes.runtime.reference_loop import ReferenceLoop, with_shapes
-    from onnx_passes.runtime.reference_versions import OPERATORS
+    from onnx_passes.runtime.reference_operators import OPERATORS, ReferenceLoop, with_shapes
 
     class Evaluator(ReferenceEvaluator):
         def retrieve_external_data(self, initializer: onnx.TensorProto) -> Array:

@@ -14,8 +14,8 @@ from onnx_passes.passes.annotated import is_invented
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.inputs import Substitutes, generate
-from onnx_passes.runtime.inputs.dimension_formulas import names_in
-from onnx_passes.runtime.large_models import engine_for
+from onnx_passes.runtime.inputs.dimensions import names_in
+from onnx_passes.runtime.ort import engine_for
 from onnx_passes.surgery.builder import Builder, near
 from onnx_passes.surgery.graph_edits import insert_after
 from onnx_passes.verify.checker import complaints

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.activations import Relu
 from onnx_passes.ops.elementwise import Add, Cast, Clip, Identity, Mul
 from onnx_passes.ops.quantization import (
@@ -20,7 +21,6 @@ from onnx_passes.ops.quantization import (
     MatMulInteger,
     QuantizeLinear,
 )
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.tuning.part_formats import COMPENSATING, FLOAT32, Format
 from onnx_passes.tuning.smoothing_scales import read_scales

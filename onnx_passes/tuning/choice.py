@@ -10,7 +10,8 @@ from functools import reduce
 
 import numpy as np
 
-from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.arrays import Array
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.choice_runs import Choice, ChoiceRuns, are_alike, predict
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.integer_program import list_neighbours, solve

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.choice import ChoiceTable
 from onnx_passes.tuning.choice_runs import Choice
 from onnx_passes.tuning.search_journal import Record

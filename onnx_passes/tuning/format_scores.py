@@ -9,6 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import snr
 from onnx_passes.errors import EngineError
 from onnx_passes.model.copy import copy_model
@@ -16,7 +17,7 @@ from onnx_passes.model.save import written_bytes
 from onnx_passes.ops.elementwise import Neg
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.passes.replace import Namer
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.tuning.audit import AuditFinding, audit
 from onnx_passes.tuning.building_engines import Judges
 from onnx_passes.tuning.failures import why_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.data.files import import_optional
-from onnx_passes.runtime.engine_base import Array
 
 _PAIRS = 64
 """Pairs are changed if no more changes than this are possible."""

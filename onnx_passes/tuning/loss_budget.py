@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
 from onnx_passes.data.confidence import Interval, clopper_pearson
 from onnx_passes.errors import ConfigError
-from onnx_passes.runtime.engine_base import Array, Outputs
+from onnx_passes.runtime.engine_base import Outputs
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Outputs, Session
+from onnx_passes.arrays import Array
+from onnx_passes.runtime.engine_base import Data, Engine, Outputs, Session
 from onnx_passes.tuning.original_run import RecordedRun
 from onnx_passes.tuning.regions import ModelRegions
 from onnx_passes.verify.region import Region

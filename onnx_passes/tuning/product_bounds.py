@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.elementwise import Cast
 from onnx_passes.ops.quantization import DequantizeLinear, MatMulInteger, QuantizeLinear
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.audit import Ranges, find_layer
 from onnx_passes.tuning.groups import weight_of
 from onnx_passes.tuning.smoothing_scales import read_scales

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import captured_values, graphs_within, subgraphs_of
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.tuning.groups import FormatGroup, weight_of
 from onnx_passes.verify.region import Region, boundary_of, is_constant_node
 from onnx_passes.verify.region_models import region_model

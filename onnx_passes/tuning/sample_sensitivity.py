@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import divergences
-from onnx_passes.runtime.engine_base import Array, Data, Outputs
+from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.tuning.loss_budget import LossBudget
 
 _NOISE, _PROBES = 0.05, 2

@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Array, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.tuning.all_samples import AllSamples, SamplesInMemory, Stream, StreamedSamples
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import FormatGroup

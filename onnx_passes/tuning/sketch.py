@@ -14,7 +14,8 @@ from typing import Self
 
 import numpy as np
 
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, Outputs
+from onnx_passes.arrays import Array
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.sample_sensitivity import sensitivity
 

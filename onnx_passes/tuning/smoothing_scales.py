@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.elementwise import Mul
 from onnx_passes.ops.quantization import DequantizeLinear, QuantizeLinear
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 
 _QUANTISERS = (DequantizeLinear.op_type, QuantizeLinear.op_type, "DynamicQuantizeLinear")

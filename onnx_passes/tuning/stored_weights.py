@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.ops.elementwise import Cast, Mul
 from onnx_passes.ops.quantization import DequantizeLinear, MatMulInteger
 from onnx_passes.passes.precision.quantize_weights import BY_INT8
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 
 PACKED = "MatMulNBits"

@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.walk import captured_values, shape_fields, subgraphs_of
-from onnx_passes.runtime.engine_base import Array, Data
+from onnx_passes.runtime.engine_base import Data
 from onnx_passes.verify.region import leading_to
 
 Evaluate = Callable[[ir.Node, Mapping[str, Array]], Mapping[str, Data] | None]

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, ModelError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.walk import captured_values
-from onnx_passes.runtime.engine_base import Array, Data, Engine
+from onnx_passes.runtime.engine_base import Data, Engine
 from onnx_passes.runtime.inputs.concrete_shapes import concretize, skeleton
-from onnx_passes.runtime.inputs.memory import check_memory
+from onnx_passes.runtime.inputs.dimensions import check_memory
 from onnx_passes.verify.compare import identical
 from onnx_passes.verify.node_equality import constant_tensor
 

@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.ops.bodies import bodies_attached
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime import processes
-from onnx_passes.runtime.engine_base import Array, Data, Feeds
+from onnx_passes.runtime.engine_base import Data, Feeds
 from onnx_passes.runtime.openvino import OpenVinoEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine

@@ -19,7 +19,7 @@ from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, compiler_of
-from onnx_passes.runtime.tensorrt.refusals import Refused, parser_refusals
+from onnx_passes.runtime.tensorrt.parsing import Refused, parser_refusals
 from onnx_passes.verify.alone import alone, name_of, untyped
 from onnx_passes.verify.onnx_inference import infer_types
 from onnx_passes.verify.partition import ModelPart, parts_of

@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
-from onnx_passes.runtime.engine_base import Array, Data
+from onnx_passes.arrays import Array
+from onnx_passes.runtime.engine_base import Data
 
 _LARGEST_WEIGHT = 64 << 20  # bytes; slicing larger ones costs more than it helps
 _SHAPE_LENGTH = 8  # an integer vector no longer than this may be a shape

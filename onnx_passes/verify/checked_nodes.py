@@ -22,8 +22,7 @@ from onnx_passes.model.walk import (
     value_type,
 )
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.runtime.graph_writer import GraphWriter, opsets_into
-from onnx_passes.runtime.tensor_protos import is_large
+from onnx_passes.runtime.engine_models import GraphWriter, is_large, opsets_into
 from onnx_passes.verify.content_key import initializers_of
 
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)

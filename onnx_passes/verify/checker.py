@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.checked_nodes import CheckedNodes
 
 # A location that starts so is not looked for on disk by the checker.

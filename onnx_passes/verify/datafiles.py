@@ -15,8 +15,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import dtype_name, kind_of
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.formats import near_by
-from onnx_passes.runtime.engine_base import Data
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import Data, did_you_mean
 
 Proto: TypeAlias = onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto
 

@@ -11,8 +11,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import blocks, dtype_name, kind_of, shape_text
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.engine_base import Data, Feeds
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import Data, Feeds, did_you_mean
 
 
 def check_feeds(

@@ -36,7 +36,7 @@ from onnx_passes.ops.node_queries import may_draw
 from onnx_passes.ops.semantics import MALFORMED, Unsupported
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
-from onnx_passes.runtime.value_types import infer_types
+from onnx_passes.runtime.engine_models import infer_types
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.upcast import upcast_node, widened
 
@@ -429,7 +429,7 @@ class DoubleNode:
     def _evaluator(self, fed: Mapping[str, Data]) -> list[Data]:
         from onnx.reference import ReferenceEvaluator
 
-        from onnx_passes.runtime.reference_loop import ReferenceLoop, with_shapes
+        from onnx_passes.runtime.reference_operators import ReferenceLoop, with_shapes
 
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

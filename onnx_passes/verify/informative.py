@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.model.walk import captured_values
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import never_iterates
 
 _OF_SHAPES = frozenset(("ConstantOfShape", "Shape", "Size"))

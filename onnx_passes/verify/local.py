@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.context import Application
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 from onnx_passes.verify.cut import values_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.region import Region

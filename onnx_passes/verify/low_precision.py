@@ -19,7 +19,7 @@ from onnx_passes.model.walk import (
     named_type,
     subgraphs_of,
 )
-from onnx_passes.runtime.value_types import infer_types
+from onnx_passes.runtime.engine_models import infer_types
 from onnx_passes.verify.tensor_difference import default_tolerance
 
 STEPS = 4

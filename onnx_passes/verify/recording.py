@@ -13,9 +13,10 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes, captured_values, shadows_operator
-from onnx_passes.runtime.engine_base import Array, Data, Feeds, MadeUpFeeds
+from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
 from onnx_passes.verify.node_equality import constant_tensor
 
 

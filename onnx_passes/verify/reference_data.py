@@ -11,8 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, did_you_mean
 from onnx_passes.verify.datafiles import adopt, find, read_npz, read_value
 from onnx_passes.verify.feeds import check_feeds
 

@@ -20,7 +20,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of, shape_text
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.save import pending
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import did_you_mean
 from onnx_passes.verify import datafiles
 from onnx_passes.verify.saved_json import (
     MARK,

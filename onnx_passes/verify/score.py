@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality
-from onnx_passes.runtime.engine_base import Array, Data, Outputs
+from onnx_passes.runtime.engine_base import Data, Outputs
 from onnx_passes.verify.compare import compare
 
 GAP = 10.0

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs, all_nodes
 from onnx_passes.ops.node_queries import RESIZING, gives_no_floats, makes_steps
-from onnx_passes.runtime.engine_base import Array
 from onnx_passes.verify.node_equality import constant_tensor
 
 _MOVED = frozenset(

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.runtime.inputs.dimension_formulas import size_of
+from onnx_passes.runtime.inputs.dimensions import size_of
 
 
 def too_much(

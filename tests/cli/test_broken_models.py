@@ -7,7 +7,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from onnx_passes.runtime.inputs import memory
+from onnx_passes.runtime.inputs import dimensions
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 main (float[N,2] a, float[N,2] b) => (float[N,2] y) {
@@ -285,7 +285,7 @@ def test_sizes_are_found_beside_a_false_declaration_of_a_result(cli, saved):
 
 
 def test_generated_inputs_leave_memory_for_what_is_computed(cli, saved, monkeypatch):
-    monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
+    monkeypatch.setattr(dimensions, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2] b", "N,400] b")
     done = cli("-c", "cleanup", "-o", "o.onnx", saved(text.replace("N,2", "N,400")))
     assert done.code == 3
@@ -322,7 +322,7 @@ def test_a_value_that_fits_no_memory_is_one_error(cli, saved):
 
 
 def test_smaller_sizes_are_taken_where_the_usual_ones_do_not_fit(cli, saved, monkeypatch):
-    monkeypatch.setattr(memory, "machine_memory", lambda: 16384)
+    monkeypatch.setattr(dimensions, "machine_memory", lambda: 16384)
     text = TEXT.replace("N,2", "N,200")
     done = cli("-c", "cleanup", "-o", "o.onnx", "--json", "r.json", saved(text))
     assert done.code == 0, done.err
@@ -331,7 +331,7 @@ def test_smaller_sizes_are_taken_where_the_usual_ones_do_not_fit(cli, saved, mon
 
 
 def test_reference_data_are_not_estimated(cli, saved, monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "machine_memory", lambda: 64)
+    monkeypatch.setattr(dimensions, "machine_memory", lambda: 64)
     np.savez(tmp_path / "in.npz", a=np.ones((50, 2), "f4"), b=np.ones((50, 2), "f4"))
     path = saved()
     done = cli("-c", "cleanup", "-o", "o.onnx", "-s", "reference.inputs=in.npz", path)

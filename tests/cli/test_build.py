@@ -6,9 +6,9 @@ import sys
 import onnx.parser
 import pytest
 
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.runtime.tensorrt.cuda_driver import gpu_count
+from onnx_passes.runtime.tensorrt.cuda import gpu_count
 
 absent = pytest.mark.skipif(
     installed_version("tensorrt-rtx") is not None, reason="tensorrt-rtx is installed here"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from onnx_passes.cli.certify_command import show_verdicts
-from onnx_passes.cli.certify_targets import Target
+from onnx_passes.cli.certify_command import Target, show_verdicts
 
 VERDICT = {"rule": "r", "verdict": "tested", "reason": ""}
 

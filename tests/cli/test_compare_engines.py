@@ -107,7 +107,7 @@ def test_engines_keep_no_copies_of_many_weights_in_files(cli, tmp_path, monkeypa
     model = onnx.load(Path(__file__).parents[2] / "examples" / "digits" / "model.onnx")
     path = tmp_path / "model.onnx"
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
-    monkeypatch.setattr("onnx_passes.runtime.large_models.LARGE", path.stat().st_size + 1)
+    monkeypatch.setattr("onnx_passes.runtime.ort.LARGE", path.stat().st_size + 1)
     assert "prepacking=off" in cli("compare", path, path).out
     assert "prepacking=off" not in cli("compare", path, path, "--time").out
     asked = cli("compare", path, path, "--engine", "onnxruntime{prepacking=true}")

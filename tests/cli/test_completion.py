@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from onnx_passes.cli.common import SHELLS, complete
 from onnx_passes.cli.main import program
-from onnx_passes.cli.word_completion import SHELLS, complete
 
 
 def ask(monkeypatch, capsys, words, shell="bash"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 CODE = """
 import sys
-from onnx_passes.cli.deferred import defer
+from onnx_passes.cli.main import defer
 defer()
 import onnx_ir as ir
 assert "mpmath" not in sys.modules
@@ -18,7 +18,7 @@ print(ir.SymbolicDim("max(2, N) // 2").evaluate({"N": 8}))
 THREADS = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
-from onnx_passes.cli.deferred import defer
+from onnx_passes.cli.main import defer
 defer(["slow"])
 import slow
 assert "done" not in slow.__dict__
@@ -40,7 +40,7 @@ else:
 
 OPERATORS = """
 import sys
-from onnx_passes.cli.deferred import defer
+from onnx_passes.cli.main import defer
 defer()
 import numpy, onnx, onnxscript
 assert "onnx.reference.op_run" not in sys.modules
@@ -103,7 +103,7 @@ def test_operators_are_there_for_who_folds_constants_with_them():
 
 SCRIPTED = """
 import sys
-from onnx_passes.cli.deferred import SCRIPTED, defer
+from onnx_passes.cli.main import SCRIPTED, defer
 defer()
 from onnxscript.rewriter.pattern import RewriteRule
 import onnxscript.rewriter._pattern_ir as patterns

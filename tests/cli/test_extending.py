@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.configs.resolve import resolve
-from onnx_passes.configs.resolved import format_pipeline
-from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.configs.pipeline_files import load_config, shipped_configs
+from onnx_passes.configs.resolve import format_pipeline, resolve
 from onnx_passes.model.load import load_model
 
 OWN = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 
 MISBEHAVING = Path(__file__).parents[1] / "runtime" / "misbehaving_engine.py"
 

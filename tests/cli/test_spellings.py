@@ -7,7 +7,7 @@ import click
 import pytest
 
 from onnx_passes.cli.main import COMMANDS, GROUPS, program
-from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.configs.pipeline_files import shipped_configs
 
 
 def leaves():

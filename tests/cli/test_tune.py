@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from onnx_passes.cli import interrupts
+from onnx_passes.cli import supervision
 from onnx_passes.tuning.all_samples import SamplesInMemory
 from tests.cli.conftest import ROOT
 
@@ -189,7 +189,7 @@ def test_groups_by_region_and_operator(cli, config, words, members):
 
 def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
     def interrupted(self, model):
-        interrupts.received.number = signal.SIGINT
+        supervision.received.number = signal.SIGINT
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SamplesInMemory, "measure", interrupted)

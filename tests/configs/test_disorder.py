@@ -3,9 +3,8 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.configs.pipeline_files import load_config
+from onnx_passes.configs.pipeline_files import load_config, shipped_configs
 from onnx_passes.configs.resolve import resolve
-from onnx_passes.configs.shipped import shipped_configs
 
 
 @pytest.mark.parametrize("config", shipped_configs())

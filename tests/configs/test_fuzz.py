@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.configs.resolve import read_pipeline, resolve
-from onnx_passes.configs.resolved import format_pipeline
+from onnx_passes.configs.resolve import format_pipeline, read_pipeline, resolve
 from onnx_passes.errors import ConfigError
 
 VALID = """\

@@ -11,8 +11,14 @@ from onnx_passes.configs.pipeline_files import (
     load_config,
     shipped_configs,
 )
-from onnx_passes.configs.resolve import read_pipeline, resolve
-from onnx_passes.configs.resolved import CheckpointStep, GroupStep, PassStep, format_pipeline
+from onnx_passes.configs.resolve import (
+    CheckpointStep,
+    GroupStep,
+    PassStep,
+    format_pipeline,
+    read_pipeline,
+    resolve,
+)
 from onnx_passes.errors import ConfigError, OptionError, UnknownMetricError, UnknownPassError
 from onnx_passes.passes import registry
 

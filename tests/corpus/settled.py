@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
-from onnx_passes.configs.resolve import resolve
-from onnx_passes.configs.resolved import GroupStep, PassStep, ResolvedStep
+from onnx_passes.configs.resolve import GroupStep, PassStep, ResolvedStep, resolve
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.fusion.fuse_all import FIRST as FORMULAS

@@ -14,7 +14,7 @@ from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from onnx_passes.verify.reference_data import ReferenceData
 from tests.corpus.backend_models import load, shard
 

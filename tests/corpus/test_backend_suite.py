@@ -11,7 +11,7 @@ import logging
 import onnx
 import pytest
 
-from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.configs.pipeline_files import shipped_configs
 from tests.corpus.backend_models import ids, load, shard
 from tests.corpus.examine import contract_of, examine, preset
 

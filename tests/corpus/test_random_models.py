@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from onnx_passes.configs.shipped import shipped_configs
+from onnx_passes.configs.pipeline_files import shipped_configs
 from onnx_passes.verify.models import mixed_recipes, recipes
 from tests.corpus.random_models import findings_of
 

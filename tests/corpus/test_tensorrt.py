@@ -9,7 +9,7 @@ import pytest
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from onnx_passes.verify.result import LEVEL, Verdict
 
 pytestmark = pytest.mark.tensorrt

@@ -10,8 +10,7 @@ import onnxruntime
 
 from onnx_passes.configs.imports import import_modules
 from onnx_passes.configs.pipeline_files import load_config
-from onnx_passes.configs.resolve import resolve
-from onnx_passes.configs.resolved import PassStep
+from onnx_passes.configs.resolve import PassStep, resolve
 
 HERE = Path(__file__).parents[2] / "examples" / "break_adds"
 

@@ -14,7 +14,7 @@ from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.engine_side import Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime import parallel
+from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceSession
 from onnx_passes.verify.result import Verdict
@@ -92,7 +92,7 @@ def test_all_outputs_that_differ_each_time_leave_nothing_verified():
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr(parallel, "_cores", lambda: 2)
+    monkeypatch.setattr(engine_base, "_cores", lambda: 2)
 
 
 def test_a_run_begun_ahead_is_the_run_that_is_asked_for(model, two_cores, monkeypatch):

@@ -15,7 +15,7 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.bisect import judge_by_score
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.verify.result import LEVEL, Check, Checks, Verdict
 

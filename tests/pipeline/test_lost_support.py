@@ -12,7 +12,7 @@ from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import compilers, lost_support
 from onnx_passes.pipeline.region_parts import Part, told
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.compiler_levels import Finding, Level
+from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.tensorrt import engine as tensorrt
 
 BLOCKS = " ".join(f"s{i} = Add(t{i}, b) t{i + 1} = Relu(s{i})" for i in range(8))

@@ -22,7 +22,7 @@ from onnx_passes.pipeline.reproduce import leave_reproducer
 from onnx_passes.pipeline.reproducer import Failure
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.runtime.compiler_levels import Finding, Level
+from onnx_passes.runtime.engine_base import Finding, Level
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify import bundle

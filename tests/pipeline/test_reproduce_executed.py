@@ -11,7 +11,7 @@ import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from tests.pipeline.test_region_builds import HIDDEN
 from tests.runtime.tensorrt import fake_gpu
 

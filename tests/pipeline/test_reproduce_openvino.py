@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 

@@ -4,11 +4,12 @@ import copy
 
 import pytest
 
-from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.run_report import (
     EngineReport,
     ModelSummary,
+    PassReport,
     ReferenceReport,
+    RewriteSummary,
     RunReport,
 )
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from onnx_passes.report.console import ConsoleReporter
-from onnx_passes.report.pass_report import Blame
+from onnx_passes.report.run_report import Blame
 from onnx_passes.verify.result import Check, MetricCheck, Verdict
 
 

@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 
 from onnx_passes.errors import ConfigError, UsageError
 from onnx_passes.report.json import from_json, json_schema, read_json, to_json
-from onnx_passes.report.pass_report import PassReport, RewriteSummary
 from onnx_passes.report.report_files import write_text
-from onnx_passes.report.run_report import SCHEMA_VERSION, EngineReport, ModelSummary, RunReport
+from onnx_passes.report.run_report import (
+    SCHEMA_VERSION,
+    EngineReport,
+    ModelSummary,
+    PassReport,
+    RewriteSummary,
+    RunReport,
+)
 from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
 
 # The union of an engine's details cannot distinguish a NaN from the string "NaN".

@@ -2,11 +2,11 @@ import math
 
 import pytest
 
-from onnx_passes.report.margins import margin
 from onnx_passes.report.summary import (
     blamed,
     check_words,
     failing,
+    margin,
     outcome,
     rules,
     tallies,

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onnx_passes.runtime import ort_values, tensor_protos
+from onnx_passes.runtime import engine_models, ort_session
+from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.weightless import split_weights
 from tests.corpus import backend_models as corpus
 
 KNOWN_IR_VERSION = 13
@@ -27,7 +27,7 @@ def same_bits(one, other) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("optimization", ["none", "basic", "extended", "all"])
 def test_results_are_those_of_a_session_from_bytes(monkeypatch, optimization):
-    monkeypatch.setattr(tensor_protos, "INLINE_BYTES", -1)  # the weights here are small
+    monkeypatch.setattr(engine_models, "INLINE_BYTES", -1)  # the weights here are small
     engine = OnnxRuntimeEngine(optimization=optimization)
     compared, different = 0, []
     for entry in corpus.load_all():
@@ -43,7 +43,7 @@ def test_results_are_those_of_a_session_from_bytes(monkeypatch, optimization):
                 engine._options(onnxruntime, arena=True),
                 providers=["CPUExecutionProvider"],
             )
-            expected = [ort_values.to_data(value) for value in plain.run(None, feeds)]
+            expected = [ort_session.to_data(value) for value in plain.run(None, feeds)]
         except Exception:
             continue  # ONNX Runtime lacks something, or has no numpy type to return
         with engine.prepare(model) as session:

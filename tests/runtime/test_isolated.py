@@ -24,8 +24,8 @@ from onnx_passes.errors import (
 )
 from onnx_passes.runtime import isolated
 from onnx_passes.runtime.engines import engine_from_config, register_engine
-from onnx_passes.runtime.isolated_process import child_of, end_children
-from onnx_passes.runtime.isolated_weights import WeightFile
+from onnx_passes.runtime.isolated import child_of, end_children
+from onnx_passes.runtime.isolated_wire import WeightFile
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from tests.corpus import backend_models as corpus
 from tests.runtime.test_backend_models import RANDOM, same_bits
@@ -325,7 +325,7 @@ import os, sys, threading, time
 sys.path.insert(0, {ROOT!r})
 import {MODULE}, numpy as np, onnx_ir as ir
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.isolated_process import child_of
+from onnx_passes.runtime.isolated import child_of
 options = {{"isolate": True, "how": {how!r}}}
 engine = engine_from_config("misbehaving", options, folders=[{ROOT!r}])
 model = ir.from_onnx_text('<ir_version: 10, opset_import: ["" : 21]> {NEG}')

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineTimeoutError
-from onnx_passes.runtime.isolated_calls import call, call_alone
-from onnx_passes.runtime.isolated_process import Child, Home
+from onnx_passes.runtime.isolated import Child, Home, call, call_alone
 
 
 def add(x, y):

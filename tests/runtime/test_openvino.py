@@ -13,10 +13,9 @@ from onnx_passes.errors import (
     UnsupportedModelError,
 )
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.isolated import IsolatedEngine
-from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.runtime.layers import with_profiling
+from onnx_passes.runtime.isolated import IsolatedEngine, end_children
 from onnx_passes.runtime.openvino import OpenVinoEngine, load_openvino
+from onnx_passes.runtime.tensorrt.engine import with_profiling
 
 pytest.importorskip("openvino", reason="openvino is missing: pip install -e '.[openvino]'")
 

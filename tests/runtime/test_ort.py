@@ -2,21 +2,103 @@ from __future__ import annotations
 
 import pickle
 import resource
+import textwrap
 from contextlib import suppress
 
 import ml_dtypes
 import numpy as np
+import onnx
+import onnx.parser
 import onnx_ir as ir
 import onnxruntime
 import pytest
 
+from onnx_passes import run
 from onnx_passes.errors import EngineError, EngineUnavailableError, UnsupportedModelError
 from onnx_passes.model.load import load_model
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.save import save_model
-from onnx_passes.runtime import ort, weight_files
-from onnx_passes.runtime.ort import _PIECES, OnnxRuntimeEngine
+from onnx_passes.runtime import engine_models, ort
+from onnx_passes.runtime.engines import engine_from_config
+from onnx_passes.runtime.ort import _PIECES, OnnxRuntimeEngine, left_out_of
 from onnx_passes.testing import parse
+
+MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+FEEDS = {"x": np.ones(2, np.float32)}
+PLUGIN = "NvTensorRTRTXExecutionProvider"
+
+
+def prepare(provider):
+    engine = engine_from_config("onnxruntime", {"provider": provider})
+    with engine.prepare(ir.from_onnx_text(MODEL)) as session:
+        return session.run(FEEDS)
+
+
+@pytest.mark.parametrize(
+    ("provider", "install"),
+    [
+        ("CUDAExecutionProvider", "onnxruntime-gpu"),
+        ("TensorrtExecutionProvider", "onnxruntime-gpu"),
+        (PLUGIN, "pip install onnxruntime-ep-nv-tensorrt-rtx"),
+    ],
+)
+def test_a_provider_that_is_not_here_is_told_with_what_to_install(provider, install):
+    if provider in onnxruntime.get_available_providers():
+        pytest.skip(f"{provider} is here")
+    if provider == PLUGIN and ort.importlib.util.find_spec("onnxruntime_ep_nv_tensorrt_rtx"):
+        pytest.skip("its package is here")
+    with pytest.raises(EngineUnavailableError) as failure:
+        prepare(provider)
+    assert failure.value.message == f"this build of ONNX Runtime has no {provider}"
+    assert install in failure.value.help
+    assert failure.value.exit_code == 3
+
+
+@pytest.mark.parametrize("provider", ["CUDAExecutionProvider", "TensorrtExecutionProvider"])
+def test_a_provider_that_lets_the_cpu_work_in_its_place_is_an_error(provider, monkeypatch):
+    """What the GPU build does where a library is missing: it lists it, and uses the CPU."""
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: [provider, "CPUExecutionProvider"]
+    )
+    real = onnxruntime.InferenceSession
+    monkeypatch.setattr(
+        onnxruntime,
+        "InferenceSession",
+        lambda data, options, providers, enable_fallback: real(data, options),
+    )
+    with pytest.raises(EngineUnavailableError) as failure:
+        prepare(provider)
+    assert failure.value.message == (
+        f"{provider} cannot be used here: ONNX Runtime fell back to CPUExecutionProvider"
+    )
+    assert failure.value.help.startswith("check the driver")
+
+
+def test_a_package_whose_library_does_not_load_is_told_with_the_reason(tmp_path, monkeypatch):
+    (tmp_path / "libep.so").write_text("no library")
+    (tmp_path / "onnxruntime_ep_nv_tensorrt_rtx.py").write_text(
+        textwrap.dedent(f"""
+            def get_library_path():
+                return {str(tmp_path / "libep.so")!r}
+        """)
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        EngineUnavailableError, match=f"{PLUGIN} cannot be loaded: "
+    ) as failure:
+        prepare(PLUGIN)
+    assert "libep.so" in failure.value.message
+    assert "nvidia-smi" in failure.value.help
+
+
+def test_tf32_is_off_unless_asked_for_and_recorded(monkeypatch):
+    cuda = "CUDAExecutionProvider"
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [cuda])
+    assert OnnxRuntimeEngine(provider=cuda).describe()["provider.use_tf32"] == "0"
+    asked = OnnxRuntimeEngine(provider=cuda, provider_options=(("use_tf32", "1"),))
+    assert asked.describe()["provider.use_tf32"] == "1"
+    assert "use_tf32=1" in asked.name
+
 
 ENGINE = OnnxRuntimeEngine()
 ENGINE_AS_WRITTEN = OnnxRuntimeEngine(prepacking=False)
@@ -389,7 +471,7 @@ def test_optimizations_copy_no_weights_of_a_large_model(parse, monkeypatch, tmp_
     )
     save_model(parse(text, w=weight), tmp_path / "model.onnx", external_data="external")
     model = load_model(tmp_path / "model.onnx").model
-    monkeypatch.setattr(weight_files, "LARGE", limit)
+    monkeypatch.setattr(engine_models, "LARGE", limit)
     engine = OnnxRuntimeEngine(optimization="all", prepacking=False)
     for _ in range(2):
         before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
@@ -402,8 +484,8 @@ def test_optimizations_copy_no_weights_of_a_large_model(parse, monkeypatch, tmp_
 
 
 def test_weights_are_handed_over_where_their_file_is_missing(parse, run, monkeypatch):
-    nowhere = weight_files.WeightFolder("/nowhere", 0)
-    monkeypatch.setattr(weight_files, "EMPTY", nowhere)
+    nowhere = engine_models.WeightFolder("/nowhere", 0)
+    monkeypatch.setattr(engine_models, "EMPTY", nowhere)
     model = parse(
         "g (float[64, 64] x, float[64, 64] w) => (float[64, 64] y) { y = Add(x, w) }", w=LARGE
     )
@@ -433,3 +515,79 @@ def test_many_constants_are_not_held_against_each_other(parse, run, monkeypatch,
         y = run(engine, model, x=np.ones(2, np.float32))["y"]
         np.testing.assert_array_equal(y, np.float32([2, 4]))
     assert left_out == ([("ConstantSharing", False)] * 2 if limit == 1 else [])
+
+
+INTEGERS = """<ir_version: 10, opset_import: ["" : 21]> g (float[2,64] x) => (float[2,64] y)
+    <int8[64,64] v, int8[64,64] w, float s = {0.5}, int8 z = {0}> {
+    a = DequantizeLinear(v, s, z)
+    b = MatMul(x, a)
+    c = QuantizeLinear(b, s, z)
+    d = DequantizeLinear(c, s, z)
+    e = DequantizeLinear(w, s, z)
+    y = MatMul(d, e) }"""
+
+TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[2,64] x) => (float[2,64] y)
+    <float[64,64] w> { a = Identity(x) y = MatMul(a, w) }"""
+
+
+def write(path, text, **weights):
+    model = onnx.parser.parse_model(text)
+    for name, array in weights.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=64)
+    return path
+
+
+@pytest.fixture
+def in_files(tmp_path):
+    return write(tmp_path / "model.onnx", TEXT, w=np.eye(64, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "told"),
+    [
+        (64, {"prepacking": False}, True),
+        (64, {"prepacking": True}, False),
+        (64, {"prepacking": False, "optimization": "none"}, False),
+        (1 << 20, {"prepacking": False}, False),
+    ],
+)
+def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, options, told):
+    monkeypatch.setattr(engine_models, "LARGE", limit)
+    engine = OnnxRuntimeEngine(**{"optimization": "all"} | options)
+    assert bool(left_out_of(engine, load_model(in_files).model)) == told
+
+
+@pytest.mark.parametrize(("limit", "told"), [(0, True), (1, False)])
+def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit, told):
+    monkeypatch.setattr(ort, "MANY_CONSTANTS", limit)
+    said = left_out_of(OnnxRuntimeEngine(optimization="all"), load_model(in_files).model)
+    assert ["equal constants" in note for note in said] == [True] * told
+
+
+def test_a_run_tells_of_it(in_files, monkeypatch):
+    monkeypatch.setattr(engine_models, "LARGE", 64)
+    report = run(in_files, ["eliminate-identity"]).report
+    assert any("prepacking: true" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(("prepacking", "open_weights"), [(False, ["v"]), (True, [])])
+def test_weights_beside_floats_keep_their_layout(
+    tmp_path, monkeypatch, prepacking, open_weights
+):
+    monkeypatch.setattr(engine_models, "LARGE", 64)
+    array = np.random.default_rng(0).integers(-8, 8, (64, 64), np.int8)
+    path = write(tmp_path / "model.onnx", INTEGERS, v=array, w=array)
+    opened = []
+    monkeypatch.setattr(
+        ort, "open_session", lambda *a: opened.append(open_session(*a)) or opened[0]
+    )
+    engine = OnnxRuntimeEngine(optimization="all", prepacking=prepacking)
+    x = np.random.default_rng(1).integers(-2, 2, (2, 64)).astype(np.float32)
+    with engine.prepare(load_model(path).model) as session:
+        y = session.run({"x": x})["y"]
+    assert [value.name for value in opened[0].get_overridable_initializers()] == open_weights
+    levels = np.clip(np.rint(x @ (array * np.float32(0.5)) / 0.5), -128, 127)
+    np.testing.assert_allclose(
+        y, levels * 0.5 @ (array * 0.5), rtol=0.02 if prepacking else 1e-6
+    )

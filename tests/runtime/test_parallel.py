@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime import parallel
+from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 
@@ -34,29 +34,29 @@ SAMPLES = [{"x": np.float32(n)} for n in range(4)]
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
-    monkeypatch.setattr(parallel, "_cores", lambda: 2)
+    monkeypatch.setattr(engine_base, "_cores", lambda: 2)
 
 
 @pytest.mark.parametrize("engine", [Beside(), object()], ids=["beside", "one by one"])
 def test_results_come_in_the_order_of_the_samples(engine):
-    found = parallel.run_each(engine, Session(), SAMPLES, ["y"])
+    found = engine_base.run_each(engine, Session(), SAMPLES, ["y"])
     assert [float(outputs["y"]) for outputs in found] == [0, 1, 2, 3]
     assert found[0]["names"] == ["y"]
 
 
 def test_two_runs_meet_where_the_engine_gains_by_it():
-    assert len(parallel.run_each(Beside(), Session(meet=2), SAMPLES)) == 4
+    assert len(engine_base.run_each(Beside(), Session(meet=2), SAMPLES)) == 4
 
 
 def test_the_first_sample_that_fails_is_told():
     with pytest.raises(EngineError, match="sample 1"):
-        parallel.run_each(Beside(), Session(), [SAMPLES[0], {"bad": 1}, {"bad": 2}])
+        engine_base.run_each(Beside(), Session(), [SAMPLES[0], {"bad": 1}, {"bad": 2}])
 
 
 def test_one_core_or_another_engine_runs_nothing_beside(monkeypatch):
-    assert not parallel.concurrent(object())
-    monkeypatch.setattr(parallel, "_cores", lambda: 1)
-    assert not parallel.concurrent(Beside())
+    assert not engine_base.concurrent(object())
+    monkeypatch.setattr(engine_base, "_cores", lambda: 1)
+    assert not engine_base.concurrent(Beside())
 
 
 def test_random_numbers_of_a_seed_are_drawn_in_the_order_of_the_samples():
@@ -68,6 +68,6 @@ def test_random_numbers_of_a_seed_are_drawn_in_the_order_of_the_samples():
     for _ in range(2):
         with engine.prepare(model) as session:
             assert session.in_turn
-            found.append(parallel.run_each(engine, session, samples))
+            found.append(engine_base.run_each(engine, session, samples))
     for sample in range(2):
         np.testing.assert_array_equal(found[0][sample]["y"], found[1][sample]["y"])

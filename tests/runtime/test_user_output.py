@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 
-from onnx_passes.runtime.user_output import VARIABLE, forward_output, own_stderr
+from onnx_passes.runtime.processes import VARIABLE, forward_output, own_stderr
 
 CHILD = """
 import sys
-from onnx_passes.runtime.user_output import forward_output
+from onnx_passes.runtime.processes import forward_output
 print("a compiler says much")
 with forward_output():
     print("the hook")
@@ -17,7 +17,7 @@ print("and more", file=sys.stderr)
 """
 PARENT = f"""
 import os, subprocess, sys
-from onnx_passes.runtime.user_output import VARIABLE, own_stderr
+from onnx_passes.runtime.processes import VARIABLE, own_stderr
 given = own_stderr()
 subprocess.run(
     [sys.executable, "-c", {CHILD!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

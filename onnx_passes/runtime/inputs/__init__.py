@@ -1,14 +1,16 @@
 """Inputs for a model if only its graph is known."""
 
-from onnx_passes.runtime.inputs.adversarial import (
+from onnx_passes.runtime.inputs.boundary_values import (
+    DRAWN,
+    LARGE_FLOATS,
     AdversarialFeeds,
     adversarial,
+    edge_samples,
     name_of,
 )
-from onnx_passes.runtime.inputs.describe import describe_feeds
-from onnx_passes.runtime.inputs.edges import DRAWN, LARGE_FLOATS, edge_samples
 from onnx_passes.runtime.inputs.seeded_feeds import (
     Made,
+    describe_feeds,
     generate,
     make_samples,
     without_crashes,

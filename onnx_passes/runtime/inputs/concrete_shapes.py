@@ -1,14 +1,19 @@
-"""A model whose shapes are those of one sample."""
+"""A model whose shapes are those of one sample, and what its nodes demand of sizes.
+
+A graph input is traced to the nodes that give its values a meaning.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+import numpy as np
 import onnx
 import onnx.inliner
 import onnx_ir as ir
@@ -16,12 +21,280 @@ import onnx_ir as ir
 from onnx_passes.model.inference import infer
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED
-from onnx_passes.ops.input_hints import StaticShape, constant_of, static_shape
-from onnx_passes.ops.node_queries import flops_of
-from onnx_passes.runtime.inputs.dimension_formulas import size_of
-from onnx_passes.runtime.inputs.size_demands import DEMANDING, Misfit, misfit
-from onnx_passes.runtime.inputs.trace import Tracer
-from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.ops.input_hints import (
+    StaticShape,
+    Use,
+    ValueHint,
+    constant_of,
+    exactly,
+    static_shape,
+)
+from onnx_passes.ops.node_queries import admitted, flops_of
+from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.runtime.engine_models import split_weights
+from onnx_passes.runtime.inputs.dimensions import size_of
+
+_BODIES = frozenset({"Loop", "Scan", "SequenceMap"})
+
+
+class Tracer:
+    """Follows the inputs of one model."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._leaves: dict[ir.Value, list[ir.Value]] = {}
+        for node in model.graph.all_nodes():
+            for inner, outer in _returned(node):
+                self._leaves.setdefault(inner, []).append(outer)
+
+    def hint(self, value: ir.Value, rng: np.random.Generator) -> ValueHint:
+        """Return everything that the uses of a graph input say about its values.
+
+        Args:
+            value: The input.
+            rng: Draws what hints leave open.
+        """
+        hint = ValueHint()
+        for use, layout in self._uses(value, rng):
+            found = exactly(False) if _starts_for_ever(use) else admitted(use)
+            if found is not None:
+                hint = hint & (found if layout else found.without_layout())
+        return hint
+
+    def _uses(self, start: ir.Value, rng: np.random.Generator) -> Iterator[tuple[Use, bool]]:
+        """Yield uses, each with whether elements are still where they were in the input."""
+        queue, seen = deque([(start, True)]), {start}
+        while queue:
+            value, layout = queue.popleft()
+            following = [(outer, True) for outer in self._leaves.get(value, ())]
+            for node, index in value.uses():
+                yield Use(node, index, rng), layout
+                following.extend(_followed(node, index))
+            for after, keeps in following:
+                if after not in seen:
+                    seen.add(after)
+                    queue.append((after, layout and keeps))
+
+
+def _starts_for_ever(use: Use) -> bool:
+    """Whether a value lets a Loop begin that has no trip count, and nothing that ends it.
+
+    Its body returns the condition as it is.
+    """
+    node = use.node
+    if node.op_type != "Loop" or node.domain or use.index != 1 or node.inputs[0] is not None:
+        return False
+    body = node.attributes["body"].as_graph()
+    value: ir.Value | None = body.outputs[0] if body.outputs else None
+    while value is not None and (made := value.producer()) is not None:
+        if made.graph is not body or made.op_type != "Identity":
+            return made.graph is not body
+        value = made.inputs[0]
+    return True
+
+
+def _returned(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Yield pairs of an output of a branch or body and the node's output that it becomes."""
+    for attribute in node.attributes.values():
+        if attribute.is_ref() or attribute.type != ir.AttributeType.GRAPH:
+            continue
+        inner = list(attribute.as_graph().outputs)
+        if node.op_type == "Loop":
+            inner = inner[1:]  # the first is the condition
+        yield from zip(inner, node.outputs, strict=False)
+
+
+def _followed(node: ir.Node, index: int) -> Iterator[tuple[ir.Value, bool]]:
+    if node.domain:
+        return
+    if node.op_type in _BODIES:
+        yield from _into_body(node, index)
+        return
+    operator = operator_of(node)
+    if operator is None:
+        return
+    converts = node.op_type == "Cast"
+    if (operator.view or converts) and index == 0:
+        yield node.outputs[0], True
+    elif index in operator.moves or index in operator.chooses:
+        for output in node.outputs:
+            yield output, False
+
+
+def _into_body(node: ir.Node, index: int) -> Iterator[tuple[ir.Value, bool]]:
+    attribute = node.attributes.get("body")
+    if attribute is None or attribute.is_ref():
+        return
+    inputs = attribute.as_graph().inputs
+    if node.op_type == "Loop" and 2 <= index < len(inputs):
+        yield inputs[index], True
+    elif node.op_type != "Loop" and index < len(inputs):
+        yield inputs[index], False
+
+
+ShapeOf = Callable[[ir.Value | None], StaticShape | None]
+"""Returns the shape of a value in one sample; None if it is not known."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A demand that sizes do not meet.
+
+    Attributes:
+        text: The demand in numbers.
+        factor: What a size may be multiplied by to meet it.
+    """
+
+    text: str
+    factor: float
+
+
+def misfit(node: ir.Node, shape_of: ShapeOf) -> Misfit | None:
+    """Return a demand of a node that is not met; None if none is known.
+
+    Args:
+        node: The node.
+        shape_of: Returns the shapes of its inputs and outputs.
+    """
+    find = _DEMANDS.get(node.op_type)
+    found = () if find is None or node.domain else find(node, shape_of)
+    return next((Misfit(t, want / size if size else 1.0) for t, size, want in found), None)
+
+
+_Found = Iterator[tuple[str, int, int]]
+"""Demands that are not met: the text, the size, and the next one that meets it."""
+
+
+def _window(node: ir.Node, shape_of: ShapeOf) -> _Found:
+    before, filters = shape_of(node.inputs[0]), _input_shape(node, 1, shape_of)
+    spatial = before[2:] if before else ()
+    if node.op_type == "ConvTranspose" or not spatial:
+        if (before and not all(before)) or any(d <= 0 for d in _sizes(node, shape_of)):
+            yield f"{node.op_type} of {_shown(before)} has no element", 1, 1
+        return
+    window = node.attributes.get_ints("kernel_shape") or (filters or ())[2:]
+    steps = node.attributes.get_ints("dilations") or [1] * len(spatial)
+    pads = node.attributes.get_ints("pads") or [0] * 2 * len(spatial)
+    padded_up = node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    padded_up |= bool(node.attributes.get_int("ceil_mode", 0))
+    for axis, (size, extent, step) in enumerate(zip(spatial, window, steps, strict=False)):
+        reach = (extent - 1) * step + 1
+        padded = size + pads[axis] + pads[axis + len(spatial)]
+        if padded < reach and not padded_up:
+            text = f"a window of {reach} over {padded} elements of axis {axis + 2}"
+            yield text, padded, reach
+    if not all(before or ()) or any(d <= 0 for d in _sizes(node, shape_of)):
+        yield f"{node.op_type} of {_shown(before)} has no element", 1, 1
+
+
+def _reshape(node: ir.Node, shape_of: ShapeOf) -> _Found:
+    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    # Before opset 5 the target is an attribute, which inference has read.
+    wanted = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    if not before:
+        return
+    elements = math.prod(before)
+    if after is not None and math.prod(after) == elements:
+        return
+    if wanted is not None:
+        target = [
+            before[axis] if size == 0 and axis < len(before) else int(size)
+            for axis, size in enumerate(wanted)
+        ]
+        known = math.prod(size for size in target if size >= 0)
+        text = f"{_shown(before)}, {elements} elements, as {wanted.tolist()}"
+        if -1 in target and (known <= 0 or elements % known):
+            yield text, elements, max(1, -(-elements // max(1, known))) * known
+        elif -1 not in target and elements != known:
+            yield text, elements, known
+    elif after is not None:
+        yield f"{_shown(before)} as {_shown(after)}", elements, math.prod(after)
+
+
+def _reflection(node: ir.Node, shape_of: ShapeOf) -> _Found:
+    before = shape_of(node.inputs[0])
+    if node.attributes.get_string("mode", "constant") != "reflect" or not before:
+        return
+    known = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    pads = (
+        node.attributes.get_ints("pads") or ()
+        if known is None
+        else [int(pad) for pad in known.ravel()]
+    )
+    axes = constant_of(node.inputs[3]) if len(node.inputs) > 3 else None
+    places = range(len(before)) if axes is None else [int(axis) for axis in axes]
+    for index, axis in enumerate(places):
+        most = max(pads[index :: max(1, len(pads) // 2)], default=0)
+        if before[axis] <= most:
+            yield f"reflects {most} of {before[axis]} elements", before[axis], most + 1
+
+
+def _inner(node: ir.Node, shape_of: ShapeOf) -> _Found:
+    one, other = shape_of(node.inputs[0]), shape_of(node.inputs[1])
+    if not one or not other:
+        return
+    turned = {name for name in ("transA", "transB") if node.attributes.get_int(name, 0)}
+    size = one[0 if "transA" in turned else -1]
+    wanted = other[-1 if "transB" in turned or len(other) == 1 else -2]
+    if size != wanted:
+        # Weights stay as they are, on either side.
+        fixed = constant_of(node.inputs[0]) is not None
+        text = f"multiplies {_shown(one)} by {_shown(other)}"
+        yield text, *((wanted, size) if fixed else (size, wanted))
+
+
+def _gathered(node: ir.Node, shape_of: ShapeOf) -> _Found:
+    before, indices = shape_of(node.inputs[0]), constant_of(node.inputs[1])
+    if not before or indices is None or not indices.size or indices.dtype.kind != "i":
+        return
+    size = before[node.attributes.get_int("axis", 0)]
+    least = max(int(np.max(indices)) + 1, -int(np.min(indices)))
+    if size < least:
+        yield f"takes element {least - 1} of {size}", size, least
+
+
+def _divided(node: ir.Node, shape_of: ShapeOf) -> _Found:
+    before = shape_of(node.inputs[0])
+    if not before:
+        return
+    if node.op_type == "SpaceToDepth":
+        unit, sizes = node.attributes.get_int("blocksize", 1), before[2:]
+    else:
+        # By `num_outputs` the last part may be smaller.
+        uneven = len(node.inputs) > 1 or not {"split", "num_outputs"}.isdisjoint(
+            node.attributes
+        )
+        unit = 1 if uneven else len(node.outputs)
+        sizes = (before[node.attributes.get_int("axis", 0)],)
+    for size in sizes:
+        if unit and size % unit:
+            yield f"divides {size} elements by {unit}", size, -(-size // unit) * unit
+
+
+def _input_shape(node: ir.Node, index: int, shape_of: ShapeOf) -> StaticShape | None:
+    return shape_of(node.inputs[index]) if index < len(node.inputs) else None
+
+
+def _sizes(node: ir.Node, shape_of: ShapeOf) -> Iterator[int]:
+    for value in node.outputs:
+        yield from shape_of(value) or ()
+
+
+def _shown(shape: Sequence[int] | None) -> str:
+    return str(list(shape or ()))
+
+
+_DEMANDS: dict[str, Callable[[ir.Node, ShapeOf], _Found]] = {
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool", "LpPool", "ConvTranspose"), _window),
+    "Reshape": _reshape,
+    "Pad": _reflection,
+    **dict.fromkeys(("Gemm", "MatMul"), _inner),
+    "Gather": _gathered,
+    **dict.fromkeys(("SpaceToDepth", "Split"), _divided),
+}
+
+DEMANDING = frozenset(_DEMANDS)
+"""The operators that demand something of sizes."""
+
 
 _BLAMED = re.compile(r"\(op_type:(?P<type>\w*), node name: (?P<place>\d+)(?P<nested>\.?)\)")
 _DECLARED = "existing shape differ"

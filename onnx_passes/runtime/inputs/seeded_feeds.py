@@ -1,32 +1,215 @@
-"""Feeds from a seed."""
+"""Feeds from a seed: random values of every element type, for one run or a run in steps.
+
+In a run in steps, each step reads the states of the last.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import ReferenceDataError
-from onnx_passes.ops.input_hints import StaticShape, ValueHint, exactly, static_shape
+from onnx_passes.arrays import Array
+from onnx_passes.errors import EngineError, ReferenceDataError
+from onnx_passes.ops.input_hints import Bound, StaticShape, ValueHint, exactly, static_shape
 from onnx_passes.risky_runs import GENERATED, allow, label
-from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
-from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, skeleton
-from onnx_passes.runtime.inputs.dims import (
+from onnx_passes.runtime.engine_base import (
+    Data,
+    Feeds,
+    MadeUpFeeds,
+    Outputs,
+    Session,
+    did_you_mean,
+)
+from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, Tracer, skeleton
+from onnx_passes.runtime.inputs.dimensions import (
     Dims,
     SizePlan,
     Symbols,
     check_dims,
+    check_memory,
+    fits_memory,
     plans,
     symbols_of,
+    too_large,
 )
-from onnx_passes.runtime.inputs.memory import check_memory, fits_memory, too_large
-from onnx_passes.runtime.inputs.random_values import draw, uniform
-from onnx_passes.runtime.inputs.trace import Tracer
-from onnx_passes.runtime.interface import did_you_mean
+
+WORDS = ("alpha", "Beta", "gamma delta", "", "1.5", "Ωmega", "zeta")
+"""Strings that differ in case, blanks, digits and alphabets."""
+
+_MODERATE = {True: (-10, 10), False: (0, 20)}
+_INTEGER_SPREAD = 20
+_FLOAT_SPREAD = 2.0
+_PIECE = 1 << 20
+
+
+def draw(
+    dtype: ir.DataType,
+    shape: tuple[int, ...],
+    hint: ValueHint,
+    rng: np.random.Generator,
+    turn: int = 0,
+) -> Array:
+    """Draw a tensor.
+
+    Args:
+        dtype: Its element type.
+        shape: Its shape; a hint for one exact value overrides it.
+        hint: What its values must satisfy.
+        rng: Where randomness comes from.
+        turn: Single booleans are true where it is even, so that samples take both branches.
+
+    Returns:
+        Floats from a standard normal or uniform between the bounds; integers uniform between
+        the bounds, of moderate size where there are none; words; booleans.
+    """
+    if hint.exact is not None:
+        return _exact(hint.exact, dtype, shape)
+    if dtype == ir.DataType.STRING:
+        words = np.asarray(hint.words or WORDS, object)
+        return np.asarray(words[rng.integers(0, len(words), shape)], object).reshape(shape)
+    if dtype == ir.DataType.BOOL and math.prod(shape) == 1:
+        return np.full(shape, turn % 2 == 0)
+
+    def make(part: tuple[int, ...]) -> Array:
+        if dtype == ir.DataType.BOOL:
+            return rng.integers(0, 2, part)
+        if dtype.is_integer():
+            return _integers(dtype, part, hint, rng)
+        if dtype in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128):
+            pair = rng.standard_normal((2, *part))
+            return np.asarray(pair[0] + 1j * pair[1])
+        return _floats(part, hint, rng)
+
+    laid_out = isinstance(hint.low, np.ndarray) or isinstance(hint.high, np.ndarray)
+    if laid_out or hint.distinct is not None:
+        return make(shape).astype(dtype.numpy())
+    return _narrow(make, shape, dtype)
+
+
+def uniform(
+    dtype: ir.DataType,
+    shape: tuple[int, ...],
+    low: float,
+    high: float,
+    rng: np.random.Generator,
+) -> Array:
+    """Draw a numeric tensor uniform in a range that the user gave; integers inclusive.
+
+    Args:
+        dtype: Element type of the tensor.
+        shape: Its shape.
+        low: The least value.
+        high: The greatest value.
+        rng: Draws the values.
+    """
+
+    def make(part: tuple[int, ...]) -> Array:
+        if dtype.is_integer() or dtype == ir.DataType.BOOL:
+            return rng.integers(int(low), int(high), part, endpoint=True)
+        return np.asarray(rng.uniform(low, high, part))
+
+    return _narrow(make, shape, dtype)
+
+
+def _narrow(
+    make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], dtype: ir.DataType
+) -> Array:
+    """Convert what is drawn; of a large tensor in pieces, so that it is never held wide."""
+    size = math.prod(shape)
+    if size <= _PIECE:
+        return np.asarray(make(shape)).astype(dtype.numpy())
+    found = np.empty(size, dtype.numpy())
+    for start in range(0, size, _PIECE):
+        part = found[start : start + _PIECE]
+        part[:] = make(part.shape)
+    return found.reshape(shape)
+
+
+def _exact(exact: Array, dtype: ir.DataType, shape: tuple[int, ...]) -> Array:
+    values = exact.astype(dtype.numpy())
+    if values.size == int(np.prod(shape)):
+        return values.reshape(shape)
+    return np.full(shape, values) if values.size == 1 else values
+
+
+def _integers(
+    dtype: ir.DataType, shape: tuple[int, ...], hint: ValueHint, rng: np.random.Generator
+) -> Array:
+    least, most = (int(bound) for bound in (dtype.min, dtype.max))
+    if dtype.bitwidth > 8:
+        least, most = _MODERATE[least < 0]
+    low, high = _bounds(hint, shape, least, most, _INTEGER_SPREAD)
+    low, high = np.ceil(low).astype(np.int64), np.floor(high).astype(np.int64)
+    high = np.maximum(low, high)
+    if (
+        hint.distinct is not None
+        and (drawn := _distinct(low, high, shape, hint.distinct, rng)) is not None
+    ):
+        return drawn
+    values = np.asarray(rng.integers(low, high, shape, endpoint=True))
+    if hint.nonzero:
+        values = np.where(values == 0, np.maximum(high, 1), values)
+    return values
+
+
+def _distinct(
+    low: Array, high: Array, shape: tuple[int, ...], axis: int, rng: np.random.Generator
+) -> Array | None:
+    first, count = int(low.max()), int(high.min()) - int(low.max()) + 1
+    if not shape or not -len(shape) <= axis < len(shape) or shape[axis] > count:
+        return None
+    full = list(shape)
+    full[axis] = count
+    orders = rng.permuted(np.broadcast_to(_along(count, axis, len(shape)), full), axis=axis)
+    return first + np.take(orders, range(shape[axis]), axis)
+
+
+def _along(count: int, axis: int, rank: int) -> Array:
+    shape = [1] * rank
+    shape[axis] = count
+    return np.arange(count).reshape(shape)
+
+
+def _floats(shape: tuple[int, ...], hint: ValueHint, rng: np.random.Generator) -> Array:
+    if hint.bounded:
+        low, high = _bounds(hint, shape, -np.inf, np.inf, _FLOAT_SPREAD)
+        values = np.asarray(rng.uniform(low, high, shape))
+    else:
+        values = np.asarray(rng.standard_normal(shape))
+    if hint.nonzero:
+        values = np.where(np.abs(values) < 0.1, values + np.copysign(0.5, values), values)
+    return values
+
+
+def _bounds(
+    hint: ValueHint, shape: tuple[int, ...], least: float, most: float, spread: float
+) -> tuple[Array, Array]:
+    low, high = _fitting(hint.low, shape, np.maximum), _fitting(hint.high, shape, np.minimum)
+    if low is None and high is None:
+        return np.asarray(least), np.asarray(most)
+    if low is None:
+        assert high is not None
+        low = np.maximum(high - spread, least) if least <= high.min() else high
+    elif high is None:
+        high = np.minimum(low + spread, most) if most >= low.max() else low
+    return low, high
+
+
+def _fitting(bound: Bound, shape: tuple[int, ...], strictest: np.ufunc) -> Array | None:
+    if bound is None:
+        return None
+    array = np.asarray(bound, np.float64)
+    try:
+        np.broadcast_to(array, shape)
+    except ValueError:  # the bound is for a layout that the value lost on the way
+        return np.asarray(strictest.reduce(array, axis=None))
+    return array
+
 
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -335,3 +518,149 @@ def hint_of_name(
     rows, length = shape[:-1], shape[-1]
     kept = rng.integers((length + 1) // 2, length, rows, endpoint=True)
     return exactly(np.arange(length) < kept[..., None])
+
+
+Feed = Mapping[str, str]
+"""For inputs, the outputs of the step before that they read."""
+
+
+def check_feed(model: ir.Model, feed: Feed) -> None:
+    """Check that states can go from outputs to inputs.
+
+    Args:
+        model: The model.
+        feed: The output that each input is read from, by input.
+
+    Raises:
+        ReferenceDataError: There is no such input or output, or their types differ.
+    """
+    inputs = {str(value.name): value for value in model.graph.inputs}
+    outputs = {str(value.name): value for value in model.graph.outputs}
+    for name, source in feed.items():
+        for word, one, known in (("input", name, inputs), ("output", source, outputs)):
+            if one not in known:
+                raise ReferenceDataError(
+                    f"reference.feed: there is no {word} {one!r}",
+                    help=did_you_mean(one, known) + "; write feed: {INPUT: OUTPUT}",
+                )
+        to, out = inputs[name].dtype, outputs[source].dtype
+        if None not in (to, out) and to != out:
+            raise ReferenceDataError(
+                f"reference.feed: {name!r} is {_word(to)}, and {source!r} is {_word(out)}"
+            )
+
+
+def run_steps(
+    session: Session, steps: int, feed: Feed, inputs: Callable[[int, Feeds], Feeds]
+) -> tuple[list[Feeds], list[Outputs]]:
+    """Run a model step by step.
+
+    Args:
+        session: The model.
+        steps: How many.
+        feed: Where the states of a step come from.
+        inputs: Returns the inputs of a step, given its number and its states; there are none
+            at step 0.
+
+    Returns:
+        The feeds and the outputs of each step.
+
+    Raises:
+        EngineError: A step does not run; the message has its number.
+    """
+    fed: list[Feeds] = []
+    found: list[Outputs] = []
+    for step in range(steps):
+        states = {name: found[-1][source] for name, source in feed.items()} if found else {}
+        fed.append({**inputs(step, states), **states})
+        try:
+            found.append(session.run(fed[-1]))
+        except EngineError as error:
+            error.message = f"step {step} does not run: {error.message}"
+            raise
+    return fed, found
+
+
+def generated_steps(
+    model: ir.Model, first: Feeds, *, seed: int, ranges: Ranges | None = None
+) -> Callable[[int, Feeds], Feeds]:
+    """Return what makes up the inputs of each step, in sizes that fit its states.
+
+    A dynamic dimension of a state has the size that the state has, wherever its name stands;
+    other dimensions stay what they are at the first step.
+
+    Args:
+        model: The model.
+        first: The inputs of the first step, its states included.
+        seed: That of the first step.
+        ranges: As for ``generate``.
+    """
+    symbols = symbols_of([v for v in model.graph.inputs if not v.is_initializer()], model)
+
+    def sizes(feeds: Feeds) -> dict[str, int]:
+        return {
+            dim: size
+            for name, value in feeds.items()
+            if name in symbols.shapes and isinstance(value, np.ndarray)
+            for dim, size in zip(symbols.shapes[name], value.shape, strict=False)
+            if isinstance(dim, str) and dim in symbols.kinds
+        }
+
+    def make(step: int, states: Feeds) -> Feeds:
+        if not step:
+            return first
+        dims = sizes(first) | sizes(states)
+        (made,) = generate(model, seed=seed + step, samples=1, ranges=ranges, dims=dims)
+        return made
+
+    return make
+
+
+def given_steps(samples: Sequence[Feeds]) -> Callable[[int, Feeds], Feeds]:
+    """Return what takes the inputs of each step from given samples, which take turns."""
+    return lambda step, states: samples[step % len(samples)]
+
+
+def _word(dtype: ir.DataType | None) -> str:
+    return "of no type" if dtype is None else dtype.name.lower()
+
+
+def describe_feeds(feeds: Feeds) -> dict[str, str]:
+    """Return element type, shape and range of every feed.
+
+    Returns:
+        By name, for example "float32[1,3,224,224] in [-3.1, 2.9]".
+    """
+    return {name: describe(data) for name, data in feeds.items()}
+
+
+def describe(data: Data) -> str:
+    """Return element type, shape and range of one value."""
+    if data is None:
+        return "empty optional"
+    if isinstance(data, list):
+        items = sorted({describe_type(item) for item in data})
+        return f"sequence of {len(data)}" + (f": {', '.join(items)}" if items else "")
+    text = describe_type(data)
+    finite = _finite(data)
+    if finite is None or not finite.size:
+        return text
+    return f"{text} in [{finite.min():.3g}, {finite.max():.3g}]"
+
+
+def describe_type(data: Data) -> str:
+    """Return element type and shape, without looking at the elements."""
+    if not isinstance(data, np.ndarray):
+        return describe(data)
+    kind = "string" if data.dtype.kind in "OSUT" else str(data.dtype)
+    return f"{kind}[{','.join(map(str, data.shape))}]"
+
+
+def _finite(array: Array) -> Array | None:
+    if array.dtype.kind in "OSUTc":
+        return None
+    dtype = ir.DataType.from_numpy(array.dtype)
+    wide: Array = (
+        array.astype(np.float64) if dtype.is_floating_point() else array.astype(object)
+    )
+    return wide[np.isfinite(wide)] if dtype.is_floating_point() else wide

@@ -1,15 +1,178 @@
-"""The installed Python bindings."""
+"""The Python bindings of TensorRT: what is used of their objects, types and log.
+
+The API returns None for a failure and gives the reason only in the log. The layers of an
+engine are read from the log and from the inspector.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType, new_class
-from typing import Literal
+from typing import Literal, Protocol
 
-from onnx_passes.errors import EngineUnavailableError
+import onnx_ir as ir
+
+from onnx_passes.arrays import DType
+from onnx_passes.errors import EngineUnavailableError, UnsupportedModelError
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime.engine_base import mean_without_first
+from onnx_passes.runtime.processes import VARIABLE
+from onnx_passes.runtime.tensorrt.engine_options import Verbosity
+
+
+class TrtMember(Protocol):
+    """A member of an enumeration."""
+
+    name: str
+
+
+class TrtCreator(Protocol):
+    """A plugin of the registry."""
+
+    name: str
+    plugin_version: str
+    plugin_namespace: str
+
+
+class TrtParserError(Protocol):
+    """Why the parser refuses a model."""
+
+    def code(self) -> object: ...
+    def desc(self) -> str: ...
+    def local_function_stack(self) -> Sequence[str]: ...
+    def node(self) -> int: ...
+    def node_name(self) -> str: ...
+    def node_operator(self) -> str: ...
+
+
+class TrtParser(Protocol):
+    """A parser of ONNX."""
+
+    num_errors: int
+
+    def get_error(self, index: int) -> TrtParserError: ...
+    def parse(self, model: bytes) -> bool: ...
+    def parse_from_file(self, model: str) -> bool: ...
+
+
+class TrtTensor(Protocol):
+    """An input of a network."""
+
+    name: str
+    shape: Sequence[int]
+    is_shape_tensor: bool
+
+
+class TrtNetwork(Protocol):
+    """A parsed model."""
+
+    num_inputs: int
+
+    def get_input(self, index: int) -> TrtTensor: ...
+
+
+class TrtProfile(Protocol):
+    """A profile that is being written."""
+
+    def set_shape(
+        self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]
+    ) -> None: ...
+    def set_shape_input(
+        self, input: str, min: Sequence[int], opt: Sequence[int], max: Sequence[int]
+    ) -> None: ...
+
+
+class TrtBuilder(Protocol):
+    """A builder, as far as profiles need it."""
+
+    def create_optimization_profile(self) -> TrtProfile: ...
+
+
+class TrtCache(Protocol):
+    """A timing cache."""
+
+    def serialize(self) -> bytes: ...
+
+
+class TrtConfig(Protocol):
+    """The config of a builder."""
+
+    builder_optimization_level: int
+    hardware_compatibility_level: TrtMember
+    num_compute_capabilities: int
+    plugins_to_serialize: Sequence[str]
+    profiling_verbosity: TrtMember
+
+    def add_optimization_profile(self, profile: TrtProfile) -> int: ...
+    def clear_flag(self, flag: TrtMember) -> None: ...
+    def create_timing_cache(self, serialized_timing_cache: bytes) -> TrtCache | None: ...
+    def set_compute_capability(self, capability: TrtMember, index: int) -> bool: ...
+    def set_flag(self, flag: TrtMember) -> None: ...
+    def set_memory_pool_limit(self, pool: TrtMember, pool_size: int) -> None: ...
+    def set_timing_cache(self, cache: TrtCache, ignore_mismatch: bool) -> bool: ...
+
+
+class TrtInspector(Protocol):
+    """What reports the layers of an engine."""
+
+    def get_engine_information(self, format: TrtMember) -> str: ...
+
+
+class TrtContext(Protocol):
+    """A context in which an engine runs."""
+
+    profiler: object
+    unfused_tensors_debug_state: bool
+
+    def execute_async_v3(self, stream_handle: int) -> bool: ...
+    def get_tensor_shape(self, name: str) -> Sequence[int]: ...
+    def infer_shapes(self) -> Sequence[str]: ...
+    def set_debug_listener(self, listener: object) -> bool: ...
+    def set_input_shape(self, name: str, shape: Sequence[int]) -> bool: ...
+    def set_optimization_profile_async(
+        self, profile_index: int, stream_handle: int
+    ) -> bool: ...
+    def set_output_allocator(self, name: str, output_allocator: object) -> bool: ...
+    def set_tensor_address(self, name: str, memory: int) -> bool: ...
+
+
+class TrtEngine(Protocol):
+    """An engine that is loaded."""
+
+    device_memory_size_v2: int
+    name: str
+    num_io_tensors: int
+    num_optimization_profiles: int
+
+    def create_engine_inspector(self) -> TrtInspector: ...
+    def create_execution_context(self) -> TrtContext | None: ...
+    def get_tensor_dtype(self, name: str) -> TrtMember: ...
+    def get_tensor_location(self, name: str) -> TrtMember: ...
+    def get_tensor_mode(self, name: str) -> TrtMember: ...
+    def get_tensor_name(self, index: int) -> str: ...
+    def get_tensor_profile_shape(
+        self, name: str, profile_index: int
+    ) -> Sequence[Sequence[int]]: ...
+    def get_tensor_profile_values(
+        self, profile_index: int, name: str
+    ) -> Sequence[Sequence[int]]: ...
+    def get_tensor_shape(self, name: str) -> Sequence[int]: ...
+    def is_shape_inference_io(self, name: str) -> bool: ...
+
+
+class TrtRuntime(Protocol):
+    """What makes engines of bytes."""
+
+    engine_host_code_allowed: bool
+
+    def deserialize_cuda_engine(self, serialized_engine: bytes) -> TrtEngine | None: ...
+
 
 Package = Literal["tensorrt", "tensorrt-rtx"]
 
@@ -73,3 +236,218 @@ def load_bindings(package: Package) -> ModuleType:
             f"{package} cannot be loaded: {error}",
             help=f"its libraries are missing; {install_help(package)}",
         ) from error
+
+
+_TYPES: dict[str, ir.DataType] = {
+    "FLOAT": ir.DataType.FLOAT,
+    "HALF": ir.DataType.FLOAT16,
+    "BF16": ir.DataType.BFLOAT16,
+    "INT8": ir.DataType.INT8,
+    "INT32": ir.DataType.INT32,
+    "INT64": ir.DataType.INT64,
+    "BOOL": ir.DataType.BOOL,
+    "UINT8": ir.DataType.UINT8,
+    "FP8": ir.DataType.FLOAT8E4M3FN,
+    "E8M0": ir.DataType.FLOAT8E8M0,
+}
+"""Members of ``DataType`` with a byte or more to an element. INT4 and FP4 share bytes."""
+
+
+def onnx_type(found: TrtMember, name: str) -> ir.DataType:
+    """Return ONNX's type for one of the bindings.
+
+    Args:
+        found: A member of their ``DataType``.
+        name: The tensor, for the message.
+
+    Raises:
+        UnsupportedModelError: Its elements share bytes, or ONNX has no such type.
+    """
+    known = _TYPES.get(found.name)
+    if known is None:
+        raise UnsupportedModelError(
+            f"the tensor {name!r} is {found.name.lower()}, which is not fed or fetched",
+            help="cast it at the border of the model, to int8 or float",
+        )
+    return known
+
+
+def numpy_type(found: TrtMember, name: str) -> DType:
+    """Return numpy's type, or that of ``ml_dtypes``, for one of the bindings.
+
+    Args:
+        found: A type of the bindings.
+        name: Name of the value, for messages.
+
+    Raises:
+        UnsupportedModelError: As :func:`onnx_type`.
+    """
+    return onnx_type(found, name).numpy()
+
+
+MARK = "Layers:\n"
+"""What the builder's list of layers begins with, in its log."""
+
+_FIELD = re.compile(r"(?:^|, )(Name|LayerType|Inputs|TacticName|StreamId|Metadata): ")
+_LAYER = re.compile(r"^Name: ", re.MULTILINE)
+_NODE = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
+
+
+def read_logged_layers(text: str) -> list[PlainDict]:
+    """Read the list of layers that a builder logs, which needs no GPU.
+
+    Args:
+        text: The message, which begins with ``MARK``; empty for none.
+
+    Returns:
+        Layers as plain data; see :class:`onnx_passes.runtime.tensorrt.engine.EngineLayer`.
+    """
+    body = text.removeprefix(MARK).partition("\n\n")[0]
+    starts = [match.start() for match in _LAYER.finditer(body)]
+    ends = [*starts[1:], len(body)] if starts else []
+    return [_layer(_fields(body[a:b])) for a, b in zip(starts, ends, strict=True)]
+
+
+def inspect_layers(trt: ModuleType, engine: TrtEngine) -> list[PlainDict]:
+    """Ask TensorRT's inspector for the layers of an engine that is loaded.
+
+    Args:
+        trt: The bindings.
+        engine: The engine of the bindings.
+    """
+    inspector = engine.create_engine_inspector()
+    text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return [{"name": line, "kind": ""} for line in text.splitlines() if line]
+    layers = found.get("Layers", []) if isinstance(found, dict) else found
+    return [
+        _layer(one) if isinstance(one, dict) else {"name": str(one), "kind": ""}
+        for one in layers
+    ]
+
+
+def with_times(
+    layers: Iterable[PlainMapping], times: Mapping[str, Sequence[float]]
+) -> list[PlainDict]:
+    """Return layers with their mean times, and those that only the profiler knows.
+
+    Args:
+        layers: Layers as plain data.
+        times: Seconds of each run, by layer.
+    """
+    found = [dict(one) for one in layers]
+    known = {one["name"] for one in found}
+    found += [{"name": name, "kind": ""} for name in times if name not in known]
+    for one in found:
+        if one["name"] in times:
+            one["seconds"] = mean_without_first(times[one["name"]])
+    return found
+
+
+def profiler(trt: ModuleType, times: dict[str, list[float]]) -> object:
+    """Return what TensorRT reports the time of each layer to, after each run.
+
+    Args:
+        trt: The bindings.
+        times: Seconds of each run, by layer; added to.
+    """
+
+    def report_layer_time(self: object, layer_name: str, ms: float) -> None:
+        times.setdefault(layer_name, []).append(ms * 1e-3)
+
+    return make_listener(trt.IProfiler, report_layer_time)
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Return the fields of a layer that stand outside of its lists of tensors."""
+    text = "".join(_outside(text))
+    marks = list(_FIELD.finditer(text))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return {
+        mark[1]: text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)
+    }
+
+
+def _outside(text: str) -> Iterator[str]:
+    """Yield what is not inside of braces, which hold tensors with names of their own."""
+    depth = 0
+    for part in re.split(r"([{}])", text):
+        if part in "{}" and part:
+            depth += 1 if part == "{" else -1
+        elif not depth:
+            yield part
+
+
+def _layer(entry: PlainMapping) -> PlainDict:
+    return {
+        "name": str(entry.get("Name", "?")),
+        "kind": str(entry.get("LayerType", "")),
+        "how": str(entry.get("TacticName") or entry.get("TacticValue") or ""),
+        "nodes": ", ".join(_NODE.findall(str(entry.get("Metadata", "")))),
+    }
+
+
+_SEVERITIES = ("INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE")
+_ERRORS = _SEVERITIES[:2]
+_KEPT: dict[Verbosity, int] = {"error": 2, "warning": 3, "info": 4, "verbose": 5}
+_MOST_LINES = 200
+_TOLD_LINES: dict[Verbosity, int] = {"error": 0, "warning": 10, "info": 40, "verbose": 200}
+_SOURCE = re.compile(r"In \w+ at \S+:\d+\)?$")
+_STDERR = 2
+
+
+class BuildLog:
+    """The lines that were logged, with their severity.
+
+    Attributes:
+        lines: Pairs of severity and text, the oldest first. If there are many, the oldest that
+            are not errors are dropped.
+        listener: What TensorRT logs to.
+        layers: The last list of layers that a builder logged, at whatever verbosity.
+    """
+
+    def __init__(self, trt: ModuleType, verbosity: Verbosity = "warning") -> None:
+        """Start to listen."""
+        self.lines: list[tuple[str, str]] = []
+        self.layers = ""
+        self._verbosity: Verbosity = verbosity
+        self._kept = _SEVERITIES[: _KEPT[verbosity]]
+
+        def log(self_: object, severity: TrtMember, message: str) -> None:
+            self._keep(severity.name, message)
+
+        self.listener = make_listener(trt.ILogger, log)
+
+    def begin(self) -> None:
+        """Forget what was logged about something else."""
+        self.lines.clear()
+
+    @property
+    def errors(self) -> list[str]:
+        """What went wrong, in the compiler's words, without places in its own source."""
+        found = [_SOURCE.sub("", text).strip() for kind, text in self.lines if kind in _ERRORS]
+        return list(dict.fromkeys(found))
+
+    @property
+    def text(self) -> str | None:
+        """The last lines, errors among them, as the excerpt of an error; None for none."""
+        count = _TOLD_LINES[self._verbosity]
+        kept = [f"{kind}: {text}" for kind, text in self.lines][-count:] if count else []
+        return "\n".join(f"  | {line}" for line in kept) or None
+
+    def _keep(self, severity: str, message: str) -> None:
+        if message.startswith(MARK):
+            self.layers = message
+        if severity not in self._kept:
+            return
+        if severity in _ERRORS and VARIABLE in os.environ:
+            # In a child, stderr is a file that its parent quotes if the process dies next.
+            os.write(_STDERR, f"{severity}: {message}\n".encode())
+        if len(self.lines) >= _MOST_LINES:
+            spare = (i for i, (kind, _) in enumerate(self.lines) if kind not in _ERRORS)
+            if (index := next(spare, None)) is None:
+                return  # errors alone, and the first ones say the most
+            del self.lines[index]
+        self.lines.append((severity, message))

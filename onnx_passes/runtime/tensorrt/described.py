@@ -16,18 +16,18 @@ from onnx_passes.errors import (
 )
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Session
-from onnx_passes.runtime.isolated_calls import call_alone
+from onnx_passes.runtime.isolated import call_alone
 from onnx_passes.runtime.tensorrt.bindings import (
+    BuildLog,
     Package,
+    inspect_layers,
     install_help,
     installed_version,
     load_bindings,
 )
-from onnx_passes.runtime.tensorrt.built_layers import inspect_layers
-from onnx_passes.runtime.tensorrt.cuda_driver import gpu_missing
-from onnx_passes.runtime.tensorrt.engine_store import load_bytes
-from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
-from onnx_passes.runtime.tensorrt.log import BuildLog
+from onnx_passes.runtime.tensorrt.cuda import gpu_missing
+from onnx_passes.runtime.tensorrt.engine import load_bytes
+from onnx_passes.runtime.tensorrt.session import EnginePort, Loaded, skeleton
 
 SUFFIXES = (".engine", ".plan", ".trt")
 """Endings of names that people give to engines."""

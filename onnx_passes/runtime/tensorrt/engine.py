@@ -1,36 +1,485 @@
-"""TensorRT as an engine: it parses and compiles anywhere, and executes beside a GPU."""
+"""TensorRT as an engine: it parses and compiles anywhere, and executes beside a GPU.
+
+Engines and timing caches are files, kept in a folder by what they were made of. The layers
+that an engine made of a model can be listed.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
 from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineUnavailableError
+from onnx_passes.errors import (
+    ConfigError,
+    EngineBuildError,
+    EngineError,
+    EngineUnavailableError,
+)
+from onnx_passes.model.digest import digest, tensor_digest
+from onnx_passes.model.save import pending
 from onnx_passes.plain import PlainDict, PlainMapping
-from onnx_passes.runtime.compiler_levels import BUILT_ONLY
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
-from onnx_passes.runtime.interface import SessionInterface
+from onnx_passes.runtime.engine_base import (
+    BUILT_ONLY,
+    Engine,
+    Feeds,
+    LayeredSession,
+    Outputs,
+    Session,
+    SessionInterface,
+    did_you_mean,
+)
+from onnx_passes.runtime.engine_models import split_for_engine
 from onnx_passes.runtime.isolated import IsolatedEngine
+from onnx_passes.runtime.processes import forward_output
 from onnx_passes.runtime.tensorrt.bindings import (
+    BuildLog,
     Package,
+    TrtBuilder,
+    TrtCache,
+    TrtConfig,
+    TrtMember,
+    TrtNetwork,
+    TrtProfile,
+    TrtTensor,
     install_help,
     installed_version,
     load_bindings,
+    network_flags,
+    read_logged_layers,
 )
-from onnx_passes.runtime.tensorrt.build import build
-from onnx_passes.runtime.tensorrt.built_layers import read_logged_layers
-from onnx_passes.runtime.tensorrt.cuda_driver import device, gpu_count, gpu_missing
-from onnx_passes.runtime.tensorrt.engine_options import TensorRtOptions, read_options
-from onnx_passes.runtime.tensorrt.engine_store import find_cached, load_bytes, save_engine
-from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.plugin_libraries import load_plugins
-from onnx_passes.runtime.tensorrt.profiles import profiles_of, values_of
+from onnx_passes.runtime.tensorrt.cuda import device, gpu_count, gpu_missing
+from onnx_passes.runtime.tensorrt.engine_options import (
+    Dims,
+    Profile,
+    TensorRtOptions,
+    read_options,
+)
+from onnx_passes.runtime.tensorrt.parsing import load_plugins, parse
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
+
+_LONGEST_SHAPE = 8
+"""Elements up to which an integer input may be one that decides shapes, as TensorRT has it."""
+
+
+def profiles_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
+    """Return profiles that hold all samples, as a pipeline file spells them.
+
+    Args:
+        model: The model; dimensions that are fixed in it need no profile.
+        samples: Inputs by name.
+    """
+    found: PlainDict = {}
+    for value in model.graph.inputs:
+        if value.name is None or value.shape is None or value.shape.is_static():
+            continue
+        arrays = [feeds.get(value.name) for feeds in samples]
+        shapes = [a.shape for a in arrays if isinstance(a, np.ndarray)]
+        if shapes and len({len(shape) for shape in shapes}) == 1:
+            columns = list(zip(*shapes, strict=True))
+            found[value.name] = {
+                "min": [min(column) for column in columns],
+                "opt": list(shapes[0]),
+                "max": [max(column) for column in columns],
+            }
+    return found
+
+
+def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
+    """Return the values of integer inputs that may decide shapes, as profiles.
+
+    Args:
+        model: The model.
+        samples: Values by input, one mapping a sample.
+    """
+    found: PlainDict = {}
+    for value in model.graph.inputs:
+        static = value.shape is not None and value.shape.is_static()
+        if not static or value.dtype not in (ir.DataType.INT32, ir.DataType.INT64):
+            continue
+        arrays = [a for f in samples if isinstance(a := f.get(str(value.name)), np.ndarray)]
+        if arrays and arrays[0].ndim <= 1 and arrays[0].size <= _LONGEST_SHAPE:
+            stacked = np.stack([np.atleast_1d(a) for a in arrays])
+            found[str(value.name)] = {
+                "min": stacked.min(axis=0).tolist(),
+                "opt": stacked[0].tolist(),
+                "max": stacked.max(axis=0).tolist(),
+            }
+    return found
+
+
+def add_profiles(
+    builder: TrtBuilder,
+    network: TrtNetwork,
+    config: TrtConfig,
+    given: Sequence[Sequence[Profile]],
+) -> None:
+    """Give a config the profiles that a network needs, if it needs any.
+
+    Args:
+        builder: Creates profiles.
+        network: The parsed network.
+        config: Gets the profiles.
+        given: Per profile shapes or values by input; those of inputs that need none are
+            ignored.
+
+    Raises:
+        ConfigError: An input lacks a profile, or its profile does not fit it.
+    """
+    inputs = [network.get_input(i) for i in range(network.num_inputs)]
+    wanting = [t for t in inputs if -1 in tuple(t.shape) or t.is_shape_tensor]
+    if not wanting:
+        return
+    for profile in given or ((),):
+        known: Mapping[str, Profile] = {one.name: one for one in profile}
+        made = builder.create_optimization_profile()
+        for tensor in wanting:
+            if tensor.name not in known:
+                kind = "values" if tensor.is_shape_tensor else "shapes"
+                raise ConfigError(
+                    f"input {tensor.name!r} needs a profile: its {kind} are not fixed",
+                    help=f"profiles: {{{tensor.name}: {{min: [..], opt: [..], max: [..]}}}}",
+                )
+            _set(made, tensor, known[tensor.name])
+        if config.add_optimization_profile(made) < 0:
+            raise EngineError("the profile is refused: one of its ranges is empty")
+
+
+def _set(made: TrtProfile, tensor: TrtTensor, profile: Profile) -> None:
+    sizes = (profile.min, profile.opt, profile.max)
+    if not tensor.is_shape_tensor:
+        _check_shape(tensor, profile, sizes)
+    setter = made.set_shape_input if tensor.is_shape_tensor else made.set_shape
+    try:
+        setter(tensor.name, *sizes)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"profiles.{tensor.name}: {error}") from error
+
+
+def _check_shape(tensor: TrtTensor, profile: Profile, sizes: tuple[Dims, ...]) -> None:
+    shape = tuple(tensor.shape)
+    for size in sizes:
+        fits = len(size) == len(shape) and all(
+            dim in (-1, s) for dim, s in zip(shape, size, strict=True)
+        )
+        if not fits:
+            raise ConfigError(
+                f"profiles.{tensor.name}: {list(size)} does not fit its shape {list(shape)}"
+            )
+
+
+_NOT_OF_THE_ENGINE = {
+    *("verbosity", "cache", "save", "load", "require", "timing_cache"),
+    *("region_builds", "region_share"),
+}
+
+
+def save_engine(path: str | Path, plan: bytes, option: str = "save") -> None:
+    """Write an engine, or what else TensorRT serialises, in one step or not at all.
+
+    Args:
+        path: The file.
+        plan: Its content.
+        option: What asked for it, for the message.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    place = Path(path)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with pending(place) as file:
+            file.write(plan)
+            file.publish(place)
+    except OSError as error:
+        raise ConfigError(f"{option}: {path}: {error.strerror or error}") from error
+
+
+def load_bytes(path: str | Path, option: str, *, missing: bytes | None = None) -> bytes:
+    """Return what a file holds.
+
+    Args:
+        path: The file.
+        option: What asked for it, for the message.
+        missing: Returned where there is no such file; None where that is an error.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        if missing is not None:
+            return missing
+        raise ConfigError(f"{option}: there is no file {path}") from error
+    except OSError as error:
+        raise ConfigError(f"{option}: {path}: {error.strerror or error}") from error
+
+
+def find_cached(package: Package, options: TensorRtOptions, model: ir.Model) -> Path | None:
+    """Return where the cache has the engine of a model, whether it is there or not.
+
+    The name is a digest of all that makes an engine: the model with names and weights, the
+    options, the version of the package, and the GPU with its driver. Hooks are code, whose
+    effect has no digest: with them nothing is cached.
+
+    Args:
+        package: Which package builds it.
+        options: The options of the engine.
+        model: The model.
+
+    Returns:
+        The file; None where the options name no cache, or a hook.
+
+    Raises:
+        ModelError: The data of a weight cannot be read.
+    """
+    if not options.cache or options.network_hook or options.config_hook:
+        return None
+    given = options.model_dump(mode="json", exclude=_NOT_OF_THE_ENGINE)
+    here = device()
+    key = digest(
+        "engine",
+        package,
+        installed_version(package),
+        json.dumps(given, sort_keys=True),
+        None if here is None else (here.name, here.capability, here.driver),
+        tuple(_content(path) for path in options.plugins),
+        content_digest(model),
+    )
+    return Path(options.cache) / f"{key.hex()}.engine"
+
+
+def content_digest(model: ir.Model) -> bytes:
+    """Return a digest of a model, with its names and the content of its weights.
+
+    Raises:
+        ModelError: The data of a weight cannot be read.
+    """
+    proto, weights = split_for_engine(model, lambda tensor: tensor)
+    return digest(
+        proto.SerializeToString(deterministic=True),
+        tuple((name, tensor_digest(tensor)) for name, tensor in sorted(weights.items())),
+    )
+
+
+def _content(path: str) -> bytes:
+    return digest(load_bytes(path, "plugins"))
+
+
+_MOST_ERRORS = 3
+
+
+def build(
+    package: Package, options: TensorRtOptions, model: ir.Model, log: BuildLog | None = None
+) -> bytes:
+    """Compile a model.
+
+    Args:
+        package: Whose compiler.
+        options: How.
+        model: The model; it is not changed.
+        log: What it logs to; by default one that ends with the build.
+
+    Returns:
+        The engine, serialised. Two builds of one model differ.
+
+    Raises:
+        EngineUnavailableError: The package is not on this machine, or needs a GPU for this.
+        UnsupportedModelError: The parser refuses the model.
+        EngineBuildError: The parser takes the model, and the builder does not compile it.
+        ConfigError: An option does not fit the package or the model.
+    """
+    trt = load_bindings(package)
+    log = log or BuildLog(trt, options.verbosity)
+    _needs_gpu(package, options)
+    try:
+        # The bindings free each in any order, and need the ones before it alive: all stay
+        # local names until the end.
+        builder = trt.Builder(log.listener)
+        network = builder.create_network(network_flags(trt))
+        parser = trt.OnnxParser(network, log.listener)
+    except (TypeError, RuntimeError) as error:  # pybind11 has no object to give
+        raise EngineUnavailableError(
+            f"{package} cannot start: {'; '.join(log.errors) or error}",
+            help="check the driver of the GPU: nvidia-smi",
+        ) from error
+    load_plugins(trt, log, options.plugins)
+    try:
+        parse(parser, model)
+        _call(options.network_hook, "network_hook", trt, network)
+        if options.watch and not network.mark_unfused_tensors_as_debug_tensors():
+            raise EngineBuildError(f"{package} marks no debug tensors: {_quote_log(log)}")
+        config = builder.create_builder_config()
+        cache = configure(trt, config, options)
+        _call(options.config_hook, "config_hook", trt, config)
+        add_profiles(builder, network, config, options.profiles)
+        plan = builder.build_serialized_network(network, config)
+        if plan is None:
+            raise EngineBuildError(f"the builder does not compile it: {_quote_log(log)}")
+    except EngineError as error:
+        error.where = error.where or log.text
+        raise
+    if cache is not None:
+        save_engine(options.timing_cache, bytes(cache.serialize()), "timing_cache")
+    data = bytes(plan)
+    if options.save:
+        save_engine(options.save, data, "save")
+    return data
+
+
+def _needs_gpu(package: Package, options: TensorRtOptions) -> None:
+    if gpu_count():
+        return
+    if package == "tensorrt":
+        raise EngineUnavailableError(
+            "tensorrt builds only for the GPU of this machine, and there is none",
+            help="run it on a machine with an NVIDIA GPU, or use tensorrt-rtx, which builds "
+            "for named compute capabilities",
+        )
+    if not options.compute_capabilities:  # TensorRT for RTX builds for its own GPU then
+        raise EngineUnavailableError(
+            "there is no GPU to build for on this machine",
+            help="name compute_capabilities, such as [8.9]",
+        )
+
+
+def _call(hook: str, option: str, trt: ModuleType, subject: object) -> None:
+    if not hook:
+        return
+    module, _, function = hook.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{option}: {hook} cannot be found: {error}",
+            help="list the module under 'imports', or put it beside the pipeline file",
+        ) from error
+    try:
+        with forward_output():
+            found(trt, subject)
+    except Exception as error:
+        raise EngineError(
+            f"{option} {hook} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _quote_log(log: BuildLog) -> str:
+    return "; ".join(log.errors[-_MOST_ERRORS:]) or "it gives no reason"
+
+
+def configure(trt: ModuleType, config: TrtConfig, options: TensorRtOptions) -> TrtCache | None:
+    """Set the options on a builder's config.
+
+    Args:
+        trt: The bindings.
+        config: The builder's config; it is changed.
+        options: The options of the engine.
+
+    Returns:
+        The timing cache; None without one.
+
+    Raises:
+        ConfigError: An option does not fit the package, or its file.
+    """
+    if not options.tf32:
+        config.clear_flag(trt.BuilderFlag.TF32)
+    if options.profile:
+        config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    if options.optimization_level is not None:
+        config.builder_optimization_level = options.optimization_level
+    if options.workspace is not None:
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace)
+    for name, size in options.memory_pools:
+        pool = _member(trt, "MemoryPoolType", name, "memory_pools")
+        config.set_memory_pool_limit(pool, size)
+    if options.hardware_compatibility != "none":
+        _no_rtx(trt, "hardware_compatibility", "name compute_capabilities")
+        name = options.hardware_compatibility
+        config.hardware_compatibility_level = _member(
+            trt, "HardwareCompatibilityLevel", name, "hardware_compatibility"
+        )
+    if options.version_compatible:
+        _no_rtx(trt, "version_compatible", "build again with each version")
+        config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
+        # A later version has none of the libraries that the engine was built with.
+        config.plugins_to_serialize = list(options.plugins)
+    if options.compute_capabilities:
+        _target(trt, config, options.compute_capabilities)
+    elif hasattr(trt, "ComputeCapability"):
+        _target_here(trt, config)
+    if not options.timing_cache:
+        return None
+    known = load_bytes(options.timing_cache, "timing_cache", missing=b"")
+    cache = config.create_timing_cache(known)
+    if cache is None or not config.set_timing_cache(cache, False):
+        raise ConfigError(
+            f"timing_cache: {options.timing_cache} is of another version or GPU",
+            help="remove the file, or name another",
+        )
+    return cache
+
+
+def _target(trt: ModuleType, config: TrtConfig, wanted: tuple[str, ...]) -> None:
+    if not hasattr(trt, "ComputeCapability"):
+        raise ConfigError(
+            "compute_capabilities: tensorrt builds for the GPU of this machine only",
+            help="leave the option out, or use tensorrt-rtx",
+        )
+    names = [f"SM{one.replace('.', '')}" for one in wanted]
+    # An enumeration of the bindings lists its members by name.
+    members = trt.ComputeCapability.__members__
+    for one, name in zip(wanted, names, strict=True):
+        if name not in members:
+            known = [f"{n[2:-1]}.{n[-1]}" for n in members if n.startswith("SM")]
+            raise ConfigError(
+                f"compute_capabilities: {trt.__name__} {trt.__version__} does not build for "
+                f"{one}",
+                help=f"it knows {', '.join(known)}",
+            )
+    config.num_compute_capabilities = len(names)
+    for index, name in enumerate(names):
+        config.set_compute_capability(members[name], index)
+
+
+def _target_here(trt: ModuleType, config: TrtConfig) -> None:
+    """Build for the GPU of this machine; the package's default is a set that may lack it."""
+    here = device()
+    assert here is not None, "without a GPU, capabilities are named"
+    members = trt.ComputeCapability.__members__
+    name = f"SM{here.capability.replace('.', '')}"
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(members.get(name, trt.ComputeCapability.CURRENT), 0)
+
+
+def _member(trt: ModuleType, enumeration: str, name: str, option: str) -> TrtMember:
+    # An enumeration of the bindings lists its members by name.
+    members = getattr(trt, enumeration).__members__
+    if name.upper() not in members:
+        known = [one.lower() for one in members]
+        raise ConfigError(
+            f"{option}: {trt.__name__} has no {name!r}", help=did_you_mean(name, known)
+        )
+    found: TrtMember = members[name.upper()]
+    return found
+
+
+def _no_rtx(trt: ModuleType, option: str, instead: str) -> None:
+    if hasattr(trt, "ComputeCapability"):
+        raise ConfigError(
+            f"{option}: TensorRT for RTX does not support it",
+            help=f"leave the option out, and {instead}; or use tensorrt",
+        )
+
 
 DEFAULT_CAPABILITY = "8.9"
 """What TensorRT-RTX builds for where nobody says, and there is no GPU."""
@@ -272,3 +721,60 @@ def make_tensorrt(package: Package, options: PlainMapping) -> TensorRtEngine:
     if package == "tensorrt-rtx" and not read.compute_capabilities and not gpu_count():
         read = read.model_copy(update={"compute_capabilities": (DEFAULT_CAPABILITY,)})
     return TensorRtEngine(package, read)
+
+
+@dataclass(frozen=True)
+class EngineLayer:
+    """One layer, kernel or node of what an engine runs.
+
+    Attributes:
+        name: The engine's own name of it.
+        kind: What it computes, in the engine's words.
+        how: What computes it: a tactic, a kernel, an execution provider; empty if not known.
+        nodes: The ONNX nodes that it was made of, as text; empty if not known.
+        seconds: Mean time of one run; None where it was not measured.
+    """
+
+    name: str
+    kind: str
+    how: str = ""
+    nodes: str = ""
+    seconds: float | None = None
+
+
+def with_profiling(engine: Engine) -> Engine | None:
+    """Return an engine whose sessions report their layers; None if it has no such option."""
+    if compiler_of(engine) is not None:
+        return with_options(engine, profile=True)
+    inner = engine.engine if isinstance(engine, IsolatedEngine) else engine
+    if not dataclasses.is_dataclass(inner) or not hasattr(inner, "profile"):
+        return None
+    inner = replace(inner, profile=True)
+    if not isinstance(engine, IsolatedEngine):
+        return inner
+    options = json.dumps({**json.loads(engine.options), "profile": True})
+    return replace(engine, engine=inner, options=options)
+
+
+def layers_of(session: Session) -> list[EngineLayer]:
+    """Return the layers of a session of a :func:`profiled` engine, after its runs."""
+    if not isinstance(session, LayeredSession):
+        return []
+    return [EngineLayer(**one) for one in session.layers()]
+
+
+def built_layers(engine: Engine, model: ir.Model) -> list[EngineLayer]:
+    """Return the layers that an engine makes of a model; none if it does not report them.
+
+    Args:
+        engine: The engine.
+        model: The model, which is built once more.
+    """
+    own = with_profiling(engine)
+    if own is None:
+        return []
+    try:
+        with own.prepare(model) as session:
+            return layers_of(session)
+    except (ConfigError, EngineError):
+        return []

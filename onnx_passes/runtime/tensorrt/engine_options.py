@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import Plain
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import did_you_mean
 
 Dims = tuple[int, ...]
 Require = Literal["absent", "parsed", "built", "executed"]

@@ -1,25 +1,346 @@
-"""A TensorRT engine made ready to run, on buffers that are kept from run to run."""
+"""A TensorRT engine loaded from its bytes and run, on buffers that are kept between runs.
+
+If the shape of an output depends on data, its memory is allocated while the engine runs.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import ModuleType
+from typing import TypeVar
 
 import numpy as np
+import onnx_ir as ir
 
-from onnx_passes.errors import EngineCrashedError, EngineError
+from onnx_passes.arrays import Array, DType
+from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import Array, Feeds, Outputs
-from onnx_passes.runtime.interface import SessionInterface
-from onnx_passes.runtime.tensorrt.allocator import Grown, Watched, copy_from_host
-from onnx_passes.runtime.tensorrt.binding_types import TrtContext
-from onnx_passes.runtime.tensorrt.built_layers import inspect_layers, profiler, with_times
-from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory
-from onnx_passes.runtime.tensorrt.loaded import EnginePort, Loaded, skeleton
-from onnx_passes.runtime.tensorrt.log import BuildLog
+from onnx_passes.runtime.engine_base import Feeds, Outputs, SessionInterface
+from onnx_passes.runtime.tensorrt.bindings import (
+    BuildLog,
+    TrtContext,
+    TrtEngine,
+    TrtMember,
+    TrtRuntime,
+    inspect_layers,
+    make_listener,
+    numpy_type,
+    onnx_type,
+    profiler,
+    with_times,
+)
+from onnx_passes.runtime.tensorrt.cuda import Cuda, Memory, gpu_missing
+from onnx_passes.runtime.tensorrt.engine_options import Dims
+
+T = TypeVar("T")
+Ranges = tuple[Dims, Dims, Dims]
+"""Least, best and greatest: sizes of dimensions, or values."""
+
+
+@dataclass(frozen=True)
+class EnginePort:
+    """An input or an output.
+
+    Attributes:
+        name: Its name.
+        is_input: Whether it is fed.
+        dtype: Its element type.
+        shape: Its shape, with -1 for what is not fixed.
+        on_host: Whether TensorRT wants it in memory of the host.
+        decides: Whether its values decide shapes.
+        profiles: Per profile, the shapes that an input may have, or its values where these
+            decide shapes.
+    """
+
+    name: str
+    is_input: bool
+    dtype: ir.DataType
+    shape: Dims
+    on_host: bool
+    decides: bool = False
+    profiles: tuple[Ranges, ...] = ()
+
+    def fits(self, array: Array, index: int) -> bool:
+        """Whether a value is within a profile.
+
+        Args:
+            array: The value of the input, of any shape; of integers if it decides shapes.
+            index: Number of the profile.
+        """
+        least, _, most = self.profiles[index] if index < len(self.profiles) else ((), (), ())
+        if not most:
+            return True  # a scalar, or values that are not limited
+        sizes = tuple(array.reshape(-1).tolist()) if self.decides else array.shape
+        return len(sizes) == len(least) and all(
+            low <= size <= high for low, size, high in zip(least, sizes, most, strict=True)
+        )
+
+
+class Loaded:
+    """A runtime, the engine that it made of bytes, and a context to run it in.
+
+    Attributes:
+        engine: The bindings' ``ICudaEngine``.
+        context: The bindings' ``IExecutionContext``.
+        ports: Inputs and outputs, in the engine's order.
+        profiles: Number of its optimization profiles.
+    """
+
+    def __init__(
+        self, trt: ModuleType, plan: bytes, log: BuildLog, *, host_code: bool = False
+    ) -> None:
+        """Load an engine onto the GPU.
+
+        Args:
+            trt: The bindings.
+            plan: The engine, serialised.
+            log: What TensorRT logs to.
+            host_code: Whether code for the host in the engine may run: one for later versions
+                brings its libraries with it.
+
+        Raises:
+            EngineUnavailableError: There is no GPU, or the engine is not for it; the message
+                has what was logged.
+            UnsupportedModelError: An input or output has a type that is not fed or fetched.
+        """
+        if (missing := gpu_missing()) is not None:
+            # Without a driver a Runtime may end the process, when it is freed at the latest.
+            raise EngineUnavailableError(
+                missing, help="run it on a machine with an NVIDIA GPU and its driver"
+            )
+        self._log = log
+        # Freed in the opposite order: each needs the one before it alive.
+        self._runtime: TrtRuntime | None = self._make(trt.Runtime, log.listener)
+        if host_code:
+            self._runtime.engine_host_code_allowed = True
+        self.engine: TrtEngine = self._make(self._runtime.deserialize_cuda_engine, plan)
+        self.profiles: int = max(self.engine.num_optimization_profiles, 1)
+        self.ports = tuple(_ports(trt, self.engine))
+        self.context: TrtContext = self._make(self.engine.create_execution_context)
+
+    def _make(self, make: Callable[..., T | None], *arguments: object) -> T:
+        try:
+            found = make(*arguments)
+        except (TypeError, RuntimeError) as error:  # pybind11 has no object to give
+            raise self._refusal(str(error)) from error
+        if found is None:
+            raise self._refusal("it gives no reason")
+        return found
+
+    def _refusal(self, otherwise: str) -> EngineUnavailableError:
+        said = "; ".join(self._log.errors) or otherwise
+        return EngineUnavailableError(
+            f"TensorRT cannot load the engine on this GPU: {said}",
+            help="build it on this machine, with the version that is installed here",
+        )
+
+    def close(self) -> None:
+        """Free all of it; again does nothing."""
+        for name in ("context", "engine", "_runtime"):
+            self.__dict__.pop(name, None)
+
+
+def _ports(trt: ModuleType, engine: TrtEngine) -> Iterator[EnginePort]:
+    for index in range(engine.num_io_tensors):
+        name = engine.get_tensor_name(index)
+        is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
+        on_host = engine.get_tensor_location(name) == trt.TensorLocation.HOST
+        decides = bool(engine.is_shape_inference_io(name))
+        yield EnginePort(
+            name,
+            is_input,
+            onnx_type(engine.get_tensor_dtype(name), name),
+            tuple(engine.get_tensor_shape(name)),
+            on_host,
+            decides,
+            tuple(_ranges(engine, name, decides)) if is_input else (),
+        )
+
+
+def _ranges(engine: TrtEngine, name: str, values: bool) -> Iterator[Ranges]:
+    for index in range(engine.num_optimization_profiles):
+        found: Sequence[Sequence[int]] = ()
+        if values:
+            # The bindings' own signature has the two arguments the wrong way round.
+            with suppress(RuntimeError):
+                found = engine.get_tensor_profile_values(index, name)
+        else:
+            found = engine.get_tensor_profile_shape(name, index)
+        least, best, most = (tuple(each) for each in found) if found else ((), (), ())
+        yield least, best, most
+
+
+def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
+    """Return a model without nodes that is called as an engine is.
+
+    Raises:
+        EngineError: The engine has no inputs or outputs.
+    """
+    if not ports:
+        raise EngineError("the engine has neither inputs nor outputs")
+    values = {
+        port.name: ir.Value(
+            name=port.name,
+            shape=ir.Shape([None if size < 0 else size for size in port.shape]),
+            type=ir.TensorType(port.dtype),
+        )
+        for port in ports
+    }
+    graph = ir.Graph(
+        [values[port.name] for port in ports if port.is_input],
+        [values[port.name] for port in ports if not port.is_input],
+        nodes=[],
+        opset_imports={"": 20},
+        name="engine",
+    )
+    return ir.Model(graph, ir_version=10)
+
+
+class Grown:
+    """Memory of one output, which TensorRT asks for while it runs.
+
+    Attributes:
+        memory: Memory on the GPU.
+        shape: Shape of the output; None until TensorRT reports it.
+        error: What went wrong inside TensorRT's call, which an exception would not leave.
+        listener: What TensorRT calls.
+    """
+
+    def __init__(self, trt: ModuleType, memory: Memory) -> None:
+        """Wait for TensorRT's call."""
+        self.memory = memory
+        self.shape: tuple[int, ...] | None = None
+        self.error: EngineError | None = None
+        self.listener = _allocator(trt, self)
+
+    def begin(self) -> None:
+        """Forget the last run; its memory stays."""
+        self.shape = self.error = None
+
+    def reserve(self, size: int) -> int:
+        """Return an address for a number of bytes; 0 if there is not enough memory."""
+        try:
+            return self.memory.reserve(size)
+        except EngineError as error:
+            self.error = error
+            return 0
+
+
+def _allocator(trt: ModuleType, grown: Grown) -> object:
+    def reallocate_output(
+        self: object, tensor_name: str, memory: int, size: int, alignment: int
+    ) -> int:
+        return grown.reserve(size)
+
+    def reallocate_output_async(
+        self: object, tensor_name: str, memory: int, size: int, alignment: int, stream: int
+    ) -> int:
+        return grown.reserve(size)
+
+    def notify_shape(self: object, tensor_name: str, shape: Iterable[int]) -> None:
+        grown.shape = tuple(shape)
+
+    return make_listener(
+        trt.IOutputAllocator, reallocate_output, reallocate_output_async, notify_shape
+    )
+
+
+class Watched:
+    """Values of debug tensors, copied when TensorRT has computed them.
+
+    Attributes:
+        found: The values by TensorRT's name, in the order in which they came.
+        error: What went wrong inside TensorRT's call.
+        listener: What TensorRT calls.
+    """
+
+    def __init__(self, trt: ModuleType, cuda: Cuda) -> None:
+        """Wait for TensorRT's call."""
+        self.found: dict[str, Array] = {}
+        self.error: EngineError | None = None
+        self._cuda, self._pinned = cuda, cuda.pinned_memory()
+        self._on_host = trt.TensorLocation.HOST
+
+        def process_debug_tensor(
+            self_: object,
+            addr: object,
+            location: object,
+            type_: TrtMember,
+            shape: Iterable[int],
+            name: str,
+            stream: int,
+        ) -> None:
+            self.keep(addr, location, type_, tuple(shape), name, stream)
+
+        self.listener = make_listener(trt.IDebugListener, process_debug_tensor)
+
+    def begin(self) -> None:
+        """Forget the last run."""
+        self.found, self.error = {}, None
+
+    def keep(
+        self,
+        addr: object,
+        location: object,
+        type_: TrtMember,
+        shape: tuple[int, ...],
+        name: str,
+        stream: int,
+    ) -> None:
+        """Copy a value; one of a type that numpy has no form for is left out.
+
+        Args:
+            addr: Address of the value.
+            location: Whether it is on the host or the device.
+            type_: Its type, as TensorRT has it.
+            shape: Its shape.
+            name: Its name.
+            stream: The CUDA stream that computes it.
+        """
+        try:
+            dtype = numpy_type(type_, name)
+            size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+            source = _address(addr)
+            if location != self._on_host:
+                target = self._pinned.reserve(size)
+                self._cuda.to_host(target, source, size, stream)
+                self._cuda.synchronize(stream)
+                source = target
+            self.found[name] = copy_from_host(source, dtype, shape)
+        except EngineError as error:
+            self.error = self.error or error
+
+    def close(self) -> None:
+        """Free its memory."""
+        self._pinned.close()
+
+
+def copy_from_host(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Return a copy of an array that lies in memory of the host.
+
+    Args:
+        address: Address of the first element.
+        dtype: Element type of the array.
+        shape: Its shape.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    array = np.empty(count, dtype)
+    if count:
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+    return array.reshape(shape)
+
+
+def _address(found: object) -> int:
+    """Return an address that the bindings give as an integer, or as a capsule."""
+    if isinstance(found, int):
+        return found
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(found, None) or 0
 
 
 class TensorRtSession:

@@ -16,9 +16,8 @@ from onnx_passes.model.ort_sessions import LOW, types_of
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.bodies.operator_bodies import is_quantiser
 from onnx_passes.runtime.engine_base import Feeds, Outputs
+from onnx_passes.runtime.engine_models import infer_types, with_barriers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.runtime.rounding_barriers import with_barriers
-from onnx_passes.runtime.value_types import infer_types
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.low_precision import coarsest_types, low_tolerance
 from onnx_passes.verify.tensor_difference import default_tolerance

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.walk import captured_values, replaced
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
 from onnx_passes.verify.recording import exposed
 
 if TYPE_CHECKING:

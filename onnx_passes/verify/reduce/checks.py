@@ -15,8 +15,7 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.runtime.compiler_levels import BUILT_ONLY
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
+from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, Outputs
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.judge import Promise

@@ -14,10 +14,11 @@ from contextlib import contextmanager
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.digest import leaf_key
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck

@@ -18,7 +18,7 @@ from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.digest import canonical_hash, tensor_digest
 from onnx_passes.model.walk import Choice, replaced
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.runtime.weightless import split_weights
+from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.reduce.boundary import Boundary
 from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
 from onnx_passes.verify.reduce.outcome import (

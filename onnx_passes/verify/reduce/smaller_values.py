@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.case import Case
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.shrink import Shrinker

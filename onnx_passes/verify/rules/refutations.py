@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.runtime.rounding_barriers import with_barriers
+from onnx_passes.runtime.engine_models import with_barriers
 from onnx_passes.verify.bundle import REPLAY_SECONDS, Bundle, write_failing
 from onnx_passes.verify.compare import default_tolerance
 from onnx_passes.verify.rules.fault import Fault

@@ -12,9 +12,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.errors import EngineError, UsageError
-from onnx_passes.runtime.engine_base import Engine, Feeds
+from onnx_passes.runtime.engine_base import Engine, Feeds, did_you_mean
 from onnx_passes.runtime.inputs.concrete_shapes import concretize, skeleton
-from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.recording import exposed, inlined
 from onnx_passes.verify.runs.body_values import expose, inner_first, inside, not_shown, typed

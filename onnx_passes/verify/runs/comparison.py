@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     EngineError,
@@ -17,9 +18,17 @@ from onnx_passes.errors import (
     UsageError,
 )
 from onnx_passes.model.digest import canonical_hash
-from onnx_passes.runtime.compiler_levels import BUILT_ONLY, Level, examine
-from onnx_passes.runtime.engine_base import Array, Data, Engine, Feeds, Outputs, Session
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import (
+    BUILT_ONLY,
+    Data,
+    Engine,
+    Feeds,
+    Level,
+    Outputs,
+    Session,
+    did_you_mean,
+    examine,
+)
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
 from onnx_passes.verify.runs.batches import (
     ALL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.compiler_levels import Level
+from onnx_passes.runtime.engine_base import Level
 from onnx_passes.verify.result import OutputCheck
 from onnx_passes.verify.runs.spool import RecordedValues
 from onnx_passes.verify.runs.timed import Latency, Timing

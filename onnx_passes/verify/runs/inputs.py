@@ -12,9 +12,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.runtime.engine_base import Data, Feeds
+from onnx_passes.runtime.engine_base import Data, Feeds, did_you_mean
 from onnx_passes.runtime.inputs import Substitute, Substitutes, generate
-from onnx_passes.runtime.interface import did_you_mean
 from onnx_passes.verify.reference_data import load_reference
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.user_functions import existing, named_function

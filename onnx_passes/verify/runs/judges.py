@@ -13,7 +13,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import did_you_mean
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.growth import error_growth
 from onnx_passes.verify.result import OutputCheck

@@ -11,8 +11,7 @@ import numpy as np
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.errors import UsageError
-from onnx_passes.runtime.engine_base import Data, Outputs
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import Data, Outputs, did_you_mean
 
 _TEXT = re.compile(r"(?:(?P<name>.+):)?top-k=(?P<k>[1-9]\d*)")
 

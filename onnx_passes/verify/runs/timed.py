@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.layers import EngineLayer
+from onnx_passes.runtime.tensorrt.engine import EngineLayer
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.compiler_levels import BUILT_ONLY
-from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.runtime.gpu_state import gpu_states
-from onnx_passes.runtime.layers import EngineLayer, layers_of, with_profiling
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of
-from onnx_passes.runtime.timing import time_runs
+from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, time_runs
+from onnx_passes.runtime.environment import gpu_states
+from onnx_passes.runtime.tensorrt.engine import (
+    EngineLayer,
+    layers_of,
+    with_profiles_of,
+    with_profiling,
+)
 from onnx_passes.verify.runs.runner import Runner
 from onnx_passes.verify.runs.timed import Latency, Timing
 

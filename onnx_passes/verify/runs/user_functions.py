@@ -11,7 +11,7 @@ from typing import Any
 
 from onnx_passes.errors import ReferenceDataError, UsageError
 from onnx_passes.model.formats import near_by
-from onnx_passes.runtime.interface import did_you_mean
+from onnx_passes.runtime.engine_base import did_you_mean
 
 
 def named_function(text: str, option: str) -> Callable[..., Any]:

@@ -14,13 +14,13 @@ import os, time
 import numpy as np
 import onnx_ir as ir
 from onnx_passes import passes
-from onnx_passes.cli import interrupts
+from onnx_passes.cli import supervision
 from onnx_passes.pipeline import resume, states
 
 if "SAVE_EACH" in os.environ:
     resume.SHARE = 1e9
 if "SAVE_SLOWLY" in os.environ:
-    interrupts.PATIENCE, save = 0.2, states.save_model
+    supervision.PATIENCE, save = 0.2, states.save_model
     states.save_model = lambda *a, **k: (time.sleep(1), save(*a, **k))[1]
 
 def scale(model, factor):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.cli.cache_folder import cache_folder
+from onnx_passes.cli.run_command import cache_folder
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
 from onnx_passes.pipeline import resume, states

@@ -3,7 +3,7 @@ import zlib
 
 import numpy as np
 
-from onnx_passes.report.page.samples import encode
+from onnx_passes.report.data_results import encode
 
 
 def decoded(data):

@@ -1,6 +1,6 @@
 import pytest
 
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from tests.runtime.tensorrt import fake_gpu
 
 

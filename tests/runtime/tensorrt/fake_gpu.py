@@ -319,12 +319,12 @@ class Control:
 
 def plug_in(monkeypatch, folder):
     """Replace NVIDIA's driver by the fake one; None without a compiler."""
-    from onnx_passes.runtime.tensorrt import cuda_driver
+    from onnx_passes.runtime.tensorrt import cuda
 
     library = compile_driver(folder)
     if library is None:
         return None
-    monkeypatch.setattr(cuda_driver, "DRIVER", str(library))
+    monkeypatch.setattr(cuda, "DRIVER", str(library))
     forget()
     return Control(library)
 
@@ -349,10 +349,10 @@ def plug_into_children(monkeypatch, folder):
 
 def forget():
     """Forget what was known of the machine."""
-    from onnx_passes.runtime.tensorrt import cuda_driver
+    from onnx_passes.runtime.tensorrt import cuda
 
-    cuda_driver._look.cache_clear()
-    cuda_driver._device.cache_clear()
+    cuda._look.cache_clear()
+    cuda._device.cache_clear()
 
 
 def compile_into_models(monkeypatch):

@@ -33,16 +33,12 @@ OWNERS = {
 }
 # In other files these names are something else.
 ONLY_IN = {
-    "error": {"parse.py"},
-    "engine": {"loaded.py", "described.py", "built_layers.py"},
-    "runtime": {"loaded.py", "described.py"},
+    "error": {"parsing.py"},
+    "engine": {"session.py", "described.py", "bindings.py"},
+    "runtime": {"session.py", "described.py"},
     "loaded.context": {"session.py"},
 }
-FILES = (
-    *("build.py", "parse.py", "profiles.py", "log.py"),
-    *("loaded.py", "session.py", "allocator.py", "refusals.py", "described.py"),
-    *("built_layers.py", "plugin_libraries.py", "bindings.py"),
-)
+FILES = ("engine.py", "parsing.py", "session.py", "described.py", "bindings.py")
 # Asked for by hasattr, as only one of the packages has it.
 OPTIONAL = {"trt.ComputeCapability", "trt.ComputeCapability.__members__"}
 OF_RTX = {

@@ -14,12 +14,11 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
-from onnx_passes.runtime.compiler_levels import Level, examine
+from onnx_passes.runtime.engine_base import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.tensorrt.bindings import load_bindings
+from onnx_passes.runtime.tensorrt.bindings import BuildLog, load_bindings
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
-from onnx_passes.runtime.tensorrt.log import BuildLog
-from onnx_passes.runtime.tensorrt.parse import parse
+from onnx_passes.runtime.tensorrt.parsing import parse
 
 pytestmark = pytest.mark.tensorrt
 

@@ -2,15 +2,14 @@
 
 from types import SimpleNamespace
 
-from onnx_passes.runtime.layers import EngineLayer, layers_of
-from onnx_passes.runtime.tensorrt.built_layers import (
+from onnx_passes.runtime.tensorrt.bindings import (
     MARK,
     inspect_layers,
     profiler,
     read_logged_layers,
     with_times,
 )
-from onnx_passes.runtime.tensorrt.engine import BuiltModel
+from onnx_passes.runtime.tensorrt.engine import BuiltModel, EngineLayer, layers_of
 
 PORT = "{ Name: x, Dimensions: [4,1], Datatype: Float, Format: (NHWC) Channel major format }"
 TEXT = f"""{MARK}Name: __myl_Add_0, LayerType: kgen, Inputs: [ {PORT}], Constants: [], \

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.errors import EngineCrashedError, EngineError, EngineUnavailableError
-from onnx_passes.runtime.tensorrt import cuda_driver
-from onnx_passes.runtime.tensorrt.cuda import Cuda
-from onnx_passes.runtime.tensorrt.cuda_driver import (
+from onnx_passes.runtime.tensorrt import cuda
+from onnx_passes.runtime.tensorrt.cuda import (
+    Cuda,
     Device,
     Driver,
     device,
@@ -21,7 +21,7 @@ from tests.runtime.tensorrt.fake_gpu import forget
 
 @pytest.fixture
 def no_driver(monkeypatch):
-    monkeypatch.setattr(cuda_driver, "DRIVER", "libcuda-of-nobody.so.1")
+    monkeypatch.setattr(cuda, "DRIVER", "libcuda-of-nobody.so.1")
     forget()
     yield
     monkeypatch.undo()
@@ -111,7 +111,7 @@ def test_every_function_that_is_called_is_one_of_the_driver(gpu):
     from onnx_passes.runtime.tensorrt import cuda
 
     library = Driver()._library
-    for name in functions_of(cuda_driver, cuda):
+    for name in functions_of(cuda):
         assert hasattr(library, name), name
 
 

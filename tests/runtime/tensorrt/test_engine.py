@@ -13,17 +13,17 @@ from onnx_passes.errors import (
     EngineTimeoutError,
     EngineUnavailableError,
 )
-from onnx_passes.runtime.compiler_levels import Level, examine
+from onnx_passes.runtime.engine_base import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.isolated_process import end_children
+from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.described import (
     describe_engine,
     is_engine,
     lines,
     load_engine,
 )
+from onnx_passes.runtime.tensorrt.engine import find_cached
 from onnx_passes.runtime.tensorrt.engine_options import read_options
-from onnx_passes.runtime.tensorrt.engine_store import find_cached
 from tests.runtime.tensorrt import fake_gpu
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> g '
@@ -146,9 +146,9 @@ def test_an_engine_that_cannot_be_read_is_told_with_the_reason(rtx, tmp_path):
 
 
 def test_without_a_gpu_the_size_is_told_and_why_not_more(monkeypatch, tmp_path):
-    from onnx_passes.runtime.tensorrt import cuda_driver
+    from onnx_passes.runtime.tensorrt import cuda
 
-    monkeypatch.setattr(cuda_driver, "DRIVER", "libcuda-of-nobody.so.1")
+    monkeypatch.setattr(cuda, "DRIVER", "libcuda-of-nobody.so.1")
     fake_gpu.forget()
     path = tmp_path / "model.bin"
     path.write_bytes(b"vtrt" + bytes(24))
@@ -185,12 +185,12 @@ def test_the_cache_knows_an_engine_by_all_that_makes_it(monkeypatch, tmp_path, g
     ]
     assert len({one, *others}) == len(others) + 1
     assert place(model(), config_hook="a:b") is None
-    from onnx_passes.runtime.tensorrt import cuda_driver, engine_store
+    from onnx_passes.runtime.tensorrt import cuda, engine
 
-    monkeypatch.setattr(engine_store, "installed_version", lambda package: "1.8")
+    monkeypatch.setattr(engine, "installed_version", lambda package: "1.8")
     assert place(model()) != one
     monkeypatch.undo()
-    monkeypatch.setattr(cuda_driver, "DRIVER", "libcuda-of-nobody.so.1")
+    monkeypatch.setattr(cuda, "DRIVER", "libcuda-of-nobody.so.1")
     fake_gpu.forget()
     assert place(model()) != one
 

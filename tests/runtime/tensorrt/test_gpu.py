@@ -20,18 +20,16 @@ from onnx_passes.errors import ConfigError, EngineCrashedError, EngineError
 from onnx_passes.model.load import deserialize, load_model
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.runtime.compiler_levels import Level, examine
+from onnx_passes.runtime.engine_base import Level, examine, time_runs
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.gpu_state import gpu_states
+from onnx_passes.runtime.environment import gpu_states
 from onnx_passes.runtime.inputs import generate
-from onnx_passes.runtime.isolated_process import end_children
-from onnx_passes.runtime.layers import layers_of, with_profiling
+from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.runtime.tensorrt.cuda_driver import Driver, device
+from onnx_passes.runtime.tensorrt.cuda import Driver, device
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
-from onnx_passes.runtime.tensorrt.engine import with_profiles_of
-from onnx_passes.runtime.timing import time_runs
+from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.compare import compare
 from onnx_passes.verify.result import LEVEL, Verdict
 from onnx_passes.verify.runs import Runner, Settings
@@ -103,10 +101,10 @@ def test_this_gpu_executes_what_is_built_for_it(package):
 def test_every_function_of_the_driver_that_is_called_exists():
     from tests.runtime.tensorrt.test_driver import functions_of
 
-    from onnx_passes.runtime.tensorrt import cuda, cuda_driver
+    from onnx_passes.runtime.tensorrt import cuda
 
     library = Driver()._library
-    for name in functions_of(cuda, cuda_driver):
+    for name in functions_of(cuda, cuda):
         assert hasattr(library, name), name
 
 

@@ -12,8 +12,8 @@ from onnx_passes.errors import (
     EngineUnavailableError,
     UnsupportedModelError,
 )
-from onnx_passes.runtime.layers import EngineLayer, layers_of
-from onnx_passes.runtime.tensorrt.log import BuildLog
+from onnx_passes.runtime.tensorrt.bindings import BuildLog
+from onnx_passes.runtime.tensorrt.engine import EngineLayer, layers_of
 from onnx_passes.runtime.tensorrt.session import TensorRtSession
 from tests.runtime.tensorrt.fake_gpu import bindings
 

@@ -313,7 +313,7 @@ def test_the_summary_says_what_was_done_and_no_more():
 
 
 def test_the_library_has_a_line_for_each_rule_in_a_small_file():
-    from onnx_passes.cli.certify_targets import targets_of
+    from onnx_passes.cli.certify_command import targets_of
 
     known = read_certificates(ROOT / "certificates")
     library = [cls for cls in all_passes() if cls.__module__.startswith("onnx_passes.")]

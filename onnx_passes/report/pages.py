@@ -1,0 +1,231 @@
+"""Self-contained pages from templates, with charts; text of a model is never markup.
+
+Positions in charts are in percent, so a chart takes the width that it gets and its text keeps
+its size.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from onnx_passes.report.summary import limits
+from onnx_passes.report.text import duration, ends, number, plural, printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render_page(
+    template: str, title: str, style: str, scripts: Sequence[str] = (), **data: object
+) -> str:
+    """Return a page whose policy allows its own style and scripts, and no request.
+
+    Args:
+        template: Name of the template, which extends ``base.html``.
+        title: The page's title.
+        style: Name of the style sheet.
+        scripts: Texts of its scripts.
+        data: What the template shows.
+    """
+    from markupsafe import Markup
+
+    sheet = read_template(style)
+    policy = (
+        f"default-src 'none'; style-src {_digest(sheet)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    if scripts:
+        policy += f"; script-src {' '.join(map(_digest, scripts))}"
+    # Browsers read style and script as they are; nothing here comes from a model.
+    own = {"policy": Markup(policy), "style": Markup(sheet), "scripts": map(Markup, scripts)}
+    return environment().get_template(template).render(title=title, **own, **data)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates: they escape, show hidden characters, and refuse unknown names."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("onnx_passes.report"),
+        autoescape=True,
+        finalize=_shown,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    found.filters |= {
+        "duration": duration,
+        "ends": ends,
+        "limits": limits,
+        "number": number,
+        "plural": plural,
+    }
+    return found
+
+
+def read_template(name: str) -> str:
+    """Return the text of a file in the folder of the templates."""
+    return resources.files("onnx_passes.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _shown(value: object) -> object:
+    """Return a value as a page shows it; markup, which the templates made, stays."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return printable(value) if type(value) is str else value
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# The log axis; left of it is a place for zero.
+_LEFT, _RIGHT, _ZERO, _BEYOND = 10.0, 97.0, 2.5, 99.0
+_MOST_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of a bar.
+
+    Attributes:
+        start: Where it begins, in percent.
+        length: How long it is, in percent.
+        style: Its style class.
+    """
+
+    start: float
+    length: float
+    style: str
+
+
+@dataclass
+class BarRow:
+    """A row of a bar chart.
+
+    Attributes:
+        label: Its name, which may come from the model.
+        told: The numbers in words.
+        bars: Bars, one or two: lengths and style classes, laid end to end.
+        href: Where the label leads.
+        lines: The same as boxes, which :func:`scaled` fills in.
+    """
+
+    label: str
+    told: str
+    bars: Sequence[Sequence[tuple[float, str]]]
+    href: str | None = None
+    lines: list[list[Box]] = field(default_factory=list)
+
+
+def scaled(rows: Sequence[BarRow]) -> Sequence[BarRow]:
+    """Return rows of a bar chart; all share one linear scale from 0."""
+    longest = max((sum(n for n, _ in bar) for row in rows for bar in row.bars), default=0) or 1
+    for row in rows:
+        row.lines = [_boxes(bar, longest) for bar in row.bars]
+    return rows
+
+
+def _boxes(bar: Sequence[tuple[float, str]], longest: float) -> list[Box]:
+    boxes: list[Box] = []
+    start = 0.0
+    for length, style in bar:
+        boxes.append(Box(start, 100 * length / longest, style))
+        start += boxes[-1].length
+    return boxes
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A row of the error plot.
+
+    Attributes:
+        label: Its name, which may come from the model.
+        error: The error; 0 and infinity have places of their own.
+        limit: What was allowed, if that is known.
+        told: The numbers in words.
+        tone: "good", "bad", "warn" or "plain".
+        href: Where the label leads.
+    """
+
+    label: str
+    error: float
+    limit: float | None
+    told: str
+    tone: str
+    href: str | None = None
+
+
+class DotChart:
+    """Errors and their limits on one log axis over whole decades.
+
+    Args:
+        rows: The errors.
+    """
+
+    def __init__(self, rows: Sequence[Dot]) -> None:
+        """Find the ends of the axis, and its ticks: places in percent and their texts."""
+        self.rows = rows
+        values = [v for row in rows for v in (row.error, row.limit or 0.0)]
+        logs = [math.log10(v) for v in values if 0 < v < math.inf]
+        self._low = math.floor(min(logs, default=-8.0))
+        self._high = max(math.ceil(max(logs, default=0.0)), self._low + 1)
+        step = math.ceil((self._high - self._low) / _MOST_TICKS)
+        decades = range(self._low, self._high + 1, step)
+        self.ticks = [(_ZERO, "0"), *((self._at(d), number(float(f"1e{d}"))) for d in decades)]
+
+    def place(self, value: float) -> float:
+        """Return where a value lies, in percent."""
+        if value == 0:
+            return _ZERO
+        return self._at(math.log10(value)) if math.isfinite(value) else _BEYOND
+
+    def _at(self, exponent: float) -> float:
+        share = (exponent - self._low) / (self._high - self._low)
+        return _LEFT + share * (_RIGHT - _LEFT)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Values along the pipeline.
+
+    Attributes:
+        label: What they are.
+        ends: The first and the last as text.
+        path: A path in SVG, in a box of 1000 by 100.
+    """
+
+    label: str
+    ends: Sequence[str]
+    path: str
+
+
+def line(
+    label: str, values: Iterable[float], ends: Sequence[str], high: float | None = None
+) -> Line:
+    """Return values along the pipeline as a line of steps.
+
+    Args:
+        label: What they are.
+        values: At the start and after each pass.
+        ends: The first and the last as text.
+        high: The value at full height; None for the largest.
+    """
+    first, *rest = values
+    rest = rest or [first]
+    high = high or max(first, *rest) or 1.0
+    levels = [number(100 - 92 * min(value / high, 1.08)) for value in (first, *rest)]
+    points = [f"0 {levels[0]}"]
+    for index, level in enumerate(levels[1:]):
+        width = 1000 / len(rest)
+        points += [f"{number((index + i) * width)} {level}" for i in (0, 1)]
+    return Line(label, ends, "M" + " L".join(points))

@@ -1,1 +1,0 @@
-"""A model as a page: its graph, collapsed by scope, searchable and coloured."""

@@ -1,0 +1,748 @@
+"""Inputs at the boundaries of a model: special values, edges and empty dimensions.
+
+Edges belong to the ordinary samples. Adversarial inputs are those that rewrites forget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array, float_limits
+from onnx_passes.contracts.scores import kind_of
+from onnx_passes.errors import ModelError, ReferenceDataError
+from onnx_passes.model.walk import all_nodes, captured_values
+from onnx_passes.ops.input_hints import ValueHint, constant_of
+from onnx_passes.ops.node_queries import (
+    INDEXING,
+    RISKY_IF_EMPTY,
+    SUMS_OF_NOTHING,
+    around,
+    breakpoints_of,
+    steers,
+    ties_of,
+)
+from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.risky_runs import INPUTS, label
+from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
+from onnx_passes.runtime.inputs.concrete_shapes import Shaping
+from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, symbols_of
+from onnx_passes.runtime.inputs.seeded_feeds import (
+    DEAR,
+    Made,
+    Ranges,
+    elements_of,
+    make_samples,
+)
+
+
+def steering_inputs(model: ir.Model) -> frozenset[str]:
+    """Return the names of the inputs that extreme values are not safe for.
+
+    A shape may come out at terabytes, a loop without an end, and a division of integers by
+    zero ends the process on most processors. Arithmetic on the way is followed.
+
+    Args:
+        model: A model with the types of its values, as far as they can be inferred.
+    """
+    found: set[ir.Value] = set()
+    nodes = list(model.graph.all_nodes())
+    owners = {graph: node for node in nodes for graph in _graphs(node)}
+    stack = [(value, False) for node in nodes for value in _steered(node)]
+    stack += [(value, True) for node in nodes for value in _repeated(node)]
+    while stack:
+        value, decisions = stack.pop()
+        if value in found:
+            continue
+        producer = value.producer()
+        described = None if producer is None else operator_of(producer)
+        bounded = described is not None and value.index() in described.in_range
+        if bounded or (_decides(value) and not decisions):
+            continue
+        found.add(value)
+        stack += [(read, decisions) for read in _read_for(value, owners)]
+    return frozenset(str(v.name) for v in model.graph.inputs if v in found)
+
+
+def _decides(value: ir.Value) -> bool:
+    """Whether a value is a truth value, computed element by element: it is always in range."""
+    producer = value.producer()
+    described = None if producer is None else operator_of(producer)
+    return described is not None and described.elementwise and value.dtype is ir.DataType.BOOL
+
+
+def _steered(node: ir.Node) -> Iterator[ir.Value]:
+    described = operator_of(node)
+    divides = described is not None and described.divides and not _divides_safely(node)
+    for index, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        if steers(node, index) or (
+            divides and (value.dtype is None or value.dtype.is_integer())
+        ):
+            yield value
+
+
+def _divides_safely(node: ir.Node) -> bool:
+    """Whether the divisor is known: neither zero nor -1, which the least integer overflows."""
+    divisor = node.inputs[1] if len(node.inputs) == 2 else None
+    known = constant_of(divisor)
+    if known is None or divisor is None or divisor.is_graph_input():
+        return False
+    return not np.isin(known, (0, -1)).any()
+
+
+def _repeated(node: ir.Node) -> Iterator[ir.Value]:
+    """Yield what decides whether a loop continues."""
+    body = node.attributes.get("body")
+    if node.op_type == "Loop" and body is not None and not body.is_ref():
+        yield from (value for value in node.inputs[:2] if value is not None)
+        yield from body.as_graph().outputs[:1]
+
+
+def _read_for(value: ir.Value, owners: Mapping[ir.Graph, ir.Node]) -> Iterator[ir.Value]:
+    """Yield what a value is computed from, as far as one step goes."""
+    node = value.producer()
+    if node is None:  # an input, of a body if not of the model
+        node = owners.get(value.graph) if isinstance(value.graph, ir.Graph) else None
+    if node is not None:
+        yield from (read for read in node.inputs if read is not None)
+        yield from captured_values(node)
+        for graph in _graphs(node):
+            yield from graph.outputs
+
+
+def _graphs(node: ir.Node) -> list[ir.Graph]:
+    return [
+        attribute.as_graph()
+        for attribute in node.attributes.values()
+        if not attribute.is_ref() and attribute.type == ir.AttributeType.GRAPH
+    ]
+
+
+MOST = 48
+"""Greatest number of samples with special values; more inputs then share them."""
+
+_MOST_DIMS = 8
+_MOST_DEFAULTS = 1 << 16
+_SIZES = (1, 0)
+
+
+class AdversarialFeeds(MadeUpFeeds):
+    """Feeds that know what is special about them.
+
+    Attributes:
+        kind: "NaN", "extremes", "size 0", ...
+        name: The kind and where it is: "adversarial: NaN in x".
+        asked: Whether the user asked for them, and gets a message if the model does not take
+            them.
+    """
+
+    def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
+        """Copy feeds, whose arrays are shared."""
+        super().__init__(feeds, label(INPUTS, kind))
+        self.kind, self.name = kind, f"adversarial: {kind} {where}"
+        self.asked = asked
+
+
+def name_of(feeds: Feeds) -> str | None:
+    """Return the name of a sample that has one."""
+    return feeds.name if isinstance(feeds, AdversarialFeeds) else None
+
+
+def adversarial(
+    model: ir.Model,
+    given: Sequence[Feeds] = (),
+    *,
+    seed: int = 0,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+) -> list[AdversarialFeeds]:
+    """Make up inputs that are hard to be right on.
+
+    Each takes an ordinary sample and puts special values into one input, or into all: zeros,
+    the extremes of the element type, NaN, infinities, -0 and denormals. Indices get the ends
+    of their range. What decides a shape, a position by arithmetic, a loop or a division of
+    integers stays ordinary. Floats also get a mean far from their spread, and inputs with a
+    default another value than that. Others have a dynamic dimension of size 1 or 0. Whether
+    the model takes them is for an engine to say.
+
+    Args:
+        model: The model; left as it is.
+        given: The user's samples; the first is the ordinary one, which is generated otherwise.
+        seed: As for ``generate``.
+        ranges: As for ``generate``; no value outside is made up.
+        dims: As for ``generate``; no other size of these dimensions is made up.
+
+    Returns:
+        The feeds, those with special values first.
+
+    Raises:
+        ReferenceDataError: As ``generate``.
+    """
+    ranges, dims = ranges or {}, dims or {}
+    base = base_sample(model, given, seed, ranges, dims)
+    steering = steering_inputs(base.model)
+    by_kind: dict[str, dict[str, Data]] = {}
+    for name, data in base.feeds.items():
+        hint = base.hints.get(name, ValueHint())
+        span = ranges.get(name)
+        for kind, changed in _variants(data, hint, span, steers=name in steering):
+            by_kind.setdefault(kind, {})[name] = changed
+    special = list(_special(base.feeds, by_kind))
+    overridden = {
+        name: array
+        for name, array in other_defaults(model)
+        if name not in steering and name not in base.feeds
+    }
+    if overridden:
+        feeds = {**base.feeds, **overridden}
+        special.append(
+            AdversarialFeeds(feeds, "other defaults", f"in {', '.join(overridden)}")
+        )
+    return special + list(_sized(model, given, seed, ranges, dims))
+
+
+def base_sample(
+    model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
+) -> Made:
+    """Return the ordinary sample that others are made from: the first that is given.
+
+    Args:
+        model: The model.
+        given: Samples of the user, arrays by name; empty for none.
+        seed: Seed of a generated one.
+        ranges: Ranges of values by input.
+        dims: Sizes of dynamic dimensions.
+    """
+    if not given:
+        return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
+    inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
+    names = set(symbols_of([v for v in model.graph.inputs if v.name in inputs], model).kinds)
+    shapes = {
+        name: data.shape
+        for name, data in given[0].items()
+        if isinstance(data, np.ndarray) and name in inputs - names
+    }
+    made = make_samples(model, seed=seed, samples=1, dims=shapes)[0]
+    return Made(given[0], made.concrete, made.hints)
+
+
+def _variants(
+    data: Data, hint: ValueHint, span: Span | None, *, steers: bool
+) -> Iterator[tuple[str, Data]]:
+    if isinstance(data, list):
+        if data and all(isinstance(item, np.ndarray) for item in data):
+            each = [dict(_variants(item, hint, span, steers=steers)) for item in data]
+            for kind in dict.fromkeys(kind for found in each for kind in found):
+                yield kind, [f.get(kind, d) for f, d in zip(each, data, strict=True)]
+    elif data is not None:
+        yield from variants(data, hint, span, steers=steers)
+
+
+def _special(
+    ordinary: Feeds, by_kind: Mapping[str, Mapping[str, Data]]
+) -> Iterator[AdversarialFeeds]:
+    # Together for each kind, as for Inf - Inf; then one by one, while that is not too many.
+    single = [(kind, n) for kind, changed in by_kind.items() for n in changed]
+    for kind, changed in by_kind.items():
+        if len(changed) > 1:
+            yield AdversarialFeeds({**ordinary, **changed}, kind, "in every input")
+    room = MOST - sum(len(changed) > 1 for changed in by_kind.values())
+    for kind, name in single[:room]:
+        feeds = {**ordinary, name: by_kind[kind][name]}
+        yield AdversarialFeeds(feeds, kind, f"in {name}")
+
+
+def other_defaults(model: ir.Model) -> Iterator[tuple[str, Array]]:
+    """Yield other values for inputs that an initializer gives a default."""
+    for value in model.graph.inputs:
+        tensor = value.const_value if value.is_initializer() else None
+        if tensor is None or tensor.size > _MOST_DEFAULTS:
+            continue
+        if tensor.dtype.is_floating_point():
+            array = tensor.numpy()
+            moved = (array + array.dtype.type(1)).astype(array.dtype)
+            yield str(value.name), np.asarray(moved)
+        elif tensor.dtype == ir.DataType.BOOL:
+            yield str(value.name), np.asarray(np.logical_not(tensor.numpy()))
+
+
+def _sized(
+    model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
+) -> Iterator[AdversarialFeeds]:
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols = symbols_of(inputs, model)
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [name for name in symbols.kinds if name not in {*dims, *settled}]
+    for name in free[:_MOST_DIMS]:
+        for size in _SIZES:
+            if given:
+                feeds = _cut(given[0], symbols, name, size)
+            else:
+                made = make_sized(model, seed, ranges, {**dims, name: size})
+                feeds = None if made is None else made.feeds
+            if feeds is not None:
+                yield AdversarialFeeds(feeds, f"size {size}", f"of {name}")
+
+
+def make_sized(
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
+) -> Made | None:
+    """Make a sample with some sizes; None where they do not fit.
+
+    Args:
+        model: The model.
+        seed: Seed of the values.
+        ranges: Ranges of values by input.
+        dims: Sizes of dynamic dimensions.
+        shaping: What made other samples of the same model; None for a new one.
+    """
+    try:
+        return make_samples(
+            model, seed=seed, samples=1, ranges=ranges, dims=dims, shaping=shaping
+        )[0]
+    except (ModelError, ReferenceDataError):
+        return None  # the ordinary sample was made: it is the size that does not fit
+
+
+def _cut(feeds: Feeds, symbols: Symbols, name: str, size: int) -> Feeds | None:
+    """Take the first entries along a dimension; None where it is part of an expression."""
+    found = dict(feeds)
+    for key, data in feeds.items():
+        shape = symbols.shapes.get(key, ())
+        if any(isinstance(dim, str) and dim != name and name in dim for dim in shape):
+            return None
+        if name not in shape:
+            continue
+        if not isinstance(data, np.ndarray):
+            return None
+        place = tuple(slice(size) if dim == name else slice(None) for dim in shape)
+        found[key] = data[place]
+    return found
+
+
+Span = tuple[float, float]
+
+_ONE_IN = 16
+_OFFSET = 0.4
+_FLOATS = {
+    "zeros": 0.0,
+    "NaN": float("nan"),
+    "Inf": float("inf"),
+    "-Inf": float("-inf"),
+    "-0": -0.0,
+}
+
+
+def variants(
+    array: Array, hint: ValueHint, span: Span | None, *, steers: bool
+) -> Iterator[tuple[str, Array]]:
+    """Yield arrays of the same type and shape with special values, and what to call them.
+
+    Args:
+        array: An ordinary value of the input, of any shape and type.
+        hint: What the graph says about its values.
+        span: The range that the user gave; nothing outside of it is yielded.
+        steers: Whether values beyond what the hint allows are not safe.
+    """
+    if not array.size or hint.exact is not None or hint.distinct is not None:
+        return
+    if array.dtype.kind in "OSUT":
+        if not hint.words:
+            yield "empty strings", np.full_like(array, "")
+        return
+    dtype = ir.DataType.from_numpy(array.dtype)
+    if dtype == ir.DataType.BOOL:
+        if span is None and not steers:
+            yield "true", np.ones_like(array)
+            yield "false", np.zeros_like(array)
+    elif dtype.is_integer():
+        yield from _integers(array, dtype, hint, span, steers=steers)
+    elif not steers:
+        yield from _floats(array, dtype, span)
+
+
+def _integers(
+    array: Array, dtype: ir.DataType, hint: ValueHint, span: Span | None, *, steers: bool
+) -> Iterator[tuple[str, Array]]:
+    low, high = int(dtype.min), int(dtype.max)
+    if span is not None:
+        low, high = int(np.ceil(span[0])), int(np.floor(span[1]))
+    elif hint.bounded:
+        ordinary = array.astype(np.int64)
+        low = int(ordinary.min()) if hint.low is None else int(np.ceil(np.max(hint.low)))
+        high = int(ordinary.max()) if hint.high is None else int(np.floor(np.min(hint.high)))
+    elif steers:
+        return
+    if low > high:
+        return
+    if low <= 0 <= high and not hint.nonzero:
+        yield "zeros", np.zeros_like(array)
+    if not (hint.nonzero and 0 in (low, high)):
+        yield (
+            "extremes",
+            _alternating(array, dtype.numpy().type(low), dtype.numpy().type(high)),
+        )
+
+
+def _floats(
+    array: Array, dtype: ir.DataType, span: Span | None
+) -> Iterator[tuple[str, Array]]:
+    low, high = span or (-np.inf, np.inf)
+    real = array.real if array.dtype.kind == "c" else array
+    info = float_limits(real.dtype)
+    for kind, value in _FLOATS.items():
+        special = np.asarray(value).astype(real.dtype)
+        if not _is(special, kind) or (span is not None and not low <= value <= high):
+            continue
+        whole = kind in ("zeros", "-0")
+        yield kind, np.full_like(array, special) if whole else _scattered(array, special)
+    least = max(float(info.min), low)
+    most = min(float(info.max), high)
+    yield "extremes", _alternating(array, real.dtype.type(least), real.dtype.type(most))
+    tiny = real.dtype.type(info.smallest_subnormal)
+    if low <= tiny <= high:
+        other = -tiny if low <= -tiny else tiny
+        yield "denormals", _alternating(array, tiny, other)
+    # A mean far greater than the spread, and small enough that no honest sum loses the spread.
+    offset = (array + real.dtype.type(2.0 ** round(_OFFSET * info.nmant))).astype(array.dtype)
+    wide = offset.real.astype(np.float64)
+    if low <= wide.min() and wide.max() <= high:
+        yield "big mean", offset
+
+
+def _is(special: Array, kind: str) -> bool:
+    """Whether the type has the value at all."""
+    wide = special.astype(np.float64)
+    match kind:
+        case "NaN":
+            return bool(np.isnan(wide))
+        case "Inf" | "-Inf":
+            return bool(np.isinf(wide))
+    return bool(wide == 0 and np.signbit(wide) == (kind == "-0"))
+
+
+def _alternating(array: Array, one: object, other: object) -> Array:
+    found = np.full_like(array, one)
+    found.reshape(-1)[1::2] = other
+    return found
+
+
+def _scattered(array: Array, special: object) -> Array:
+    # One infinity reaches everything that a sum over it goes into: the rest shall still show.
+    found = np.array(array)
+    found.reshape(-1)[::_ONE_IN] = special
+    return found
+
+
+LARGE_FLOATS = "large floats"
+"""The kind of samples on which results may have lost all digits, as an engine's noise."""
+
+DRAWN = "drawn values"
+"""The kind of samples that are added for what a change reads."""
+
+_DIGITS = 7
+"""How many last digits large integers have: an odd number, so that no pair cancels."""
+
+_FAR = 100.0
+"""What ordinary floats are multiplied by: exp(89) is infinite in float32, exp(709) is
+finite in float64."""
+
+
+def edge_samples(
+    model: ir.Model,
+    *,
+    seed: int = 0,
+    ranges: Ranges | None = None,
+    dims: Dims | None = None,
+    base: Made | None = None,
+) -> list[AdversarialFeeds]:
+    """Make up small inputs at the edges of what a model takes.
+
+    They belong to the ordinary samples where inputs are generated: many rewrites are wrong
+    only there, and these cost next to nothing.
+
+    - Dynamic dimensions have size 1, or 0.
+    - Floats are multiples of 1/2, with ties, zeros and equal values.
+    - Numbers lie on both sides of the breakpoints of what reads them.
+    - Floats are large, which exponentials overflow for.
+    - Floats that are quantised by a power of two lie half way between two levels.
+    - Booleans are negated, and all false. Inputs with a default have another value.
+    - Integers are large, of either sign. Indices count from the end.
+    - Single integers, such as numbers of iterations, are 0 and 1.
+
+    Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
+    first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`.
+
+    Args:
+        model: The model; left as it is.
+        seed: As for ``generate``.
+        ranges: As for ``generate``; inputs with one have no other values.
+        dims: As for ``generate``; no other size of these dimensions is made up.
+        base: The first of the ordinary samples, if it is there already.
+    """
+    ranges, dims = ranges or {}, dims or {}
+    shaping = None if base is None else base.concrete.shaping
+    sized = list(samples_of_edge_sizes(model, seed, ranges, dims, shaping))
+    found = [feeds for _, feeds in sized]
+    if not any(_has_edges(value) for value in model.graph.inputs):
+        return found  # an ordinary sample of a large model takes a while
+    base = base or base_sample(model, (), seed, ranges, dims)
+    least = [made for made, feeds in sized[:1] if feeds.kind == "size 1"]
+    cheap = next(filter(is_cheap, (base, *least)), None)
+    return found if cheap is None else found + list(_edge_values(model, seed, ranges, cheap))
+
+
+def _edge_values(
+    model: ir.Model, seed: int, ranges: Ranges, base: Made
+) -> Iterator[AdversarialFeeds]:
+    steering = steering_inputs(base.model)
+    free = {
+        name: data
+        for name, data in base.feeds.items()
+        if isinstance(data, np.ndarray)
+        and name not in ranges
+        and (name not in base.hints or base.hints[name].empty)
+    }
+    rng = np.random.default_rng(seed)
+    halves = {
+        name: _with_zero((rng.integers(-6, 7, array.shape) / 2).astype(array.dtype))
+        for name, array in free.items()
+        if kind_of(array.dtype) == "float" and array.size > 1 and name not in steering
+    }
+    far = {
+        name: _far(free[name])
+        for name in halves
+        if free[name].dtype in (np.float32, np.float64)
+    }
+    large = {
+        name: _alternating_edges(array)
+        for name, array in free.items()
+        if array.dtype.kind in "iu" and array.size > 1 and name not in steering
+    }
+    around_limits = {
+        name: around(values, free[name])
+        for name, values in _limits(model).items()
+        if name in halves or name in large
+    }
+    limits = [
+        {name: arrays[k % len(arrays)] for name, arrays in around_limits.items()}
+        for k in range(max(map(len, around_limits.values()), default=0))
+    ]
+    ties = {
+        name: np.resize(numbers, free[name].shape).astype(free[name].dtype)
+        for name, numbers in ties_of(_readers(model)).items()
+        if name in halves
+    }
+    counts, conditions = (_read_by_loops(model, index) for index in (0, 1))
+    flags = {
+        name: np.logical_not(array)
+        for name, array in free.items()
+        if array.dtype == np.bool_ and name not in conditions
+    }
+    off = {name: np.zeros_like(array) for name, array in flags.items() if array.any()}
+    indexing = _indices(model) - ranges.keys()
+    indices = {
+        name: _from_the_end(data, base.hints.get(name, ValueHint()))
+        for name, data in base.feeds.items()
+        if name in indexing and isinstance(data, np.ndarray)
+    }
+    stopped = {
+        name: np.zeros_like(base.feeds[name])
+        for name in sorted((conditions & base.feeds.keys()) - ranges.keys())
+    }
+    none, once = (
+        {
+            name: np.full_like(data, count)
+            for name, data in base.feeds.items()
+            if isinstance(data, np.ndarray) and data.size == 1 and data.dtype.kind in "iu"
+            if name not in ranges
+            and (name in counts or base.hints.get(name, ValueHint()).admits(count))
+        }
+        for count in (0, 1)
+    )
+    defaults = {
+        name: array
+        for name, array in other_defaults(model)
+        if name not in steering and name not in {*base.feeds, *ranges}
+    }
+    variants: list[tuple[str, Mapping[str, Data]]] = [
+        ("multiples of 1/2", halves),
+        *(("limits", each) for each in limits),
+        ("ties", ties),
+        ("other defaults", defaults),
+        ("negated", flags),
+        ("all false", off),
+        ("large integers", large),
+        (LARGE_FLOATS, far),
+        ("indices from the end", indices),
+        ("count 0", none | stopped),
+        ("count 1", once),
+    ]
+    for kind, changed in variants:
+        if changed:
+            where = f"in {', '.join(changed)}"
+            yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
+
+
+def _with_zero(array: Array) -> Array:
+    """Set the last element to 0, which a small array may lack."""
+    array.reshape(-1)[-1] = 0
+    return array
+
+
+def _far(array: Array) -> Array:
+    """Return floats 100 times as large; the largest and the least reach that in size."""
+    found = array.astype(np.float64) * _FAR
+    flat = found.reshape(-1)
+    high, low = flat.argmax(), flat.argmin()
+    flat[high], flat[low] = max(flat[high], _FAR), min(flat[low], -_FAR)
+    return found.astype(array.dtype)
+
+
+def _alternating_edges(array: Array) -> Array:
+    """Return large integers of a type, with last digits that a float loses; signs take turns.
+
+    The least integer has no absolute value: right rewrites of signs are wrong there.
+    """
+    info = np.iinfo(array.dtype)
+    found = np.full_like(array, info.max)
+    flat = found.reshape(-1)
+    flat -= (np.arange(array.size) % _DIGITS).astype(array.dtype)
+    flat[1::2] = np.negative(flat[1::2]) if info.min else 0
+    return found
+
+
+def _indices(model: ir.Model) -> set[str]:
+    """Return the names of inputs that are indices which may count from the end."""
+    inputs = set(model.graph.inputs)
+    read = (n.inputs[INDEXING[n.op_type]] for n in all_nodes(model) if n.op_type in INDEXING)
+    return {str(value.name) for value in read if value is not None and value in inputs}
+
+
+def _from_the_end(array: Array, hint: ValueHint) -> Array:
+    """Let every second index count from the end, where the size is known."""
+    if hint.high is None or not np.all(np.equal(hint.high, np.max(hint.high))):
+        return array
+    found = np.array(array)
+    flat = found.reshape(-1)
+    flat[::2] = np.where(flat[::2] >= 0, flat[::2] - (int(np.max(hint.high)) + 1), flat[::2])
+    return found
+
+
+def _has_edges(value: ir.Value) -> bool:
+    """Whether an input may have other values that are worth a sample."""
+    dims = [] if value.shape is None else list(value.shape)
+    if value.is_initializer() or value.dtype is None or value.dtype == ir.DataType.BOOL:
+        return True
+    if value.dtype.is_floating_point() or value.dtype.is_integer():
+        return math.prod(dim for dim in dims if isinstance(dim, int)) <= SMALL
+    return False
+
+
+def _read_by_loops(model: ir.Model, index: int) -> set[str]:
+    """Return the names of what loops read as one of their operands."""
+    read = (n.inputs[index] for n in all_nodes(model) if n.op_type == "Loop" and not n.domain)
+    return {str(value.name) for value in read if value is not None}
+
+
+def _limits(model: ir.Model) -> dict[str, list[float]]:
+    """Return the breakpoints of what reads the inputs, by the names of the inputs."""
+    found = breakpoints_of(_readers(model))
+    names = [str(value.name) for value in model.graph.inputs]
+    return {name: found[name] for name in names if any(found.get(name, ()))}
+
+
+def _readers(model: ir.Model) -> list[ir.Node]:
+    """Return the nodes that read the inputs, each once."""
+    found = (node for value in model.graph.inputs for node in value.consumers())
+    return list(dict.fromkeys(found))
+
+
+_MOST_ALONE = 3
+SMALL = 1 << 16
+"""Elements up to which a sample of edge sizes costs little."""
+
+
+def is_small(feeds: Feeds) -> bool:
+    """Whether a sample of edge values is small, by its number of elements."""
+    return elements_of(feeds) <= SMALL
+
+
+def is_cheap(made: Made) -> bool:
+    """Whether a sample of edge values costs little."""
+    return is_small(made.feeds) and made.concrete.operations < DEAR
+
+
+def samples_of_edge_sizes(
+    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
+) -> Iterator[tuple[Made, AdversarialFeeds]]:
+    """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
+
+    Sizes of pictures stay as they are. Each comes with what it was made from.
+
+    Args:
+        model: The model.
+        seed: Of the elements.
+        ranges: Ranges of inputs by name.
+        dims: Sizes of dynamic dimensions that stay.
+        shaping: What made other samples of the same model; None for a new one.
+    """
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols = symbols_of(inputs, model)
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [
+        name
+        for name, kind in symbols.kinds.items()
+        if kind != "spatial" and name not in {*dims, *settled}
+    ]
+    if not free:
+        return
+    plans = [(1, free)]
+    if len({frozenset(shape) & frozenset(free) for shape in symbols.shapes.values()}) > 1:
+        plans += [(1, [name]) for name in free[:_MOST_ALONE]]  # one input may broadcast
+    if _takes_nothing(model):
+        plans.append((0, free[:1]))
+    for size, names in plans:
+        sizes = {**dims, **dict.fromkeys(names, size)}
+        made = make_sized(model, seed, ranges, sizes, shaping)
+        # The first may be dear: others of the same sizes are not made.
+        if made is None or not (is_cheap(made) or (names is free and is_small(made.feeds))):
+            continue
+        where = f"of {', '.join(names)}"
+        yield made, AdversarialFeeds(made.feeds, f"size {size}", where, asked=False)
+
+
+def _takes_nothing(model: ir.Model) -> bool:
+    """Whether an engine can be given an empty input without the risk that it ends the process.
+
+    A division of integers by a size does that, and kernels outside the standard are unknown.
+    What the mean or the maximum of nothing is, the standard leaves open.
+    """
+    return all(
+        node.domain == ""
+        and node.op_type not in RISKY_IF_EMPTY
+        and (not node.op_type.startswith("Reduce") or _sums_nothing(node))
+        for node in all_nodes(model)
+        if node.op_identifier() not in model.functions
+    )
+
+
+def _sums_nothing(node: ir.Node) -> bool:
+    """Whether it is known what a reduction gives of no element.
+
+    ONNX Runtime reduces no axis of an empty tensor that is counted from the end.
+    """
+    if node.op_type not in SUMS_OF_NOTHING:
+        return False
+    axes: Iterable[int] = node.attributes.get_ints("axes", ())
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        known = constant_of(node.inputs[1])
+        if known is None:
+            return False
+        axes = known.ravel().tolist()
+    return all(axis >= 0 for axis in axes)

@@ -1,0 +1,132 @@
+import math
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+
+from onnx_passes.report.pages import BarRow, Dot, DotChart, environment, line, scaled
+from onnx_passes.report.tune_page import FrontChart, Point
+
+PAGE = environment().from_string(
+    "{% import 'parts.html' as parts %}"
+    '<p title="{{ title }}">{{ text }}{{ parts.code(text, title) }}{{ text }}</p>'
+)
+
+
+class Reader(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.data, self.attributes = [], "", {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.update(attrs)
+
+    def handle_data(self, data):
+        self.data += data
+
+
+nasty = st.text(st.sampled_from("<>&\"'/=-!x {}% \n\x00\x1b\u202e]")) | st.text()
+
+
+@given(nasty, nasty)
+def test_no_text_and_no_attribute_becomes_markup(text, attribute):
+    read = Reader(PAGE.render(text=text, title=attribute))
+    assert read.tags == ["p", "code"]
+    assert list(read.attributes) == ["title"]
+    assert not set("\x00\x1b\u202e") & set(read.data + read.attributes["title"])
+
+
+def test_a_long_name_keeps_its_ends():
+    code = environment().get_template("parts.html").module.code
+    shown = Reader(str(code("start" + "x" * 10_000 + "end"))).data
+    assert len(shown) < 420
+    assert shown.startswith("start")
+    assert shown.endswith("end")
+
+
+def test_a_name_that_the_page_lacks_is_an_error():
+    with pytest.raises(UndefinedError, match="nodse"):
+        environment().from_string("{{ nodse }}").render(nodes=1)
+
+
+def test_numbers_are_short():
+    assert environment().from_string("{{ x }} {{ n }}").render(x=1 / 3, n=7) == "0.333333 7"
+
+
+errors = st.floats(min_value=0) | st.sampled_from([0.0, math.inf, math.nan, 5e-324])
+
+
+def drawn(name, chart):
+    charts = environment().get_template("charts.html").module
+    return str(getattr(charts, name)(chart))
+
+
+def row(*lengths, bars=1):
+    return BarRow("a", "", [[(n, "first") for n in lengths]] * bars)
+
+
+def places(chart):
+    return [chart.place(dot.error) for dot in chart.rows]
+
+
+def test_bars_are_in_proportion():
+    first, second = scaled([row(1, 3), row(2)])
+    assert [(b.start, b.length) for b in first.lines[0]] == [(0, 25), (25, 75)]
+    assert [(b.start, b.length) for b in second.lines[0]] == [(0, 50)]
+    assert '<rect class="first" x="25%" width="75%" height="16"' in drawn("bars", [first])
+
+
+def test_pairs_share_one_scale():
+    (pair,) = scaled([BarRow("a", "", [[(4, "was")], [(1, "first")]])])
+    assert [[b.length for b in bar] for bar in pair.lines] == [[100], [25]]
+    assert drawn("bars", [pair]).count('height="8" aria-hidden') == 2
+
+
+def test_charts_of_nothing_and_of_zeros_are_drawn():
+    assert "nan" not in drawn("bars", scaled([row(0)]))
+    assert drawn("bars", scaled([])) == '<ol class="rows"></ol>'
+    assert "nan" not in drawn("lines", [line("flat", [0, 0], ["", ""])])
+
+
+def test_an_error_lies_left_of_its_limit_exactly_when_it_is_smaller():
+    chart = DotChart([Dot("in", 1e-7, 1e-5, "", "good"), Dot("out", 1e-2, 1e-5, "", "bad")])
+    inside, outside = places(chart)
+    assert inside < chart.place(1e-5) < outside
+    assert drawn("dots", chart).count('class="limit"') == 2
+
+
+def test_a_decade_is_the_same_distance_everywhere():
+    a, b, c = places(DotChart([Dot("", 10.0**-e, None, "", "good") for e in (2, 4, 6)]))
+    assert a - b == pytest.approx(b - c, abs=1e-3)
+
+
+def test_zero_and_infinity_have_places_beside_the_axis():
+    rows = [Dot("0", 0.0, None, "", "good"), Dot("1", 1e-9, None, "", "good")]
+    zero, small, infinite = places(DotChart([*rows, Dot("inf", math.inf, 1.0, "", "bad")]))
+    assert zero < small < infinite <= 100
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw reads every module
+@given(st.lists(st.tuples(errors, st.none() | errors), min_size=1, max_size=8))
+def test_any_errors_can_be_drawn(pairs):
+    chart = DotChart([Dot("x", error, limit, "", "good") for error, limit in pairs])
+    assert all(0 <= place <= 100 for place in places(chart))
+    assert "nan" not in drawn("dots", chart)
+
+
+def test_steps_fall_where_the_value_falls():
+    found = line("nodes", [100, 100, 50], ["100", "50"])
+    assert found.path == "M0 8 L0 8 L500 8 L500 54 L1000 54"
+
+
+@pytest.mark.parametrize("errors", [(1e-10, 1e-5), (1e-3, 0.5), (1e-9, 1e-8)])
+def test_no_model_lies_on_the_line_of_zero_errors(errors):
+    points = [Point(100.0 * n, error, "good", ["x"]) for n, error in enumerate(errors, 1)]
+    chart = FrontChart(points, "B", 300)
+    assert all(mark["y"] < chart.bottom for mark in chart.marks)
+    assert FrontChart([Point(1, 0.0, "good", ["x"])], "B", 1).marks[0]["y"] == chart.bottom

@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from onnx_passes.ops.input_hints import ValueHint, between, exactly
+from onnx_passes.runtime.inputs import (
+    adversarial,
+    edge_samples,
+    generate,
+    make_samples,
+    name_of,
+)
+from onnx_passes.runtime.inputs.boundary_values import (
+    MOST,
+    base_sample,
+    steering_inputs,
+    variants,
+)
+from onnx_passes.verify.feeds import check_feeds
+
+X = np.float32([0.5, -2, 3])
+
+
+def named(array, hint=None, span=None, *, steers=False):
+    return dict(variants(array, hint or ValueHint(), span, steers=steers))
+
+
+def of(model, *given, **options):
+    return {feeds.name: feeds for feeds in adversarial(model, given, **options)}
+
+
+def test_what_floats_get():
+    found = named(X)
+    assert list(found) == [
+        "zeros",
+        "NaN",
+        "Inf",
+        "-Inf",
+        "-0",
+        "extremes",
+        "denormals",
+        "big mean",
+    ]
+    assert np.isnan(found["NaN"]).tolist() == [True, False, False]
+    assert np.signbit(found["-0"]).all()
+    assert not np.signbit(found["zeros"]).any()
+    assert {abs(float(v)) for v in found["extremes"]} == {float(np.finfo(np.float32).max)}
+    assert 0 < found["denormals"][0] < np.finfo(np.float32).tiny
+    assert all(a.dtype == X.dtype and a.shape == X.shape for a in found.values())
+
+
+def test_a_type_gets_what_it_has():
+    assert "Inf" not in named(X.astype(ml_dtypes.float8_e4m3fn))
+    assert not {"-0", "Inf"} & set(named(X.astype(ml_dtypes.float8_e4m3fnuz)))
+    assert "denormals" in named(X.astype(ml_dtypes.bfloat16))
+    assert np.isnan(named(X.astype(np.complex64))["NaN"][0])
+
+
+def test_what_other_types_get():
+    ints = named(np.int8([1, 2, 3]))
+    assert ints["extremes"].tolist() == [-128, 127, -128]
+    assert ints["zeros"].tolist() == [0, 0, 0]
+    assert list(named(np.array([True, False]))) == ["true", "false"]
+    assert named(np.array(["a", "b"], object))["empty strings"].tolist() == ["", ""]
+    assert named(np.array([1, 2], ml_dtypes.int4))["extremes"].tolist() == [-8, 7]
+    assert named(np.zeros((0, 2), np.float32)) == {}
+
+
+def test_nothing_leaves_the_range_of_the_user():
+    found = named(X, span=(1.0, 2.0))
+    assert {k: v.tolist() for k, v in found.items()} == {"extremes": [1.0, 2.0, 1.0]}
+    assert named(np.int64([3]), span=(2.0, 5.0))["extremes"].tolist() == [2]
+    for array in named(X, span=(-1.0, 1.0)).values():
+        assert (np.abs(array[~np.isin(array, X)]) <= 1).all()
+
+
+def test_indices_get_the_ends_of_their_range():
+    found = named(np.int64([1, 1, 2]), between(0, 6), steers=True)
+    assert found["extremes"].tolist() == [0, 6, 0]
+    assert named(np.int64([2, 2]), exactly([2, 2])) == {}
+    assert "zeros" not in named(np.int64([2, 2]), ValueHint(nonzero=True))
+
+
+def test_what_decides_a_size_stays_ordinary(parse):
+    model = parse("""g (float[N,3] x, int64[2] s, int64[2] t) => (float[A,B] y) {
+        two = Constant<value_ints = [1, 1]>() u = Mul(s, two) v = Add(u, t)
+        y = Reshape(x, v) }""")
+    assert steering_inputs(model) == {"s", "t"}
+    for feeds in adversarial(model):
+        if "size" not in feeds.kind:
+            assert np.abs(feeds["s"]).max() < 100
+            assert np.abs(feeds["t"]).max() < 100
+
+
+def test_the_shape_of_a_value_is_not_its_value(parse):
+    model = parse("""g (float[N,3] x, float[M,3] z) => (float[A,B] y) {
+        s = Shape(z) y = Reshape(x, s) }""")
+    assert steering_inputs(model) == set()
+
+
+def test_what_keeps_a_loop_going_stays_ordinary(parse):
+    model = parse("""g (int64 n, bool c, float limit, float x) => (float y) {
+        y = Loop(n, c, x) <body = b (int64 i, bool d, float a) => (bool e, float f) {
+            f = Add(a, a) e = Less(f, limit) }> }""")
+    assert steering_inputs(model) == {"n", "c", "limit", "x"}
+
+
+def test_a_comparison_decides_nothing_elsewhere(parse):
+    model = parse("""g (float[3] x, float[2] a) => (float[K] y) {
+        z = Constant<value_float = 0.0>() c = Greater(x, z) y = Compress(x, c) }""")
+    assert steering_inputs(model) == set()
+
+
+@pytest.mark.parametrize("made", ["Cast<to = 9>(x)", "IsNaN(x)", "Not(b)"])
+def test_a_truth_value_is_in_range_however_it_is_computed(parse, made):
+    model = parse(f"""g (float[2] x, bool[2] b, float[2] a) => (float[K] y) {{
+        c = {made} y = Compress(a, c) }}""")
+    for node in model.graph:  # as type inference leaves it
+        if node.op_type != "Compress":
+            node.outputs[0].type = ir.TensorType(ir.DataType.BOOL)
+    assert steering_inputs(model) == set()
+
+
+def test_integers_that_are_divided_stay_ordinary(parse):
+    model = parse("""g (int32[3] a, int32[3] b, float[3] x) => (int32[3] y, float[3] z) {
+        one = Constant<value = int32 {1}>() c = Sub(b, one) y = Div(a, c) z = Div(x, x) }""")
+    assert steering_inputs(model) == {"a", "b"}
+
+
+def test_every_sample_fits_the_model(parse):
+    model = parse("""g (float[N,3] x, int64[K] i, float16[N] h, bool c)
+        => (float[K,3] y, float16[N] z) {
+        y = Gather(x, i) z = If(c) <then_branch = t () => (float16[N] a) { a = Neg(h) },
+        else_branch = e () => (float16[N] b) { b = Abs(h) }> }""")
+    found = of(model)
+    for feeds in found.values():
+        check_feeds(feeds, model, {}, allow_nan=True)
+    assert {"adversarial: NaN in x", "adversarial: Inf in every input"} <= set(found)
+    assert found["adversarial: size 0 of N"]["x"].shape == (0, 3)
+    assert found["adversarial: size 1 of K"]["i"].shape == (1,)
+    assert found["adversarial: true in c"]["c"] == np.array(True)
+
+
+def test_many_inputs_share_special_values(parse):
+    inputs = ", ".join(f"float[2] x{i}" for i in range(20))
+    found = adversarial(parse(f"g ({inputs}) => (float[2] y) {{ y = Add(x0, x1) }}"))
+    assert len(found) == MOST
+    assert sum(feeds.name.endswith("in every input") for feeds in found) == 8
+
+
+def test_given_data_are_cut_to_size(parse):
+    model = parse("g (float[N,2] x, float[N] z) => (float[N,2] y) { y = Neg(x) }")
+    given = {"x": np.float32([[1, 2], [3, 4]]), "z": np.float32([5, 6])}
+    found = of(model, given)
+    assert found["adversarial: size 1 of N"]["x"].tolist() == [[1, 2]]
+    assert found["adversarial: size 1 of N"]["z"].tolist() == [5]
+    assert found["adversarial: zeros in z"]["x"].tolist() == [[1, 2], [3, 4]]
+
+
+def test_sizes_of_the_user_are_kept(parse):
+    model = parse("g (float[N,M] x) => (float[N,M] y) { y = Neg(x) }")
+    kinds = {f.name for f in adversarial(model, dims={"N": [2, 3]}) if "size" in f.name}
+    assert kinds == {"adversarial: size 1 of M", "adversarial: size 0 of M"}
+    assert not [f for f in adversarial(model, dims={"x": [2, 3]}) if "size" in f.name]
+
+
+def test_sequences_and_optionals(parse):
+    model = parse("g (seq(float[2]) x) => (seq(float[2]) y) { y = Identity(x) }")
+    assert all(np.isnan(item[0]) for item in of(model)["adversarial: NaN in x"]["x"])
+    model = parse("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }")
+    assert "adversarial: NaN in x" in of(model)
+
+
+def test_only_special_samples_have_a_name(parse):
+    model = parse("g (float[2] x) => (float[2] y) { y = Neg(x) }")
+    assert name_of(generate(model)[0]) is None
+    assert name_of(adversarial(model)[0]) == "adversarial: zeros in x"
+    assert adversarial(parse("g () => (float y) { y = Constant<value_float = 1.0>() }")) == []
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0, 2), (33,)])
+def test_every_rank_and_size(shape):
+    for array in named(np.zeros(shape, np.float32)).values():
+        assert array.shape == shape
+
+
+def test_a_big_mean_keeps_the_spread():
+    found = named(X)["big mean"]
+    np.testing.assert_allclose(found - found.mean(), X - X.mean(), atol=1e-3)
+    assert found.mean() > 100 * X.std()
+    assert "big mean" not in named(X, span=(-5, 5))
+
+
+def test_defaults_that_callers_may_override_are_overridden():
+    model = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x, float[2] k) => (float[2] y) <float[2] k = {2, 3}> { y = Mul(x, k) }""")
+    (found,) = [f for f in adversarial(model) if f.kind == "other defaults"]
+    np.testing.assert_array_equal(found["k"], np.float32([3, 4]))
+    assert name_of(found) == "adversarial: other defaults in k"
+
+
+@pytest.mark.parametrize(
+    ("divisor", "steers"), [("{1000}", False), ("{-1}", True), ("{0}", True)]
+)
+def test_a_dividend_may_be_extreme_where_the_divisor_is_known_to_be_safe(divisor, steers):
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (int32[4] x) => (int32[4] y) <int32 c = {divisor}> {{ y = Div(x, c) }}""")
+    assert ("x" in steering_inputs(model)) is steers
+
+
+def with_weights(text, **arrays):
+    """Return a model of a text, with initializers by name."""
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {text}')
+    for name, array in arrays.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return ir.from_proto(proto)
+
+
+def divided(array):
+    """Return a model that divides by a constant."""
+    kind = "float" if array.dtype.kind == "f" else str(array.dtype)
+    text = f"g ({kind}[{array.size}] x) => ({kind}[{array.size}] y) {{ y = Div(x, d) }}"
+    return with_weights(text, d=array)
+
+
+@pytest.mark.parametrize("size", [256, 257, 20_000])
+@pytest.mark.parametrize("make", [adversarial, edge_samples])
+def test_a_divisor_too_large_for_a_protobuf_is_not_looked_for_in_files(make, size):
+    made = make(divided(np.full(size, 2, np.float32)))
+    assert {feeds["x"].shape for feeds in made} == {(size,)}
+
+
+@pytest.mark.parametrize(("size", "steers"), [(8192, False), (8193, True)])
+def test_a_dividend_stays_ordinary_if_the_divisor_is_not_at_hand(size, steers):
+    # Integers of more than 64 KiB are left out of the model that samples are made for.
+    model = divided(np.full(size, 3, np.int64))
+    base = base_sample(model, (), 0, {}, {})
+    assert ("x" in steering_inputs(base.model)) is steers
+    kinds = {feeds.kind for feeds in edge_samples(model)}
+    assert ("large integers" not in kinds) is steers
+
+
+@pytest.mark.parametrize("make", [adversarial, edge_samples])
+def test_a_large_default_is_read_from_the_model_itself(make):
+    default = np.arange(300, dtype=np.float32)
+    text = "g (float[300] x, float[300] k) => (float[300] y) { y = Mul(x, k) }"
+    model = with_weights(text, k=default)
+    (found,) = [f for f in make(model) if f.kind == "other defaults"]
+    np.testing.assert_array_equal(found["k"], default + 1)
+
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '
+
+
+def edges(text, **options):
+    found = edge_samples(ir.from_onnx_text(HEAD + text), **options)
+    assert not any(feeds.asked for feeds in found)
+    return {feeds.kind: feeds for feeds in found}
+
+
+def test_floats_have_ties_zeros_and_equal_values():
+    drawn = edges("(float[64] x) => (float[64] y) { y = Round(x) }")["multiples of 1/2"]["x"]
+    assert drawn.dtype == np.float32
+    assert set(drawn % 1) == {0, 0.5}
+    assert 0 in drawn
+    assert len(set(drawn)) < len(drawn)
+
+
+def test_what_is_compared_with_a_constant_lies_on_both_sides_of_it():
+    found = edges(
+        "(float[8] x, float[8] z) => (bool[8] y, float[8] w) <float k = {100}> "
+        "{ y = Less(x, k) w = Neg(z) }"
+    )["limits"]
+    assert 100 in found["x"]
+    assert (found["x"] > 100).any()
+    assert ((found["x"] < 100) & (found["x"] > 80)).any()
+    assert (np.abs(found["z"]) < 10).all()
+
+
+def test_what_is_quantised_by_a_power_of_two_lies_half_way_between_levels():
+    text = """(float[8] x, float[8] z) => (uint8[8] y, uint8[8] w)
+        <float s = {0.25}, float t = {0.3}, uint8 k = {3}>
+        { y = QuantizeLinear(x, s, k) w = QuantizeLinear(z, t, k) }"""
+    found = edges(text)["ties"]
+    assert set(found["x"] / 0.25 % 1) == {0.5}
+    assert set(found["z"] / 0.25 % 1) != {0.5}
+
+
+@pytest.mark.parametrize(
+    ("call", "empty"),
+    [
+        ("ReduceSum(x, front)", True),
+        ("ReduceL2(x)", True),
+        ("ReduceSum(x, end)", False),  # ONNX Runtime keeps the size of this axis
+        ("ReduceMean(x)", False),  # the standard does not say what that is
+    ],
+)
+def test_sums_of_nothing_are_asked_for_where_the_standard_defines_them(call, empty):
+    found = edges(
+        "(float[N,2] x) => (float[A,B] y) <int64[1] front = {0}, int64[1] end = {-1}> "
+        "{ y = " + call + " }"
+    )
+    assert ("size 0" in found) == empty
+
+
+LOOP = """(int64 n, bool c, float[2] x) => (float[2] y) { y = Loop(n, c, x) <
+    body = b (int64 i, bool k, float[2] s) => (bool l, float[2] t) {
+    l = Identity(k) t = Sin(s) }> }"""
+
+
+def test_a_loop_runs_once_and_not_at_all():
+    found = edges(LOOP)
+    assert found["count 0"]["n"] == 0
+    assert not found["count 0"]["c"]
+    assert found["count 1"]["n"] == 1
+    assert "negated" not in found  # it might not end
+
+
+def test_booleans_are_negated():
+    text = "(bool[3] c, float[3] x) => (float[3] y) { y = Where(c, x, x) }"
+    (ordinary, other) = (
+        [f["c"] for f in edge_samples(ir.from_onnx_text(HEAD + text)) if f.kind == kind]
+        for kind in ("multiples of 1/2", "negated")
+    )
+    np.testing.assert_array_equal(other[0], ~ordinary[0])
+
+
+@pytest.mark.parametrize("text", ["float[2] w = {1, 2}", "bool w = {1}"])
+def test_an_input_with_a_default_has_another_value(text):
+    kind = text.partition(" w")[0]
+    text = f"(float[2] x, {kind} w) => (float[2] y, {kind} v) <{text}> {{"
+    text += " y = Neg(x) v = Identity(w) }"
+    model = ir.from_onnx_text(HEAD + text)
+    found = edges(text)["other defaults"]["w"]
+    assert (found != model.graph.initializers["w"].const_value.numpy()).all()
+
+
+def test_what_the_user_ranges_over_stays():
+    text = "(float[8] x) => (bool[8] y) <float k = {100}> { y = Less(x, k) }"
+    assert edges(text, ranges={"x": (0.0, 1.0)}) == {}
+
+
+def test_a_large_input_has_no_edges():
+    assert edges("(float[300, 300] x) => (float[300, 300] y) { y = Neg(x) }") == {}
+
+
+@pytest.mark.parametrize(
+    "call", ["Gather(v, i)", "OneHot(i, depth, pair)", "GatherElements(v, i)"]
+)
+def test_indices_count_from_the_end_where_they_may(call):
+    found = edges(
+        "(int64[3] i) => (float[A] y) <float[4] v = {1, 2, 3, 4}, int64 depth = {4}, "
+        "float[2] pair = {0, 1}> { y = " + call + " }"
+    )["indices from the end"]["i"]
+    assert (found < 0).any()
+    assert (found >= -4).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_floats_overflowed_no_exponential_and_had_no_zero(seed):
+    """So `Log(1 + Exp(x))` passed for Softplus, and `-x` for `0 - x` behind a reciprocal."""
+    found = edges("(float[2] x) => (float[2] y) { y = Softplus(x) }", seed=seed)
+    assert found["large floats"]["x"].max() >= 100
+    assert found["large floats"]["x"].min() <= -100
+    assert 0 in found["multiples of 1/2"]["x"]
+
+
+def test_an_integer_that_is_compared_with_a_constant_was_never_near_it():
+    """So a number could be forgotten that a Where looks for."""
+    text = "(int64[6] x) => (bool[6] y) <int64 k = {777}> { y = Equal(x, k) }"
+    assert {776, 777, 778} <= set(edges(text)["limits"]["x"].tolist())
+
+
+def test_large_integers_cancelled_in_pairs_so_that_a_sum_of_floats_was_right():
+    found = edges("(int32[8] x) => (int32[8] y) { y = Neg(x) }")["large integers"]["x"]
+    exact = found.astype(np.int64).sum()
+    assert exact != found.astype(np.float32).sum()
+    assert abs(found.astype(np.int64)).min() > 2**30
+
+
+@pytest.mark.parametrize(("joined", "repeats"), [("add", True), ("none", False)])
+def test_indices_of_joined_updates_never_repeated(joined, repeats):
+    """So a sum of duplicates could be lost."""
+    text = f"""(float[4] x, int64[4] i, float[4] u) => (float[4] y)
+        {{ y = ScatterElements<reduction = "{joined}">(x, i, u) }}"""
+    model = ir.from_onnx_text(HEAD + text)
+    drawn = [one.feeds["i"] for one in make_samples(model, seed=0, samples=8)]
+    assert any(len(set(row.tolist())) < 4 for row in drawn) is repeats

@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.diff import canonical_lines
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.runtime.engine_models import split_weights, with_barriers, with_seeds
+from onnx_passes.runtime.inputs import generate
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.verify.models import recipes
+
+LARGE = np.arange(4096, dtype=np.float32)
+ADD = "g (float[4096] x, float[4096] w) => (float[4096] y) { y = Add(x, w) }"
+
+
+def test_large_tensors_stay_outside_the_protobuf(parse):
+    model = parse(ADD, w=LARGE)
+    split = split_weights(model)
+    assert split.weights == {"w": model.graph.initializers["w"].const_value}
+    assert len(split.proto.SerializeToString()) < 400
+    assert split.proto.graph.initializer[0].data_location == onnx.TensorProto.EXTERNAL
+
+
+def test_small_tensors_and_indices_stay_inside(parse):
+    text = "g (float[n] x, int64[4096] i, float[8] w) => (float[m] y) {" + (
+        "z = Add(x, w) y = Gather(z, i) }"
+    )
+    split = split_weights(parse(text, i=np.zeros(4096, np.int64), w=LARGE[:8]))
+    assert not split.weights
+    assert [len(t.raw_data) for t in split.proto.graph.initializer] == [32768, 32]
+
+
+def test_the_model_stays_as_it_was(parse):
+    model = parse(ADD, w=ir.tensor(LARGE, name="a name of its own"))
+    before = ir.to_proto(model).SerializeToString(deterministic=True)
+    model.graph.initializers["w"].const_value.name = "a name of its own"
+    split_weights(model)
+    assert model.graph.initializers["w"].const_value.name == "a name of its own"
+    assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+
+
+def test_small_tensors_in_files_are_read(parse, tmp_path):
+    (tmp_path / "w.bin").write_bytes(LARGE[:2].tobytes())
+    weight = ir.ExternalTensor(
+        "w.bin", 0, 8, ir.DataType.FLOAT, shape=ir.Shape([2]), name="w", base_dir=tmp_path
+    )
+    model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }", w=weight)
+    (tensor,) = split_weights(model).proto.graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), LARGE[:2])
+
+
+def constant(name: str, array: np.ndarray) -> ir.Node:
+    value = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT))
+    attributes = {"value": ir.AttrTensor("value", ir.tensor(array))}
+    return ir.node("Constant", [], attributes, outputs=[value])
+
+
+def test_large_constants_become_weights(parse):
+    model = parse("g (float[4096] x) => (float[4096] y) { y = Relu(x) }")
+    node = constant("c", LARGE)
+    model.graph.insert_before(model.graph.node(0), node)
+    model.graph.node(1).op_type = "Add"
+    model.graph.node(1).resize_inputs(2)
+    model.graph.node(1).replace_input_with(1, node.outputs[0])
+    split = split_weights(model)
+    assert list(split.weights) == ["c"]
+    assert [node.op_type for node in split.proto.graph.node] == ["Add"]
+
+
+@pytest.mark.parametrize("position", ["inner", "output"])
+def test_constants_of_branches_move_unless_they_are_its_output(parse, position):
+    text = """g (bool c, float[4096] x) => (float[4096] y) {
+        y = If (c) <then_branch = t () => (float[4096] a) { a = Relu(x) },
+                    else_branch = e () => (float[4096] b) { b = Relu(x) }> }"""
+    model = parse(text)
+    branch = model.graph.node(0).attributes["then_branch"].as_graph()
+    node = constant("k", LARGE)
+    branch.insert_before(branch.node(0), node)
+    if position == "output":
+        branch.outputs[0] = node.outputs[0]
+    else:
+        branch.node(1).replace_input_with(0, node.outputs[0])
+    split = split_weights(model)
+    onnx.shape_inference.infer_shapes(split.proto, strict_mode=True)
+    assert list(split.weights) == (["k"] if position == "inner" else [])
+
+
+def test_what_nothing_uses_is_left_out(parse):
+    text = "g (float[2] x, float[4096] w) => (float[2] y) { y = Relu(x) }"
+    split = split_weights(parse(text, w=LARGE))
+    assert not split.weights
+    assert not split.proto.graph.initializer
+
+
+def test_an_unused_default_of_an_input_is_kept(parse):
+    # Without it, the input would have to be fed.
+    model = parse("g (float[2] x, float[4096] w) => (float[2] y) { y = Relu(x) }")
+    model.graph.inputs[1].const_value = ir.tensor(LARGE)
+    model.graph.register_initializer(model.graph.inputs[1])
+    split = split_weights(model)
+    assert [tensor.name for tensor in split.proto.graph.initializer] == ["w"]
+    assert not split.weights
+
+
+def test_everything_but_the_weights_survives(parse):
+    text = """g (float[N, 4] x, float[4] w) => (float[N, 4] y, float[N, 4] z) {
+        a = my.f<alpha = 2.0>(x)  [node] y = Clip(a, , w)  z, = Dropout(y) }
+        <domain: "my", opset_import: ["" : 21]> f <alpha> (p) => (q) {
+            q = LeakyRelu<alpha: float = @alpha>(p) }"""
+    model = parse(text, w=LARGE[:4])
+    proto = split_weights(model).proto
+    again = ir.to_proto(ir.from_proto(proto))
+    expected = ir.to_proto(model)
+    assert list(again.graph.node) == list(expected.graph.node)
+    assert list(again.graph.input) == list(expected.graph.input)
+    assert list(again.graph.output) == list(expected.graph.output)
+    assert list(again.functions) == list(expected.functions)
+    assert {o.domain: o.version for o in again.opset_import} == {"": 21, "my": 1}
+
+
+CHAIN = """<ir_version: 9, opset_import: ["" : %d]>
+    g (float16[4,50] x) => (float16[4,50] o) {
+    a = Exp(x) r = Reshape(a, s) b = Sin(r) y = Mul(b, b) o = Exp(y) }"""
+SHAPE = "=> (float16[4,50] o) <int64[2] s = {4, 50}>"
+
+
+def chain(opset=18):
+    return ir.from_onnx_text((CHAIN % opset).replace("=> (float16[4,50] o)", SHAPE))
+
+
+def outputs_of(model, feeds):
+    """Run a model on ONNX Runtime itself: our engine adds barriers."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    data = ir.to_proto(model).SerializeToString()
+    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def engine_outputs_of(model, feeds):
+    with OnnxRuntimeEngine(prepacking=False).prepare(model) as session:
+        return session.run(feeds)
+
+
+def with_output(model, name):
+    copy = copy_model(model)
+    values = [value for node in copy.graph for value in node.outputs]
+    copy.graph.outputs.extend(value for value in values if value.name == name)
+    return copy
+
+
+def bytes_of(outputs, names):
+    return {name: np.asarray(outputs[name]).tobytes() for name in names}
+
+
+@pytest.mark.parametrize("opset", [12, 13, 14, 18, 21, 24])
+def test_each_result_of_half_precision_is_rounded(opset):
+    x = np.random.default_rng(0).standard_normal([4, 50]).astype(np.float16)
+    a = np.exp(x.astype(np.float32)).astype(np.float16)
+    b = np.sin(a.astype(np.float32)).astype(np.float16)
+    y = (b.astype(np.float32) ** 2).astype(np.float16)
+    model = chain(opset)
+    shown = with_output(with_output(model, "b"), "y")
+    assert (outputs_of(shown, {"x": x})["y"] != y).any()
+    found = outputs_of(with_barriers(shown), {"x": x})
+    np.testing.assert_array_equal(found["b"], b)
+    np.testing.assert_array_equal(found["y"], y)
+    alone = outputs_of(with_barriers(model), {"x": x})
+    assert alone["o"].tobytes() == found["o"].tobytes()
+
+
+def test_one_identity_is_no_barrier():
+    # If this fails, one Identity is enough for this version of ONNX Runtime.
+    model = chain()
+    single = ir.from_onnx_text(
+        (CHAIN % 18)
+        .replace("=> (float16[4,50] o)", SHAPE)
+        .replace("b = Sin(r) y = Mul(b, b)", "i = Identity(r) b = Sin(i) y = Mul(b, b)")
+        .replace("Exp(y)", "Exp(z)")
+        .replace("y = Mul(b, b)", "y = Mul(b, b) z = Identity(y)")
+    )
+    x = np.random.default_rng(0).standard_normal([4, 50]).astype(np.float16)
+    rounded = outputs_of(with_barriers(model), {"x": x})["o"]
+    assert (outputs_of(single, {"x": x})["o"] != rounded).any()
+
+
+@pytest.mark.parametrize(("source", "middle"), [(1, 10), (1, 16), (11, 1)])
+def test_a_cast_that_loses_digits_stays_before_another_cast(source, middle):
+    model = ir.from_onnx_text(
+        f"""<ir_version: 10, opset_import: ["" : 18]>
+        g ({"float" if source == 1 else "double"}[8] x) => (int8[8] o) {{
+        a = Cast<to={middle}>(x) o = Cast<to=3>(a) }}"""
+    )
+    kind = np.float32 if source == 1 else np.float64
+    x = (np.arange(2, 10) - (2.0**-14 if source == 1 else 2.0**-40)).astype(kind)
+    assert (outputs_of(model, {"x": x})["o"] == np.arange(1, 9)).all()
+    found = outputs_of(with_barriers(model), {"x": x})["o"]
+    np.testing.assert_array_equal(found, np.arange(2, 10))
+
+
+def test_a_model_without_low_values_is_returned_itself():
+    model = ir.from_onnx_text(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (double[4] y)
+        { a = Exp(x) i = Cast<to=7>(a) b = Cast<to=1>(i) c = Add(a, b)
+        d = Cast<to=11>(c) y = Cast<to=11>(d) }"""
+    )
+    assert with_barriers(model) is model
+
+
+def test_the_model_stays_as_it_is_and_shares_its_tensors():
+    model = ir.from_onnx_text(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float16[4] x) => (float16[4] y)
+        <float16[4] w = {1, 2, 3, 4}> { a = Add(x, w) y = Exp(a) }"""
+    )
+    before = list(canonical_lines(model))
+    copy = with_barriers(model)
+    assert list(canonical_lines(model)) == before
+    old, new = (m.graph.initializers["w"].const_value for m in (model, copy))
+    assert old is new
+    assert [value.name for value in copy.graph.outputs] == ["y"]
+    assert [node.op_type for node in copy.graph] == ["Add", "Identity", "Identity", "Exp"]
+    assert copy.graph[0].outputs[0].name == "a"
+
+
+NESTED = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
+    g (float16[4] x, bool c) => (float16[4] o) { a = Exp(x) f = local.f(a)
+    o = If (c) <then_branch = t () => (float16[4] p) { b = Sin(a) p = Mul(b, b) },
+    else_branch = e () => (float16[4] q) { d = Cos(f) q = Mul(d, d) }> }
+    <domain: "local", opset_import: ["" : 18]>
+    f (u) => (w) { k = Constant<value_float = 2.0>() h = CastLike(k, u)
+    v = Mul(u, h) n = Shape(v) w = Reshape(v, n) }"""
+
+
+def test_bodies_and_functions_have_barriers():
+    model = ir.from_onnx_text(NESTED)
+    copy = with_barriers(model)
+    readers = {
+        node.op_type: node.inputs[0].name
+        for node in all_nodes(copy)
+        if node.inputs and node.op_type != "Identity"
+    }
+    assert readers["Sin"] == "a_barrier1"
+    assert readers["Cos"] == "f_barrier1"
+    assert readers["Mul"] in ("b_barrier1", "d_barrier1", "u")
+    assert readers["Reshape"] == "v_barrier1"
+    feeds = generate(model, seed=0, samples=2)
+    for sample in feeds:
+        assert outputs_of(copy, sample)["o"].shape == (4,)
+
+
+def test_names_are_new():
+    model = ir.from_onnx_text(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float16[4] x) => (float16[4] y)
+        { a = Exp(x) a_barrier0 = Exp(a) y = Add(a_barrier0, a) }"""
+    )
+    copy = with_barriers(model)
+    names = [value.name for node in copy.graph for value in node.outputs]
+    assert len(names) == len(set(names))
+    assert outputs_of(copy, {"x": np.zeros(4, np.float16)})
+
+
+def test_sequences_of_half_precision_are_left_alone():
+    model = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 12]> g (float16[4] x) => (float16[4] y)
+        <int64 k = {0}> { a = Exp(x) s = SequenceConstruct(a, a) y = SequenceAt(s, k) }"""
+    )
+    assert outputs_of(with_barriers(model), {"x": np.zeros(4, np.float16)})
+
+
+def test_an_output_more_changes_no_other_value_of_random_models():
+    changed = checked = 0
+    for recipe in recipes(60, seed=3):
+        model = recipe.model()
+        if with_barriers(model) is model:
+            continue
+        names = [value.name for value in model.graph.outputs]
+        feeds = generate(model, seed=1, samples=1)[0]
+        expected = bytes_of(engine_outputs_of(model, feeds), names)
+        inner = [v.name for node in model.graph for v in node.outputs if v.dtype is not None]
+        for name in inner:
+            if name not in names:
+                found = engine_outputs_of(with_output(model, name), feeds)
+                checked += 1
+                changed += bytes_of(found, names) != expected
+    assert (changed, checked > 5) == (0, True)
+
+
+def test_no_barrier_stands_behind_constants():
+    model = ir.from_onnx_text(
+        """<ir_version: 9, opset_import: ["" : 18]> g (float16[4] x) => (float16[4] y)
+        { k = Constant<value = float16 {2}>() y = Mul(x, k) }"""
+    )
+    assert not any(node.op_type == "Identity" for node in all_nodes(with_barriers(model)))
+
+
+def test_quantized_values_in_functions_have_none():
+    # ONNX Runtime has no Identity of int4.
+    model = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+        g (float16[4] x) => (float16[4] y) { y = local.f(x) }
+        <domain: "local", opset_import: ["" : 21]>
+        f (u) => (w) { k = Constant<value_float = 0.5>() s = CastLike(k, u)
+        q = QuantizeLinear<output_dtype = 22>(u, s) w = DequantizeLinear(q, s) }"""
+    )
+    x = np.float16([1, 1.25, -3, 9])
+    np.testing.assert_array_equal(
+        outputs_of(with_barriers(model), {"x": x})["y"], np.float16([1, 1, -3, 3.5])
+    )
+
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]> g (float[64] x) => (float[64] y) '
+TWO = "{ a = RandomNormalLike(x) b = RandomUniformLike(x) y = Add(a, b) }"
+
+
+def model(body):
+    return ir.from_onnx_text(HEAD + body)
+
+
+def seeds(model):
+    return {
+        str(node.outputs[0].name): node.attributes["seed"].value
+        for node in all_nodes(model)
+        if "seed" in node.attributes
+    }
+
+
+def test_a_model_without_random_operators_is_not_copied():
+    given = model("{ y = Neg(x) }")
+    assert with_seeds(given, 0) is given
+
+
+def test_a_seed_of_the_model_is_kept():
+    given = model("{ y = RandomNormalLike<seed = 3.0>(x) }")
+    assert with_seeds(given, 0) is given
+
+
+def test_the_model_itself_is_not_changed():
+    given = model(TWO)
+    assert set(seeds(with_seeds(given, 0))) == {"a", "b"}
+    assert seeds(given) == {}
+
+
+def test_each_operator_has_its_own_and_keeps_it_whatever_is_rewritten_around_it():
+    found = seeds(with_seeds(model(TWO), 0))
+    assert found["a"] != found["b"]
+    fewer = model("{ n = Neg(x) b = RandomUniformLike(n) y = Abs(b) }")
+    assert seeds(with_seeds(fewer, 0)) == {"b": found["b"]}
+
+
+def test_the_seed_of_the_engine_goes_into_all():
+    one, other = (seeds(with_seeds(model(TWO), n)) for n in (0, 1))
+    assert one["a"] != other["a"]
+    assert one["b"] != other["b"]
+
+
+def test_those_in_bodies_and_functions_get_one_too():
+    given = ir.from_onnx_text(
+        """<ir_version: 10, opset_import: ["" : 20, "my" : 1]>
+        g (float[64] x, bool c) => (float[64] y) {
+            f = my.noise(x)
+            y = If(c) <
+                then_branch = t () => (o) { o = RandomNormalLike(f) },
+                else_branch = e () => (p) { p = Neg(f) }
+            >
+        }
+        <domain: "my", opset_import: ["" : 20]>
+        noise (v) => (w) { w = RandomUniformLike(v) }"""
+    )
+    assert set(seeds(with_seeds(given, 0))) == {"o", "w"}
+
+
+@pytest.mark.parametrize("engine", [OnnxRuntimeEngine(), ReferenceEngine()], ids=str)
+def test_two_models_draw_the_same_numbers_where_one_has_a_node_less(engine):
+    longer = model(
+        "{ z = RandomNormalLike(x) q = Abs(z) b = RandomUniformLike(x) y = Neg(b) }"
+    )
+    shorter = model("{ b = RandomUniformLike(x) y = Neg(b) }")
+    feeds = {"x": np.zeros(64, np.float32)}
+    found = []
+    for one in (longer, shorter):
+        with engine.prepare(one) as session:
+            found.append(session.run(feeds)["y"])
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) > 32
