@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleSet
 
-from onnx_passes.passes.driver import rewrite
+from onnx_passes.passes.rewriting import rewrite
 
 RUNS = 3
 OPERATORS = ("Relu", "Neg", "Abs", "Exp", "Sin", "Cos", "Tanh", "Sqrt", "Ceil", "Floor")

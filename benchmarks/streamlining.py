@@ -18,7 +18,7 @@ from benchmarks.environments import clean_environment
 from benchmarks.processes import run
 from onnx_passes.configs.pipeline_files import config_from_data, load_config
 from onnx_passes.errors import EngineError
-from onnx_passes.passes.analysis._threshold_regions import floats_between, steps_of
+from onnx_passes.passes.analysis._demands import floats_between, steps_of
 from onnx_passes.passes.analysis.integer_cost import bits_of
 from onnx_passes.passes.streamline.annotate_integers import KEY
 from onnx_passes.pipeline.run import run_pipeline

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes import testing
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
-from onnx_passes.passes.quantised._bisect import _float, _place_of
+from onnx_passes.passes.quantised._chains import _float, _place_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

@@ -618,7 +618,7 @@ def plan_of_tests(tree: Tree, plan: dict) -> dict:
         if not new.startswith("onnx_passes."):
             continue
         room, _, leaf = new.removeprefix("onnx_passes.").rpartition(".")
-        target = ".".join(filter(None, ("tests", room, f"test_{leaf}")))
+        target = ".".join(filter(None, ("tests", room, f"test_{leaf.lstrip('_')}")))
         if target in taken:
             continue
         parts: list[str] = []

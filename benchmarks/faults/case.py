@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Pass, RewriteRulePass, Transformation, Value
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.runtime.engine_base import Feeds
 
 Setting = Literal["default", "adversarial", "given", "float64", "strict"]

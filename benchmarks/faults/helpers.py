@@ -65,7 +65,7 @@ def _default_first(right: Callable[..., None]) -> Callable[..., None]:
     ),
     EVERYWHERE,
     plant=plant.function(
-        "onnx_passes.passes._support.calls", "_resolve_attributes", _default_first
+        "onnx_passes.passes.common.inlining", "_resolve_attributes", _default_first
     ),
 )
 @passes.verify.equality
@@ -186,7 +186,7 @@ def _defaults_too(right: Callable[[Any], Any]) -> Callable[[Any], Any]:
     EVERYWHERE,
     needs="adversarial",
     feeds=[feed(x=np.ones(8), flag=np.array(False))],
-    plant=plant.function("onnx_passes.passes._support.tensors", "constant_of", _defaults_too),
+    plant=plant.function("onnx_passes.passes.constants", "constant_of", _defaults_too),
 )
 @passes.verify.equality
 class DefaultAsConstant(Borrowed):

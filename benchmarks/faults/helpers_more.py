@@ -45,7 +45,7 @@ def _arguments_turned(right: Callable[..., Any]) -> Callable[..., Any]:
     ),
     EVERYWHERE,
     plant=plant.function(
-        "onnx_passes.passes._support.calls", "inline_call", _arguments_turned
+        "onnx_passes.passes.common.inlining", "inline_call", _arguments_turned
     ),
 )
 @passes.verify.equality
@@ -73,7 +73,7 @@ def _uncounted(right: Callable[..., str]) -> Callable[..., str]:
         "f (s) => (t) { a = Tanh(s)  b = Mul(a, s)  t = Cos(b) }",
     ),
     EVERYWHERE,
-    plant=plant.function("onnx_passes.passes._support.calls", "free", _uncounted),
+    plant=plant.function("onnx_passes.passes.common.inlining", "free", _uncounted),
 )
 @passes.verify.equality
 class NamesGivenTwice(Borrowed):
@@ -124,7 +124,7 @@ def _rounded(right: Callable[[Any], Any]) -> Callable[[Any], Any]:
         odd=("value = float[4] {0.1, 0.2, 0.3, 0.4}", "value_floats = [0.1, 0.2, 0.3, 0.4]"),
     ),
     EVERYWHERE,
-    plant=plant.function("onnx_passes.passes._support.tensors", "constant_tensor", _rounded),
+    plant=plant.function("onnx_passes.passes.constants", "constant_tensor", _rounded),
 )
 @passes.verify.equality
 class ConstantRead(Borrowed):
@@ -150,7 +150,7 @@ def _always(right: Callable[..., bool]) -> Callable[..., bool]:
     EVERYWHERE,
     needs="strict",
     plant=plant.method(
-        "onnx_passes.passes._support.determinism", "Determinism.holds", _always
+        "onnx_passes.passes.common.value_numbering", "Determinism.holds", _always
     ),
 )
 @passes.verify.equality

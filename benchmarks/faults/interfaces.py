@@ -17,7 +17,7 @@ from benchmarks.faults.case import (
 from benchmarks.faults.models import feed, overridable, source
 from onnx_passes import passes
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.interface_map import InterfaceMap
+from onnx_passes.passes.context import InterfaceMap
 
 _TWINS = source(
     "two heads",

@@ -18,7 +18,7 @@ from benchmarks.faults.case import (
 from benchmarks.faults.interfaces import NodesMerged
 from benchmarks.faults.models import feed, overridable, source
 from onnx_passes import passes
-from onnx_passes.passes.interface_map import InterfaceMap
+from onnx_passes.passes.context import InterfaceMap
 
 _PAIR = source(
     "two inputs of one type",

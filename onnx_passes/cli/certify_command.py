@@ -20,7 +20,7 @@ from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
-    from onnx_passes.passes.pass_scope import Scope
+    from onnx_passes.passes.registry import Scope
     from onnx_passes.verify.rules.certificates import Keys
     from onnx_passes.verify.rules.job import Job
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.library_index import group_of, summary_of
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.pass_scope import LIBRARY, Scope
+from onnx_passes.passes.registry import LIBRARY, Scope
 
 if TYPE_CHECKING:
-    from onnx_passes.passes.reasons import WhyNot
+    from onnx_passes.passes.patterns import WhyNot
 
 
 def import_from(config: str | None) -> Scope:
@@ -120,7 +120,7 @@ def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
         question: What was asked, and what was found in the run.
         ran: Names of the passes that ran.
     """
-    from onnx_passes.passes.reasons import MISMATCH, NO_REASON
+    from onnx_passes.passes.patterns import MISMATCH, NO_REASON
     from onnx_passes.passes.registry import imported_pass
 
     lines = list(question.lines())

@@ -461,7 +461,7 @@ def command(
     from onnx_passes.configs.imports import import_modules
     from onnx_passes.configs.pipeline_files import default_config, load_config
     from onnx_passes.model.load import load_model
-    from onnx_passes.passes.reasons import WhyNot, asking
+    from onnx_passes.passes.patterns import WhyNot, asking
     from onnx_passes.passes.registry import lookup
 
     began, laps = time.time(), Laps(click.get_current_context().find_object(float))

@@ -212,7 +212,7 @@ def _search(
 
 
 def _explain(task: Task, record: Path | None, node: str) -> None:
-    from onnx_passes.passes.naming import did_you_mean
+    from onnx_passes.passes.options import did_you_mean
     from onnx_passes.tuning.search_journal import read_record
     from onnx_passes.tuning.search_result import explain
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError, OnnxPassesError
-from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.passes.pass_scope import Scope
-from onnx_passes.passes.registry import for_pipeline
+from onnx_passes.passes.options import did_you_mean
+from onnx_passes.passes.registry import Scope, for_pipeline
 
 _lock = threading.RLock()
 _ours: dict[str, Path] = {}  # modules found from a config's folder, with that folder

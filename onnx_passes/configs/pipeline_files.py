@@ -19,7 +19,7 @@ from onnx_passes.configs.steps import Step, parse_pipeline, read_steps
 from onnx_passes.configs.yaml_tree import Source, Span, Tree, YamlPath, parse_value, parse_yaml
 from onnx_passes.configs.yaml_tree import YamlPath as Place
 from onnx_passes.errors import ConfigError
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
 
 _FOLDER = "onnx_passes.configs"

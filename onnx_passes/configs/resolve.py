@@ -42,7 +42,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.options import option_fields, plain_defaults, validate_options
-from onnx_passes.passes.pass_scope import LIBRARY, Scope
+from onnx_passes.passes.registry import LIBRARY, Scope
 from onnx_passes.passes.seed_names import is_for_seed, uses_of
 from onnx_passes.plain import PlainDict, PlainMapping
 

@@ -28,7 +28,7 @@ from onnx_passes.configs.sections import (
 from onnx_passes.configs.steps import Places, Step, read_steps
 from onnx_passes.configs.yaml_tree import Span, Tree
 from onnx_passes.errors import ConfigError
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.seed_names import is_for_seed
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 

@@ -31,8 +31,7 @@ from pydantic_core import PydanticCustomError
 
 from onnx_passes.configs.data_spec import read_share
 from onnx_passes.errors import UsageError
-from onnx_passes.passes.naming import pipeline_name
-from onnx_passes.passes.options import Size
+from onnx_passes.passes.options import Size, pipeline_name
 from onnx_passes.plain import Plain, PlainDict
 
 if TYPE_CHECKING:

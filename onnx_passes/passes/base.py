@@ -7,8 +7,8 @@ from onnx_ir.passes import FunctionalPass
 from onnxscript.rewriter._basics import MatchContext, MatchResult
 from onnxscript.rewriter.pattern import RewriteRule as _RewriteRule
 
+from onnx_passes.passes.context import InterfaceMap
 from onnx_passes.passes.context import PassContext as _PassContext
-from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.kinds import (
     ALL,
     Analysis,

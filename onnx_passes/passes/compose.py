@@ -1,19 +1,24 @@
-"""Several passes under one name."""
+"""Several passes under one name, and which of them can be skipped or must be measured.
+
+A pass is skipped if the model has no operator that its rules begin at. A rewrite is measured,
+where a run has an objective, if its pass does not always pay.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Hashable, Sequence
+from typing import ClassVar, TypeAlias
+from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
 from onnx_passes.contracts import Contract, weakest
 from onnx_passes.errors import FixpointError
 from onnx_passes.model.digest import canonical_hash
-from onnx_passes.passes.base import Analysis, Pass
-from onnx_passes.passes.pass_scope import scope_of
-from onnx_passes.passes.registry import collect
+from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
+from onnx_passes.passes.base import Analysis, Pass, RewriteRulePass, RewriteRuleSetPass
+from onnx_passes.passes.registry import collect, imported_pass, scope_of
 from onnx_passes.passes.replace import reserve_names
 
 MAX_ROUNDS = 100
@@ -90,3 +95,56 @@ class ComposePass(Pass, abc.ABC):
             f"{self.name} still changes the model after {MAX_ROUNDS} rounds",
             help=f"run its passes one by one: {', '.join(p.name for p in self.passes())}",
         )
+
+
+Operators: TypeAlias = frozenset[tuple[str, str] | None]
+"""Domains and operators; None means any."""
+
+_ROOTS: WeakKeyDictionary[type[Pass], dict[Hashable, Operators]] = WeakKeyDictionary()
+
+
+def operators_of(model: ir.Model) -> Operators:
+    """Return the operators of all nodes, in subgraphs and functions too."""
+    return frozenset(
+        operator
+        for graph in all_graphs(model)
+        for operator in map(node_operator, nodes_of(graph))
+    )
+
+
+def begins_nowhere(pass_: Pass, operators: Operators) -> bool:
+    """Whether a model of these operators has no node that a rule of the pass begins at.
+
+    Only a pass that depends on the model and its options alone (``Pass.repeats_itself``) is
+    known that well. Building its rules takes longer than running them on a small model, so
+    what they begin at is worked out once in a process.
+
+    Args:
+        pass_: The pass.
+        operators: The operators of the model.
+    """
+    if not pass_.repeats_itself or not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
+        return False
+    roots = _roots_of(pass_)
+    return None not in roots and not roots & operators
+
+
+def _roots_of(pass_: RewriteRulePass | RewriteRuleSetPass) -> Operators:
+    cls = type(pass_)
+    # The methods too: a rule that was put in for another, in a test, begins elsewhere.
+    key = (cls.rules, cls.pattern, repr(sorted(pass_.options.items())))
+    known = _ROOTS.setdefault(cls, {})
+    if key not in known:
+        known[key] = frozenset(info.root for info in pass_.patterns())
+    return known[key]
+
+
+def may_not_pay(pass_: Pass, rule: str) -> bool:
+    """Whether the rewrites of a rule do not always pay.
+
+    Args:
+        pass_: The pass that applied the rule. It may apply rules of other passes.
+        rule: Name of the rule: that of its pass, with a number where it has several.
+    """
+    owner = imported_pass(rule.partition("[")[0])
+    return not pass_.always_pays or (owner is not None and not owner.always_pays)

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import onnx_ir as ir
 
 from onnx_passes.contracts import READS_ONLY, Contract, contracts_of
-from onnx_passes.passes.context import Application, PassContext
-from onnx_passes.passes.interface_map import InterfaceMap
-from onnx_passes.passes.naming import pipeline_name
-from onnx_passes.passes.options import is_class_variable, validate_options
+from onnx_passes.passes.context import Application, InterfaceMap, PassContext
+from onnx_passes.passes.options import is_class_variable, pipeline_name, validate_options
 from onnx_passes.plain import PlainDict, PlainMapping
 
 ALL: Literal["all"] = "all"

@@ -1,17 +1,17 @@
-"""The typed fields of a pass are its options.
+"""The typed fields of a pass are its options, and its class name gives its pipeline name.
 
-    class FoldConstants(Transformation):
-        size_limit: Size = 1 * MIB
+class FoldConstants(Transformation): size_limit: Size = 1 * MIB
 
-gives the option ``size_limit``, checked and converted by pydantic, in YAML
-(``- fold-constants: {size_limit: 2 MiB}``) and on the command line
-(``'fold-constants{size_limit=2MiB}'``).
+gives the pass ``fold-constants`` the option ``size_limit``, checked and converted by pydantic,
+in YAML (``- fold-constants: {size_limit: 2 MiB}``) and on the command line (``'fold-
+constants{size_limit=2MiB}'``).
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import EllipsisType
 from typing import Annotated, Any, ClassVar, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
@@ -20,8 +20,27 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, cr
 from pydantic.fields import FieldInfo
 
 from onnx_passes.errors import OptionError
-from onnx_passes.passes.naming import did_you_mean
 from onnx_passes.plain import PlainDict, PlainMapping
+
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+
+
+def pipeline_name(class_name: str) -> str:
+    """Return ``merge-clips`` for ``MergeClips``."""
+    return "-".join(word.lower() for word in _WORD.findall(class_name))
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a sentence that suggests the known name closest to ``name``.
+
+    Args:
+        name: What was asked for.
+        known: What there is.
+        otherwise: The sentence if none is close.
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.55)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
 
 MIB = 1 << 20
 

@@ -1,26 +1,116 @@
-"""Names to passes.
+"""Names to passes: registration, discovery, and which of two passes of one name is meant.
 
-A pass is known by its pipeline name (``merge-clips``), by its class name (``MergeClips``) and
-by every name or group that it was registered under. A group means its passes in the order of
-registration, except where one says that it ``precedes`` others.
+Passes come from the library, from packages that announce them, and from modules of a pipeline.
+A module that a pipeline imports may define names of the library again, for that pipeline only.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+import pkgutil
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TypeVar
 
 from onnx_passes.errors import ConfigError, UnknownPassError
-from onnx_passes.library_index import library_index
+from onnx_passes.library_index import ENTRY_POINTS, FOLDER, PACKAGE, library_index
 from onnx_passes.passes.base import Pass, is_shipped
-from onnx_passes.passes.discovery import import_announced, import_library
 from onnx_passes.passes.kinds import in_order
-from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.passes.pass_scope import LIBRARY, Scope, clash, same_source
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.seed_names import uses_of
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose passes win where a name is a pass of the library as well.
+
+    Attributes:
+        modules: Modules that a pipeline imports; those in the same packages count.
+        folder: Modules from files in it count as well; None for no folder.
+    """
+
+    modules: Collection[str] = ()
+    folder: Path | None = None
+
+    def has(self, cls: type[Pass]) -> bool:
+        """Whether a pass is from one of the modules."""
+        if cls.__module__.partition(".")[0] in {m.partition(".")[0] for m in self.modules}:
+            return True
+        return self.folder is not None and Path(source_of(cls)).is_relative_to(self.folder)
+
+
+LIBRARY = Scope()
+"""No pipeline: each name means a pass of the library, if it has one."""
+
+
+def scope_of(cls: type[Pass], modules: Collection[str]) -> Scope:
+    """Return whose passes win where a pass names others.
+
+    Args:
+        cls: The pass that names them; one of the library means those of the library.
+        modules: Modules that the pipeline imports.
+    """
+    return LIBRARY if is_shipped(cls) else Scope(modules, Path(source_of(cls)).parent)
+
+
+def same_source(a: type[Pass], b: type[Pass]) -> bool:
+    """Whether two classes are one definition, imported again.
+
+    Args:
+        a: A class.
+        b: Another one, or the same.
+    """
+    return a is b or (source_of(a) == source_of(b) and a.__qualname__ == b.__qualname__)
+
+
+def source_of(cls: type[Pass]) -> str:
+    """Return the file that a pass is defined in; the name of its module if there is none."""
+    module = sys.modules.get(cls.__module__)
+    return getattr(module, "__file__", None) or cls.__module__
+
+
+def clash(name: str, old: type[Pass], new: type[Pass]) -> ConfigError:
+    """Return the error that two passes have one name.
+
+    Args:
+        name: The name.
+        old: The pass that has it.
+        new: The pass that claims it.
+    """
+    places = " and ".join(f"{c.__module__}.{c.__qualname__}" for c in (old, new))
+    return ConfigError(
+        f"two passes are named {name!r}: {places}",
+        help="rename one of them, or name its module in a pipeline's 'imports:'",
+    )
+
+
+def import_library() -> None:
+    """Import every module of the library that may hold passes."""
+    for module in pkgutil.walk_packages([str(FOLDER)], f"{PACKAGE}."):
+        if not module.name.rpartition(".")[2].startswith("_"):
+            importlib.import_module(module.name)
+
+
+def import_announced() -> None:
+    """Import the passes that installed packages announce by an entry point.
+
+    Raises:
+        ConfigError: One of them fails to import.
+    """
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:
+            raise ConfigError(
+                f"the package of entry point {entry.name!r} fails to import: {error}",
+                help=f"repair or uninstall the package that provides {entry.value!r}",
+            ) from error
+
 
 PassT = TypeVar("PassT", bound=type[Pass])
 

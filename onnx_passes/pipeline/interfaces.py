@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.passes.interface_map import InterfaceMap, Port
+from onnx_passes.passes.context import InterfaceMap, Port
 from onnx_passes.pipeline.baseline import Baseline
 from onnx_passes.pipeline.state import Known, State
 from onnx_passes.runtime.engine_base import Feeds, MadeUpFeeds, Outputs

@@ -12,7 +12,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.passes.context import Application
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.patterns import describe
 from onnx_passes.pipeline.attempt import Attempt
 

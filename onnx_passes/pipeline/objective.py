@@ -1,6 +1,6 @@
 """What rewrites cost (nodes, bytes, seconds on an engine), and undoing those that cost more.
 
-Each rewrite that does not always pay (``onnx_passes.passes.paying``) is measured: the pass is
+Each rewrite that does not always pay (``onnx_passes.passes.compose``) is measured: the pass is
 run again without the rewrites of its rule, and both models are compared where they differ.
 What a pass that is named there changes without rules is measured and undone as a whole.
 """
@@ -31,8 +31,8 @@ from onnx_passes.model.walk import (
     subgraphs_of,
 )
 from onnx_passes.passes.base import Pass
+from onnx_passes.passes.compose import may_not_pay
 from onnx_passes.passes.context import Application
-from onnx_passes.passes.paying import may_not_pay
 from onnx_passes.pipeline.attempt import Attempt, Attempts
 from onnx_passes.pipeline.checking import make_baseline
 from onnx_passes.pipeline.regions_beside import Beside, Sides

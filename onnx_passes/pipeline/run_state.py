@@ -13,9 +13,9 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.walk import ungrown_bytes
 from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
+from onnx_passes.passes.compose import Operators, begins_nowhere, operators_of
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.rewriting import only_rewrites
-from onnx_passes.passes.roots import Operators, begins_nowhere, operators_of
 from onnx_passes.pipeline.instruments import Instrument
 from onnx_passes.pipeline.kept_nodes import KeptNodes
 from onnx_passes.pipeline.state import Kept

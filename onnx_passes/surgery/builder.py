@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
 
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic

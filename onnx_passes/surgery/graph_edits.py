@@ -18,7 +18,6 @@ from onnx_passes.model.extract import extract as extract_part
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from onnx_passes.model.walk import all_graphs, captured_values
-from onnx_passes.passes._support.edit import supersede
 from onnx_passes.passes.annotation.shape_inference import infer_shapes, try_infer_shapes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.cleanup.remove_unused_functions import RemoveUnusedFunctions
@@ -26,6 +25,7 @@ from onnx_passes.passes.cleanup.remove_unused_initializers import RemoveUnusedIn
 from onnx_passes.passes.cleanup.remove_unused_nodes import RemoveUnusedNodes
 from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
 from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
+from onnx_passes.passes.common.graph_edits import supersede
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.surgery.builder import Builder, as_array, dtype_of, near
 from onnx_passes.verify.checker import complaints

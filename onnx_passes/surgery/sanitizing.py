@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import EngineError, EngineUnavailableError, UsageError
 from onnx_passes.model.extract import Cut, extract
-from onnx_passes.passes.annotated import is_invented
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.replace import is_invented
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.inputs import Substitutes, generate
 from onnx_passes.runtime.inputs.dimensions import names_in

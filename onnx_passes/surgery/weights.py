@@ -14,7 +14,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes._support.scratch import Scratch
+from onnx_passes.passes.common.large_tensors import Scratch
 from onnx_passes.plain import PlainDict
 
 KEY = "onnx_passes.stripped_weights"

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError
 from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
-from onnx_passes.passes.precision._select import OVERRIDABLE, overridable
+from onnx_passes.passes.precision._node_selection import OVERRIDABLE, overridable
 from onnx_passes.tuning.attempts import TuningAttempts
 from onnx_passes.tuning.audit import audit
 from onnx_passes.tuning.building_engines import Judges

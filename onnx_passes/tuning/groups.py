@@ -14,7 +14,7 @@ from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.convolution import Conv, ConvTranspose
 from onnx_passes.ops.linear import Einsum, Gemm, MatMul
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._node_selection import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.replace import Namer
 from onnx_passes.verify.node_equality import constant_tensor
@@ -84,9 +84,8 @@ def partition(
     Args:
         model: As :func:`prepare` returns it.
         formats: Formats that a group may have.
-        wanted: By name of a group, which nodes it has, in the words of
-            :class:`onnx_passes.passes.precision._select.OnSomeNodes`, and its formats (none
-            for all). A node that several mean is of the first. Nodes that none of them means
+        wanted: By name of a group, which nodes it has, in the words of ``OnSomeNodes``, and its
+            formats (none for all). A node that several mean is of the first. Nodes that none of them means
             stay in float32. Without any group, each layer with a weight is one, with the nodes
             behind it up to the next layer. Nodes in bodies follow the node that has the body.
         most: Number of groups, if they are found by layers; neighbours are joined.

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.convolution import Conv
-from onnx_passes.passes.precision._watch import inner_values, watch
+from onnx_passes.passes.precision._recording import inner_values, watch
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.verify.recording import Recording, exposed
 

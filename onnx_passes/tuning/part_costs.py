@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
-from onnx_passes.passes.analysis._sized import label_of
+from onnx_passes.passes.analysis._sizes import label_of
 from onnx_passes.passes.analysis.cost import cost_of
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.tuning.groups import FormatGroup

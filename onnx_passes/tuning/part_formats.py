@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.passes.context import PassContext
-from onnx_passes.passes.precision._select import OnData
+from onnx_passes.passes.precision._node_selection import OnData
 from onnx_passes.passes.registry import lookup
 from onnx_passes.plain import PlainDict, PlainMapping
 

@@ -14,8 +14,8 @@ from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
 from onnx_passes.errors import ConfigError
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.naming import did_you_mean
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.options import did_you_mean
+from onnx_passes.passes.precision._node_selection import OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine, Feeds

@@ -23,10 +23,9 @@ from onnx_passes.ops.bodies.operator_bodies import is_quantiser
 from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics, bounded
 from onnx_passes.ops.evaluation import evaluate_node
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
-from onnx_passes.passes.quantised._pairs import pair_of
-from onnx_passes.passes.streamline._movement import only_moves
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.quantised._quantisers import Quantiser, pair_of, quantiser_of
+from onnx_passes.passes.streamline._integer_ranges import only_moves
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

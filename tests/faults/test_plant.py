@@ -5,11 +5,11 @@ from benchmarks.faults.helpers import DigestOfPrefix
 from benchmarks.faults.suite import FAULTS
 from onnx_passes.model import diff, digest
 from onnx_passes.model.copy import _Copier
-from onnx_passes.passes._support import keys
+from onnx_passes.passes.common import value_numbering
 from onnx_passes.verify import node_equality
 
 MERGED = next(f for f in FAULTS if f.cls is DigestOfPrefix)
-USERS = (digest, keys, diff)
+USERS = (digest, value_numbering, diff)
 
 
 def test_a_function_is_wrong_in_each_module_that_holds_it():

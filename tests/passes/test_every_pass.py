@@ -8,7 +8,7 @@ import pytest
 from onnx_passes.cli.pass_descriptions import option_docs, option_rows
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.passes.base import Analysis, Annotation, is_shipped
-from onnx_passes.passes.naming import pipeline_name
+from onnx_passes.passes.options import pipeline_name
 from onnx_passes.passes.registry import all_passes
 from onnx_passes.verify.models import recipes
 from onnx_passes.verify.snapshot import Change, Snapshot

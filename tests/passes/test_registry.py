@@ -3,7 +3,7 @@ import pytest
 from onnx_passes.errors import ConfigError, UnknownPassError
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.passes.pass_scope import LIBRARY, Scope, scope_of
+from onnx_passes.passes.registry import LIBRARY, Scope, scope_of
 
 
 @pytest.fixture(autouse=True)

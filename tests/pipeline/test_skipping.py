@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes import driver, registry
+from onnx_passes.passes import registry, rewriting
 from onnx_passes.passes.annotation import shape_inference
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Transformation
@@ -111,8 +111,8 @@ def test_rules_whose_operators_are_not_there_are_not_tried_and_nothing_is_measur
     monkeypatch, verify
 ):
     swept, keys = [], []
-    rewrite, exact_key = driver.rewrite, snapshot.exact_key
-    monkeypatch.setattr(driver, "rewrite", lambda *a: swept.append(a) or rewrite(*a))
+    rewrite, exact_key = rewriting.rewrite, snapshot.exact_key
+    monkeypatch.setattr(rewriting, "rewrite", lambda *a: swept.append(a) or rewrite(*a))
     monkeypatch.setattr(snapshot, "exact_key", lambda m: keys.append(m) or exact_key(m))
     done = run("eliminate-constant-where", "eliminate-double-reshape", verify=verify)
     assert not swept

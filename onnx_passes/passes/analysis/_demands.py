@@ -1,10 +1,21 @@
-"""Whether a model meets the demands of `assert`, with what was found for each."""
+"""What `assert` can demand of a model, and whether the model meets each demand.
+
+Demands concern operators, sizes, costs, value ranges, accumulators, and nodes between
+thresholds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated
 
+import numpy as np
+import onnx
 import onnx_ir as ir
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from onnx_passes.errors import ModelError, OptionError
 from onnx_passes.model.diff import explain_difference, structurally_equal
@@ -17,23 +28,293 @@ from onnx_passes.model.walk import (
     topological_order,
     weight_bytes,
 )
-from onnx_passes.passes.analysis._accumulators import accumulators
-from onnx_passes.passes.analysis._asked import Asked, DemandResult
-from onnx_passes.passes.analysis._sized import (
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
+from onnx_passes.ops.domains.intervals import Interval
+from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.passes.analysis._sizes import (
     GIVE_SIZES,
     label_of,
     listed,
-    operator_of,
+    operator_label,
     scaled,
     sized,
 )
 from onnx_passes.passes.analysis._structure import bottlenecks, components
-from onnx_passes.passes.analysis._threshold_regions import floats_between, steps_of
 from onnx_passes.passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.passes.analysis.dynamic_shapes import dynamic_values
 from onnx_passes.passes.analysis.peak_memory import peak_of
 from onnx_passes.passes.analysis.value_ranges import ranges_of
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.options import Size, did_you_mean
+from onnx_passes.passes.quantised._quantisers import STANDARD
+from onnx_passes.passes.streamline._integer_ranges import (
+    PRODUCTS,
+    IntegerRange,
+    integer_ranges,
+    may_skip,
+    sums_of,
+)
+
+MAIN = "ai.onnx"
+
+
+def known_operator(name: str) -> str:
+    """Return an operator as statistics name it.
+
+    Args:
+        name: ``Conv``, or ``domain::Op``; what domains hold that ONNX does not define is not
+            known, and left as it is.
+
+    Raises:
+        ValueError: ONNX defines the domain, and no such operator in it.
+    """
+    domain, _, operator = name.rpartition("::")
+    domain = "" if domain == MAIN else domain
+    known = _operators().get(domain)
+    if known is not None and operator not in known:
+        hint = did_you_mean(operator, known, "other domains are written domain::Op")
+        raise ValueError(f"no operator of ONNX is named {name!r}; {hint}")
+    return f"{domain}::{operator}" if domain else operator
+
+
+@cache
+def _operators() -> dict[str, set[str]]:
+    """Return the operators of every version, by domain."""
+    found: dict[str, set[str]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        found.setdefault(schema.domain, set()).add(schema.name)
+    return found
+
+
+_PREFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_COUNT = re.compile(r"(\d{1,18}(?:\.\d+)?(?:[eE]\+?\d{1,2})?)\s*([kKMGT]?)")
+
+
+def parse_count(value: object) -> object:
+    """Turn ``"8.2 G"`` and ``"4e9"`` into a number; leave anything but text to pydantic."""
+    if not isinstance(value, str):
+        return value
+    match = _COUNT.fullmatch(value.strip())
+    if match is None:
+        raise ValueError("a count is a number, with k, M, G or T if you like, such as 8.2 G")
+    return round(float(match[1]) * _PREFIXES[match[2].upper()])
+
+
+Count = Annotated[int, Field(ge=0), BeforeValidator(parse_count)]
+"""A number of things; text such as ``8.2 G`` is understood."""
+
+
+def _ordered(range_: Interval) -> Interval:
+    if not range_[0] <= range_[1]:
+        raise ValueError("a range is the least number, then the greatest")
+    return range_
+
+
+Range = Annotated[Interval, AfterValidator(_ordered)]
+"""The least and the greatest number."""
+
+Operator = Annotated[str, AfterValidator(known_operator)]
+"""An operator; one that ONNX does not have is a slip, and would never be found."""
+
+
+class Asked(Analysis):
+    """The options of `assert`, each a demand."""
+
+    max_nodes: Count | None = None
+    max_parameters: Count | None = None
+    max_size: Size | None = None
+    max_flops: Count | None = None
+    max_traffic: Size | None = None
+    max_peak_memory: Size | None = None
+    max_op_counts: dict[Operator, Count] = Field(default_factory=dict)
+    ops_absent: tuple[Operator, ...] = ()
+    ops_present: tuple[Operator, ...] = ()
+    ops_only: tuple[Operator, ...] | None = None
+    static_shapes: bool = False
+    min_opset: Count | None = None
+    max_opset: Count | None = None
+    connected: bool = False
+    acyclic: bool = False
+    dominators: tuple[str, ...] = ()
+    isomorphic_to: str | None = None
+    ranges: dict[str, Range] = Field(default_factory=dict)
+    inputs: dict[str, Range] = Field(default_factory=dict)
+    dims: dict[str, int] = Field(default_factory=dict)
+    integers_between_thresholds: bool = False
+    floats: tuple[Operator, ...] = ()
+    accumulator_bits: Annotated[int, Field(ge=1, le=64)] | None = None
+
+
+@dataclass(frozen=True)
+class DemandResult:
+    """Whether one demand holds.
+
+    Attributes:
+        holds: Whether it does.
+        text: What was found, beside what was asked for.
+        help: What to do if it does not.
+    """
+
+    holds: bool
+    text: str
+    help: str | None = None
+
+
+_SHOWN = 8
+"""Numbers of a witness that are printed."""
+
+_NAMED = 3
+"""Products that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """A product whose sums do not fit.
+
+    Attributes:
+        node: The product.
+        reached: A sum on the way to an element, of products in some order.
+        row: Which row of the weights makes it; None if both factors are computed.
+        data: What that row reads, in the order of its weights; empty if there is no row.
+    """
+
+    node: ir.Node
+    reached: float
+    row: int | None = None
+    data: tuple[float, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What happens where, and for what data."""
+        told = f"{label_of(self.node)} reaches {self.reached:,.0f}"
+        if self.row is None:
+            return f"{told} at most, as far as is known"
+        shown = ", ".join(f"{number:g}" for number in self.data[:_SHOWN])
+        more = len(self.data) - _SHOWN
+        rest = f" and {more:,} more" if more > 0 else ""
+        return f"{told} in row {self.row} of its weights if that reads {shown}{rest}"
+
+
+def accumulators(graph: ir.Graph, bits: int) -> tuple[bool, str]:
+    """Return whether signed integers of some width hold all sums, and a sentence about it.
+
+    Args:
+        graph: The graph.
+        bits: The width of the integers.
+    """
+    found = [overflow.text for overflow in overflows(graph, bits)]
+    if not found:
+        return True, f"sums of integers fit into INT{bits}"
+    text = "; ".join(found[:_NAMED]) + ("; ..." if len(found) > _NAMED else "")
+    return False, f"sums of integers do not fit into INT{bits}: {text}"
+
+
+def overflows(graph: ir.Graph, bits: int) -> Iterator[Overflow]:
+    """Yield products of integers whose sums do not fit into signed integers.
+
+    Args:
+        graph: The graph, in topological order.
+        bits: Width of the integers.
+    """
+    ranges = integer_ranges(graph, declared=True)
+    low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
+    for node in graph:
+        found = ranges.get(node.outputs[0]) if node.op_type in PRODUCTS else None
+        if node.domain != "" or found is None:
+            continue
+        for sign, end in ((1, max(found.high, found.most)), (-1, min(found.low, found.least))):
+            if low <= end <= high:
+                continue
+            data = ranges.get(node.inputs[0]) if node.inputs[0] is not None else None
+            yield _witness(node, data, sign, end)
+
+
+def _witness(node: ir.Node, data: IntegerRange | None, sign: int, end: float) -> Overflow:
+    weights = constant_of(node.inputs[1])
+    sums = None if weights is None else sums_of(node, weights.numpy().astype(np.float64))
+    if data is None or sums is None:
+        return Overflow(node, end)
+    low, high = data.low, data.high
+    if may_skip(node):
+        low, high = min(low, 0.0), max(high, 0.0)
+    bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+    start = 0.0 if bias is None else np.maximum(sign * bias.numpy().astype(np.float64), 0)
+    best = Overflow(node, end)
+    most = -np.inf
+    for factors in sums:
+        rows = factors.reshape(-1, factors.shape[-1])
+        values = np.where(sign * rows >= 0, high, low)
+        reached = np.maximum(sign * rows * values, 0).sum(-1) + start
+        row = int(reached.argmax())
+        if reached[row] > most:
+            most = float(reached[row])
+            best = Overflow(node, sign * most, row, tuple(values[row].tolist()))
+    return best
+
+
+_MEANS = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
+
+
+def floats_between(graph: ir.Graph, beside: Collection[str] = ()) -> list[ir.Node]:
+    """Return nodes between thresholds whose results are not known to be integers.
+
+    A node is between thresholds if something that a threshold (or quantiser) makes reaches it,
+    and what it makes reaches another. Nodes that only move elements compute nothing. A mean is
+    let through: it is a sum of integers by their number.
+
+    Args:
+        graph: The graph, in topological order.
+        beside: Operators that may compute in floating point, with what lies between them and
+            the thresholds in front of them.
+    """
+    integers = integer_ranges(graph)
+    behind: set[ir.Node] = set()
+    for node in graph:
+        if any(_is_step(p) or p in behind for p in _producers(node)):
+            behind.add(node)
+    found: set[ir.Node] = set()
+    seen: set[ir.Node] = set()
+    todo = [node for node in graph if _is_step(node)]
+    while todo:
+        for node in _producers(todo.pop()):
+            if node in seen or _is_step(node) or node not in behind:
+                continue
+            seen.add(node)
+            if node.op_type in beside:
+                continue
+            todo.append(node)
+            if node.outputs[0] not in integers and not _only_moves(node):
+                found.add(node)
+    return [node for node in graph if node in found]
+
+
+def steps_of(graph: ir.Graph) -> tuple[list[ir.Node], list[ir.Node]]:
+    """Return the thresholds of a graph, and the quantisers."""
+    steps = [node for node in graph if _is_step(node)]
+    thresholds = [node for node in steps if node.op_type == "MultiThreshold"]
+    return thresholds, [node for node in steps if node.op_type != "MultiThreshold"]
+
+
+def _producers(node: ir.Node) -> Iterator[ir.Node]:
+    for value in node.inputs:
+        producer = None if value is None else value.producer()
+        if producer is not None:
+            yield producer
+
+
+def _is_step(node: ir.Node) -> bool:
+    kind = (node.domain, node.op_type)
+    threshold = kind in ((CUSTOM, "MultiThreshold"), STANDARD)
+    return threshold or is_quantiser(node.domain, node.op_type)
+
+
+def _only_moves(node: ir.Node) -> bool:
+    if node.op_type in _MEANS:
+        return True
+    operator = operator_of(node)
+    return operator is not None and bool(operator.moves)
+
 
 _DIFFERENCE_LINES = 12
 
@@ -45,7 +326,7 @@ def findings(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
         asked: The pass, whose options are the demands.
         model: The model.
     """
-    demands = (_counts, _runs, _operators, _shapes, _opsets, _form, _ranges, _integers)
+    demands = (_counts, _runs, _operators_demands, _shapes, _opsets, _form, _ranges, _integers)
     for demand in demands:
         yield from demand(asked, model)
 
@@ -144,10 +425,10 @@ def _dearest(cost: ModelCost, what: str) -> str:
 
 def _labels(model: ir.Model, operators: Iterable[str]) -> list[str]:
     wanted = set(operators)
-    return [label_of(node) for node in all_nodes(model) if operator_of(node) in wanted]
+    return [label_of(node) for node in all_nodes(model) if operator_label(node) in wanted]
 
 
-def _operators(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
+def _operators_demands(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     operators = operator_histogram(model)
     if asked.ops_absent:
         there = [name for name in asked.ops_absent if name in operators]

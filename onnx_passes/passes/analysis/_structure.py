@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnx_passes.model.walk import captured_values, topological_order
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.constants import constant_of
 
 
 def _read(node: ir.Node) -> list[ir.Value]:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import OptionError, VerificationError
 from onnx_passes.passes.analysis import _demands as demands
-from onnx_passes.passes.analysis._asked import Asked, DemandResult
+from onnx_passes.passes.analysis._demands import Asked, DemandResult
 
 
 @passes.register("assert")

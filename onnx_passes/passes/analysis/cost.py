@@ -14,19 +14,19 @@ from onnx_passes.model.walk import subgraphs_of
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED
 from onnx_passes.ops.node_queries import flops_of, has_rule
-from onnx_passes.passes._support.shapes import ints_of, sizes_of
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.analysis._sized import (
+from onnx_passes.passes.analysis._sizes import (
     GIVE_SIZES,
     VIEWS,
     bytes_of,
     label_of,
     listed,
-    operator_of,
+    operator_label,
     scaled,
     sized,
 )
 from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.common.shapes import ints_of, sizes_of
+from onnx_passes.passes.constants import constant_of
 
 _PICKS = frozenset(("Gather", "GatherElements", "GatherND", "Slice"))
 """Operators that read of their first input no more than they write."""
@@ -152,7 +152,7 @@ def _graph_cost(graph: ir.Graph, runs: int, endless: list[str]) -> _Found:
         own, traffic = flops_of(_operands(node)), None if bodies else _traffic(node)
         cost = NodeCost(
             label_of(node),
-            operator_of(node),
+            operator_label(node),
             None if own is None else own * runs,
             0 if bodies else None if traffic is None else traffic * runs,
             runs,

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes._support.shapes import sizes_of
-from onnx_passes.passes.analysis._sized import label_of, listed, sized
+from onnx_passes.passes.analysis._sizes import label_of, listed, sized
 from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.common.graph_edits import own_values
+from onnx_passes.passes.common.shapes import sizes_of
 
 
 @dataclass(frozen=True)

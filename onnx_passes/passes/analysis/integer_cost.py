@@ -12,15 +12,19 @@ import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import sizes_of
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.analysis._sized import label_of, sized
+from onnx_passes.passes.analysis._sizes import label_of, sized
 from onnx_passes.passes.base import Analysis
-from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
-from onnx_passes.passes.quantised._pairs import pair_of
-from onnx_passes.passes.streamline._integers import datatype_of, integer_ranges
-from onnx_passes.passes.streamline._movement import only_moves
-from onnx_passes.passes.streamline._products import CONVOLUTIONS, SPREADS, IntegerRange
+from onnx_passes.passes.common.shapes import sizes_of
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.quantised._quantisers import Quantiser, pair_of, quantiser_of
+from onnx_passes.passes.streamline._integer_ranges import (
+    CONVOLUTIONS,
+    SPREADS,
+    IntegerRange,
+    datatype_of,
+    integer_ranges,
+    only_moves,
+)
 
 _BITS = re.compile(r"(?:U?INT|FLOAT|SCALEDINT<|FIXED<)(\d+)(?:,\d+)?>?")
 _SMALL = re.compile(r"FLOAT<(\d+),(\d+)(?:,\d+)?>")

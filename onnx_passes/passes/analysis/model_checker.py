@@ -7,8 +7,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import ModelError
-from onnx_passes.passes._support.proto import light_proto
 from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.common.large_tensors import light_proto
 
 
 @passes.register("checker")

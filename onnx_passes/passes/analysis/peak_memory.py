@@ -10,8 +10,7 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.model.walk import captured_values, subgraphs_of, weight_bytes
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.analysis._sized import (
+from onnx_passes.passes.analysis._sizes import (
     GIVE_SIZES,
     VIEWS,
     bytes_of,
@@ -21,6 +20,7 @@ from onnx_passes.passes.analysis._sized import (
     sized,
 )
 from onnx_passes.passes.base import Analysis
+from onnx_passes.passes.constants import constant_of
 
 SHOWN = 5
 

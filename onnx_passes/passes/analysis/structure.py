@@ -11,7 +11,7 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model.diff import structurally_equal
 from onnx_passes.model.load import load_model
 from onnx_passes.model.walk import topological_order
-from onnx_passes.passes.analysis._sized import label_of, listed
+from onnx_passes.passes.analysis._sizes import label_of, listed
 from onnx_passes.passes.analysis._structure import bottlenecks, components, depth
 from onnx_passes.passes.base import Analysis
 

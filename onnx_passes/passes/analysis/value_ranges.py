@@ -14,10 +14,10 @@ from onnx_passes.errors import OptionError
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array, of_type
 from onnx_passes.ops.node_queries import range_of
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.analysis._sized import sized
+from onnx_passes.passes.analysis._sizes import sized
 from onnx_passes.passes.base import Analysis
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.options import did_you_mean
 
 SHOWN = 20
 

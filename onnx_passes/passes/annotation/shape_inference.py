@@ -14,19 +14,15 @@ from onnx_passes.errors import PassError
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.proto import light_proto
-from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes.annotated import INVENTED
-from onnx_passes.passes.annotation._bare import new_memory
-from onnx_passes.passes.annotation._capped import Dims
-from onnx_passes.passes.annotation._draft import ModelDraft
-from onnx_passes.passes.annotation._forgetting import forget
-from onnx_passes.passes.annotation._joined import taken
-from onnx_passes.passes.annotation._refine import node_orders, refine
-from onnx_passes.passes.annotation._shapes import Merging, dimension_names, number_names
+from onnx_passes.passes.annotation._inference_proto import ModelDraft, forget, new_memory
+from onnx_passes.passes.annotation._refinement import Dims, node_orders, refine, taken
+from onnx_passes.passes.annotation._shape_merging import Merging, dimension_names, number_names
 from onnx_passes.passes.base import Annotation
+from onnx_passes.passes.common.graph_edits import own_values
+from onnx_passes.passes.common.large_tensors import light_proto
+from onnx_passes.passes.common.shapes import Knowledge
 from onnx_passes.passes.context import Application, PassContext
+from onnx_passes.passes.replace import INVENTED
 
 MAX_ROUNDS = 4
 

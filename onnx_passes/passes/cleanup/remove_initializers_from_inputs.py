@@ -3,8 +3,8 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import require_free_initializers
 
 
 @passes.verify.equality

@@ -4,8 +4,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes._support.scopes import annotated_names
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import annotated_names
 
 
 @passes.verify.equality

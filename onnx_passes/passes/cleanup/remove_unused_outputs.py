@@ -8,8 +8,8 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import nodes_within, roots
 
 
 @passes.verify.equality

@@ -9,9 +9,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of, topological_order
-from onnx_passes.passes._support.edit import discard
-from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import discard, nodes_within, roots
 
 COUNTERS = 2
 """A Loop has trip count and condition as inputs, its body a counter and the condition."""

@@ -10,9 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes
-from onnx_passes.passes._support.renaming import rename_value
-from onnx_passes.passes._support.scopes import name_counts, own_values
 from onnx_passes.passes.base import Annotation
+from onnx_passes.passes.common.graph_edits import name_counts, own_values, rename_value
 from onnx_passes.plain import PlainMapping
 
 _NUMBER = r"(_token_\d+)?"

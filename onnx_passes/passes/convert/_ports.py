@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import all_graphs, graphs_within
-from onnx_passes.passes._support.scopes import QUANTIZATION, own_values
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.common.graph_edits import QUANTIZATION, own_values
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.replace import Namer
 
 

@@ -13,10 +13,10 @@ import onnx_ir as ir
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.proto import light_proto
-from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes._support.shapes import ints_of, sizes_of
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
+from onnx_passes.passes.common.graph_edits import own_values
+from onnx_passes.passes.common.large_tensors import light_proto
+from onnx_passes.passes.common.shapes import ints_of, sizes_of
 
 Place = tuple[str, int]
 """An input and an axis of it."""

@@ -1,13 +1,109 @@
-"""From one version of an operator to the next, by its schemas and its description."""
+"""Operators as ONNX defines them: schemas by version, and functions of other operators.
+
+A node is raised or lowered from one version to the next, or checked against a schema.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.ops.operator_class import find
-from onnx_passes.ops.versions import Edit, VersionChange, numbers_of
+from onnx_passes.ops.versions import CannotConvertError, Edit, VersionChange, numbers_of
+
+_KINDS = onnx.defs.OpSchema.FormalParameterOption
+
+
+def schema_of(node: ir.Node, opset: int) -> onnx.defs.OpSchema | None:
+    """Return the schema that an opset gives a node's operator, None if it has none.
+
+    Deprecated operators have none.
+
+    Args:
+        node: The node.
+        opset: Version of its domain.
+    """
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema
+
+
+def conform(
+    node: ir.Node, before: onnx.defs.OpSchema | None, after: onnx.defs.OpSchema
+) -> None:
+    """Make a node conform to a schema, without changing what it means.
+
+    Args:
+        node: Attributes that say their default and inputs and outputs that are left out go.
+        before: The schema that it came from, which says what the defaults are.
+        after: The schema that it must conform to.
+
+    Raises:
+        CannotConvertError: The node has what the schema does not know.
+    """
+    for name in list(node.attributes):
+        if name not in after.attributes:
+            if before is None or not _is_default(node.attributes[name], before):
+                raise CannotConvertError(f"its {name} has no equivalent")
+            del node.attributes[name]
+    for name, declared in after.attributes.items():
+        if declared.required and name not in node.attributes:
+            raise CannotConvertError(f"it needs {name}, which it has not")
+    while node.inputs and node.inputs[-1] is None:
+        node.resize_inputs(len(node.inputs) - 1)
+    if len(node.inputs) > after.max_input:
+        raise CannotConvertError(f"it has {len(node.inputs)} inputs")
+    if len(node.inputs) < after.min_input:
+        raise CannotConvertError(f"it has only {len(node.inputs)} inputs")
+    _check_types(node.inputs, after.inputs, "input")
+    while len(node.outputs) > after.max_output:
+        last = node.outputs[-1]
+        if last.uses() or last.is_graph_output():
+            raise CannotConvertError(f"it has {len(node.outputs)} outputs")
+        node.resize_outputs(len(node.outputs) - 1)
+    _check_types(node.outputs, after.outputs, "output")
+
+
+def _is_default(attribute: ir.Attr, schema: onnx.defs.OpSchema) -> bool:
+    """Whether an attribute says what is meant without it."""
+    declared = schema.attributes.get(attribute.name)
+    if declared is None or attribute.is_ref():
+        return False
+    if attribute.name == "dilations":
+        return all(step == 1 for step in attribute.as_ints())
+    proto = declared.default_value
+    return bool(proto.type) and ir.serde.deserialize_attribute(proto).value == attribute.value
+
+
+def _check_types(
+    values: Sequence[ir.Value | None],
+    formals: Sequence[onnx.defs.OpSchema.FormalParameter],
+    what: str,
+) -> None:
+    for index, value in enumerate(values):
+        if value is None or value.type is None or not formals:
+            continue
+        formal = formals[min(index, len(formals) - 1)]
+        name = _type_name(value.type)
+        if name is not None and name not in formal.types:
+            raise CannotConvertError(f"its {what} {formal.name!r} is a {name}")
+
+
+def _type_name(type_: ir.TypeProtocol) -> str | None:
+    if isinstance(type_, ir.TensorType):
+        return f"tensor({type_.dtype.name.lower()})"
+    if isinstance(type_, ir.SequenceType):
+        return f"seq({_type_name(type_.elem_type)})"
+    if isinstance(type_, ir.OptionalType):
+        return f"optional({_type_name(type_.elem_type)})"
+    return None
+
 
 _Schema = onnx.defs.OpSchema
 _FORGOTTEN = ("consumed_inputs", "output_sequence", "broadcast")
@@ -158,3 +254,122 @@ def _axes_from_the_front(edit: Edit, name: str) -> None:
         edit.set(axis=single % rank)
     if several:
         edit.set(axes=[axis % rank for axis in several])
+
+
+BRANCHES = {4: "then_branch", 5: "else_branch"}
+"""The branch to take, by the number of elements of ``size``."""
+
+
+def settle_rank(function: ir.Function, node: ir.Node) -> None:
+    """Take the branches of the rank that a node has, and make scalars for Range.
+
+    Args:
+        function: The definition; unchanged if the rank is not known.
+        node: The AffineGrid.
+    """
+    size = node.inputs[1] if len(node.inputs) > 1 else None
+    count = size.shape[0] if size is not None and size.shape is not None else None
+    branch = BRANCHES.get(count) if isinstance(count, int) else None
+    if branch is None:
+        return
+    for inner in list(function):
+        if inner.op_type == "If" and _asks_for_rank(inner):
+            _take(function, inner, branch)
+    for inner in list(function):
+        if inner.op_type == "Range":
+            _give_scalars(function, inner)
+
+
+def _asks_for_rank(node: ir.Node) -> bool:
+    """Whether the condition of an If compares the number of elements of something."""
+    condition = node.inputs[0]
+    compared = condition.producer() if condition is not None else None
+    first = compared.inputs[0] if compared is not None and compared.inputs else None
+    producer = first.producer() if first is not None else None
+    return producer is not None and producer.op_type == "Size"
+
+
+def _take(function: ir.Function, node: ir.Node, branch: str) -> None:
+    body = node.attributes[branch].as_graph()
+    nodes, results = list(body), list(body.outputs)
+    body.outputs.clear()
+    body.remove(nodes)
+    function.graph.insert_before(node, nodes)
+    for old, new in zip(node.outputs, results, strict=True):
+        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    function.graph.remove(node, safe=True)
+
+
+def _give_scalars(function: ir.Function, node: ir.Node) -> None:
+    for index, value in enumerate(node.inputs):
+        assert value is not None, "a Range has three inputs"
+        name = f"{node.outputs[0].name}_{index}"
+        none = ir.tensor(np.zeros([0], np.int64))
+        shape = ir.node("Constant", [], {"value": none}, name=f"{name}_shape")
+        scalar = ir.node("Reshape", [value, shape.outputs[0]], name=f"{name}_scalar")
+        for made in (shape, scalar):
+            made.outputs[0].name = made.name
+        function.graph.insert_before(node, [shape, scalar])
+        node.replace_input_with(index, scalar.outputs[0])
+
+
+def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
+    """Return the function by which ONNX defines a node's operator.
+
+    Args:
+        node: The node; the body may depend on its attributes, which get their defaults, and on
+            the types of its inputs.
+        opset: The opset that the node is of.
+
+    Returns:
+        The function, and the opset that its nodes are of; None where ONNX defines none, or
+        where it depends on types that are not known.
+    """
+    try:
+        # The type stubs of onnx leave out what a schema says of functions.
+        schema: Any = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    for name, declared in schema.attributes.items():
+        if name not in node.attributes and declared.default_value.type:
+            # A body refers to attributes, and knows nothing of their defaults.
+            node.attributes[name] = ir.serde.deserialize_attribute(declared.default_value)
+    versions = [v for v in schema.all_function_opset_versions if v <= opset]
+    if not versions:
+        return None
+    version = max(versions)
+    if version in schema.function_opset_versions:
+        text = schema.get_function_with_opset_version(version)
+    else:
+        types = [_type_of(value) for value in node.inputs]
+        if any(type_ is None for type_ in types):
+            return None
+        text = schema.get_context_dependent_function_with_opset_version(
+            version, ir.serde.serialize_node(node).SerializeToString(), types
+        )
+    if not text:
+        return None
+    proto = onnx.FunctionProto.FromString(text)
+    _leave_out_outputs(proto, node)
+    function = ir.serde.deserialize_function(proto)
+    if node.op_type == "AffineGrid":
+        settle_rank(function, node)
+    return function, version
+
+
+def _leave_out_outputs(proto: onnx.FunctionProto, node: ir.Node) -> None:
+    """Drop the outputs that the node does not have: a body need not compute them."""
+    del proto.output[len(node.outputs) :]
+    produced = {name for inner in proto.node for name in inner.output}
+    first = next(name for name in proto.output if name in produced)
+    for index, name in enumerate(proto.output):
+        if name not in produced:
+            proto.output[index] = first
+
+
+def _type_of(value: ir.Value | None) -> bytes | None:
+    if value is None:
+        return onnx.TypeProto().SerializeToString()
+    if value.type is None:
+        return None
+    return ir.serde.serialize_value(value).type.SerializeToString()

@@ -8,8 +8,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes
-from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.base import Annotation
+from onnx_passes.passes.common.graph_edits import own_values
 
 
 @passes.verify.equality

@@ -14,14 +14,14 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array, DType
 from onnx_passes.errors import PassError
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.context import InterfaceMap, Port
 from onnx_passes.passes.convert._ports import (
     find,
     put_before_output,
     put_behind_input,
     refuse_pass_through,
 )
-from onnx_passes.passes.interface_map import InterfaceMap, Port
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.passes.replace import Namer
 
 _FLOATS = frozenset(("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16"))

@@ -1,4 +1,7 @@
-"""Convert a model to another version of the ONNX operators."""
+"""Convert a model to another version of the ONNX operators.
+
+ONNX Runtime must load the converted model, if it loads the original.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,75 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.copy import copy_model
+from onnx_passes.model.ort_sessions import open_session, session_options
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.versions import CannotConvertError, Edit
-from onnx_passes.passes._support.calls import Names, inline_call
-from onnx_passes.passes._support.scopes import nodes_within, roots
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.convert._bodies import body_of
-from onnx_passes.passes.convert._conform import conform, schema_of
-from onnx_passes.passes.convert._constants import constant_value
-from onnx_passes.passes.convert._loading import lost
-from onnx_passes.passes.convert._versions import lower_node, raise_node
+from onnx_passes.passes.common.graph_edits import nodes_within, roots
+from onnx_passes.passes.common.inlining import Names, inline_call
+from onnx_passes.passes.common.large_tensors import light_proto
+from onnx_passes.passes.convert._versions import (
+    body_of,
+    conform,
+    lower_node,
+    raise_node,
+    schema_of,
+)
+from onnx_passes.passes.folding._evaluate import constant_value
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
+
+
+def lost(before: ir.Model, after: ir.Model) -> str | None:
+    """Return why ONNX Runtime loads a model no longer, None if it does or never did.
+
+    Its optimisations are asked, too: those for quantised models break some opsets.
+
+    Args:
+        before: The model before.
+        after: The model after.
+    """
+    for optimized in (False, True):
+        reason = refusal(after, optimized=optimized)
+        if reason is not None and refusal(before, optimized=optimized) is None:
+            return reason
+    return None
+
+
+def refusal(model: ir.Model, *, optimized: bool = False) -> str | None:
+    """Return why ONNX Runtime does not load a model, None if it does.
+
+    It finds a kernel for every node when it loads a model, or puts the function there that
+    the standard defines the operator by. No list of kernels says as much: which function holds
+    in an opset depends on the operators within it.
+
+    Args:
+        model: Any model; its big weights are taken for inputs, so that none is copied.
+        optimized: Whether ONNX Runtime may rewrite it.
+    """
+    try:
+        options = session_options("all" if optimized else "none")
+        open_session(_weightless(model), options)
+    except Exception as error:  # each status has a class of its own, with no common one
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        return first.rpartition(" : ")[2]
+    return None
+
+
+def _weightless(model: ir.Model) -> onnx.ModelProto:
+    proto = light_proto(model, main_graph_only=True)
+    graph = proto.graph
+    given = {value.name for value in graph.input}
+    held = [t for t in graph.initializer if t.data_location != onnx.TensorProto.EXTERNAL]
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL and tensor.name not in given:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    del graph.initializer[:]
+    graph.initializer.extend(held)
+    return proto
+
 
 SHOWN = 5
 """Number of obstacles that an error lists."""

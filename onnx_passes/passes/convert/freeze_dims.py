@@ -10,9 +10,9 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.scopes import own_values
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.common.graph_edits import own_values
+from onnx_passes.passes.options import did_you_mean
 from onnx_passes.plain import PlainMapping
 
 

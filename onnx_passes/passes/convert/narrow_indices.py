@@ -8,10 +8,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.scopes import annotated_names
-from onnx_passes.passes._support.shapes import dims_of, ints_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import annotated_names
+from onnx_passes.passes.common.shapes import dims_of, ints_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 
 LOW, HIGH = -(2**31), 2**31 - 1

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.context import InterfaceMap
 from onnx_passes.passes.convert._ports import find, rename_ports
-from onnx_passes.passes.interface_map import InterfaceMap
 from onnx_passes.passes.replace import Namer
 from onnx_passes.plain import PlainMapping
 

@@ -11,9 +11,9 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.ir_version import require_free_initializers
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import require_free_initializers
 from onnx_passes.passes.convert._ports import find
 from onnx_passes.passes.convert._probe import Baked, Place, Probe, constant, forget_shapes
 from onnx_passes.passes.replace import Namer

@@ -9,11 +9,15 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import subgraphs_of
-from onnx_passes.passes._support.determinism import Determinism
-from onnx_passes.passes._support.edit import discard, supersede
-from onnx_passes.passes._support.keys import Key, node_key
-from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts, roots
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import (
+    QUANTIZATION,
+    discard,
+    name_counts,
+    roots,
+    supersede,
+)
+from onnx_passes.passes.common.value_numbering import Determinism, Key, node_key
 
 
 @passes.verify.equality

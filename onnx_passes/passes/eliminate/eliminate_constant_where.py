@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality

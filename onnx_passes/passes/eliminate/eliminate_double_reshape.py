@@ -6,8 +6,8 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.shapes import ints_of
 
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 

@@ -1,8 +1,8 @@
 """Merge two Transpose in a row, or remove both."""
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality

@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.shapes import widens
 
 BROADCASTING = frozenset(
     (

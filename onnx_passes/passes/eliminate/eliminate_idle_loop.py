@@ -10,11 +10,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.edit import discard, supersede
-from onnx_passes.passes._support.scopes import name_counts, roots
-from onnx_passes.passes._support.shapes import sizes_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import discard, name_counts, roots, supersede
+from onnx_passes.passes.common.shapes import sizes_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 
 

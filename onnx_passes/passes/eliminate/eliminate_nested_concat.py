@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -14,6 +13,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality

@@ -11,9 +11,9 @@ from onnx_passes import passes
 from onnx_passes.ops import elementwise  # noqa: F401 (makes operators known)
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.operator_class import Element, kind_of, operators
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data
 
 NEUTRAL = tuple(

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.idle import IdlePass
+from onnx_passes.passes.common.rules import IdlePass
 
 
 @passes.verify.equality

@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.idle import IdlePass
-from onnx_passes.passes._support.matches import FLOATS
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.common.matches import FLOATS
+from onnx_passes.passes.common.rules import IdlePass
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
 
 

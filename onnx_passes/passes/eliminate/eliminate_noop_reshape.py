@@ -3,8 +3,8 @@
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.idle import IdlePass
-from onnx_passes.passes._support.shapes import dims_of, ints_of, is_shape_of
+from onnx_passes.passes.common.rules import IdlePass
+from onnx_passes.passes.common.shapes import dims_of, ints_of, is_shape_of
 
 
 @passes.verify.equality

@@ -11,8 +11,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.shapes import dims_of, sizes_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -22,6 +20,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.shapes import dims_of, sizes_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data
 
 SCATTERS = ("ScatterND", "ScatterElements", "Scatter")

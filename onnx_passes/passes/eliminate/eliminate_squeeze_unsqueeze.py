@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from onnx_passes import passes
-from onnx_passes.passes._support.axes import counted, rank_of
-from onnx_passes.passes._support.shapes import ints_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value
+from onnx_passes.passes.common.shapes import counted, ints_of, rank_of
 
 
 @passes.verify.equality

@@ -4,9 +4,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality

@@ -1,9 +1,9 @@
 """Remove a Transpose that moves no element, before a Reshape."""
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.shapes import dims_of, ints_of
 
 
 @passes.verify.equality

@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.constants import constant_of
 
 LAYERS = ("RNN", "GRU", "LSTM")
 STATES = (5, 6)

@@ -7,7 +7,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -17,6 +16,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.shapes import Dim, dims_of, ints_of
 
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 PAIRS = tuple(

@@ -12,10 +12,10 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes._support.new_nodes import constant_node
-from onnx_passes.passes._support.scratch import Scratch
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import constant_node
+from onnx_passes.passes.common.large_tensors import Scratch
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 
 _KEEP_ZERO = frozenset({"Relu", "LeakyRelu", "Tanh", "Gelu", "Swish", "HardSwish", "Elu"})

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.digest import tensor_digest
 from onnx_passes.model.walk import graphs_within, subgraphs_of
-from onnx_passes.passes._support.scopes import annotated_names, name_counts
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import annotated_names, name_counts
 
 
 @passes.verify.equality

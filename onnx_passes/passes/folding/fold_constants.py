@@ -9,17 +9,19 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within, topological_order
-from onnx_passes.passes._support.determinism import Determinism
-from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.scopes import annotated_names, roots
 from onnx_passes.passes.annotation.shape_inference import try_infer_shapes
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.folding._candidates import constant_nodes, held_nodes
-from onnx_passes.passes.folding._evaluate import Evaluation
-from onnx_passes.passes.folding._fold import GrowthBudget, fold
-from onnx_passes.passes.folding._install import discard_unread, install
-from onnx_passes.passes.folding._targets import constant_target
+from onnx_passes.passes.common.graph_edits import (
+    annotated_names,
+    discard_unread,
+    install,
+    require_free_initializers,
+    roots,
+)
+from onnx_passes.passes.common.shapes import Knowledge
+from onnx_passes.passes.common.value_numbering import Determinism
+from onnx_passes.passes.folding._evaluate import Evaluation, constant_nodes, held_nodes
+from onnx_passes.passes.folding._fold import GrowthBudget, constant_target, fold
 from onnx_passes.passes.options import MIB, Size
 from onnx_passes.passes.replace import Namer
 

@@ -6,10 +6,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.edit import discard
-from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.tensors import constant_tensor
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import discard, require_free_initializers
+from onnx_passes.passes.constants import constant_tensor
 
 
 @passes.verify.equality

@@ -9,11 +9,14 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.domains.sizes import KnownTensor
-from onnx_passes.passes._support.edit import supersede
-from onnx_passes.passes._support.knowledge import Knowledge
-from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.folding._install import discard_unread
+from onnx_passes.passes.common.graph_edits import (
+    QUANTIZATION,
+    discard_unread,
+    name_counts,
+    supersede,
+)
+from onnx_passes.passes.common.shapes import Knowledge
 
 
 @passes.verify.equality

@@ -6,9 +6,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.scopes import annotated_names
-from onnx_passes.passes._support.scratch import SMALL
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import annotated_names
+from onnx_passes.passes.common.large_tensors import SMALL
 
 
 @passes.verify.equality

@@ -3,10 +3,10 @@
 import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
-from onnx_passes.passes._support.forms import commuted
-from onnx_passes.passes._support.shapes import dims_of, ints_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
+from onnx_passes.passes.common.matches import commuted
+from onnx_passes.passes.common.shapes import dims_of, ints_of
+from onnx_passes.passes.constants import constant_of
 
 RANK = 4
 

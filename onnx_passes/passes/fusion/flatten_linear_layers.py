@@ -8,9 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of, opset_at, read_once
-from onnx_passes.passes._support.shapes import dims_of, ints_of, sizes_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -20,6 +17,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import node_of, opset_at, read_once
+from onnx_passes.passes.common.shapes import dims_of, ints_of, sizes_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 JOINED = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "Elu", "Selu", "Softplus", "Softsign")

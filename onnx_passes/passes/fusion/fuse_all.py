@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Pass, Transformation
+from onnx_passes.passes.compose import begins_nowhere, operators_of
 from onnx_passes.passes.registry import lookup
-from onnx_passes.passes.roots import begins_nowhere, operators_of
 
 FIRST = (
     "fuse-instance-normalization",

@@ -7,10 +7,6 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes import passes
-from onnx_passes.passes._support.bounds import LIMIT, UNBOUNDED, bounds_of
-from onnx_passes.passes._support.forms import commuted, has_opset
-from onnx_passes.passes._support.normalization_matching import holds
-from onnx_passes.passes._support.shapes import Dim, dims_of, widens
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -20,6 +16,10 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.bounds import LIMIT, UNBOUNDED, bounds_of
+from onnx_passes.passes.common.matches import commuted, has_opset
+from onnx_passes.passes.common.normalization_matching import holds
+from onnx_passes.passes.common.shapes import Dim, dims_of, widens
 from onnx_passes.passes.fusion._attention import (
     RANK,
     TAKEN_OVER,

@@ -5,8 +5,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.forms import has_opset
-from onnx_passes.passes._support.shapes import Dim, dims_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -15,6 +13,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import has_opset
+from onnx_passes.passes.common.shapes import Dim, dims_of
 from onnx_passes.passes.fusion._attention import RANK, node_of
 from onnx_passes.passes.fusion._fusion_hints import HEADS
 from onnx_passes.passes.hints import Hint, Hints, data

@@ -8,9 +8,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.linear_layers import LAYERS, Linear
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.linear_layers import LAYERS, Linear
+from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance

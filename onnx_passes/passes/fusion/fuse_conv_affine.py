@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.linear_layers import LAYERS, Linear, as_row
-from onnx_passes.passes._support.matches import node_of, read_once, scalar_of, wide
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.linear_layers import LAYERS, Linear, as_row
+from onnx_passes.passes.common.matches import node_of, read_once, scalar_of, wide
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.constants import constant_of
 
 FORMS = (
     *(("Mul", "tc"), ("Mul", "ct"), ("Add", "tc"), ("Add", "ct")),

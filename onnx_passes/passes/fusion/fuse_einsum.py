@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.passes.hints import Hint, Hints, data
 

@@ -9,10 +9,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.forms import has_opset
-from onnx_passes.passes._support.normalization_matching import holds
-from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -22,6 +18,10 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import has_opset
+from onnx_passes.passes.common.normalization_matching import holds
+from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled, ints
 
 

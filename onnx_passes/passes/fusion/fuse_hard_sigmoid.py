@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.activation_constants import holds, operand, single_or_half
-from onnx_passes.passes._support.matches import scalar_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import holds, operand, scalar_of, single_or_half
 
 
 @passes.verify.tolerance

@@ -3,13 +3,6 @@
 from collections.abc import Iterator
 
 from onnx_passes import passes
-from onnx_passes.passes._support.activation_constants import (
-    about,
-    holds,
-    operand,
-    single_or_half,
-)
-from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -18,6 +11,14 @@ from onnx_passes.passes.base import (
     Transformation,
     Value,
     Var,
+)
+from onnx_passes.passes.common.matches import (
+    about,
+    holds,
+    node_of,
+    operand,
+    opset_at,
+    single_or_half,
 )
 
 

@@ -8,12 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.forms import commuted, has_opset, spells
-from onnx_passes.passes._support.matches import node_of, scalar_of
-from onnx_passes.passes._support.normalization_matching import NUMBERS, NormalizationPass
-from onnx_passes.passes._support.shapes import dims_of, ints_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
+from onnx_passes.passes.common.matches import commuted, has_opset, node_of, scalar_of, spells
+from onnx_passes.passes.common.normalization_matching import NUMBERS, NormalizationPass
+from onnx_passes.passes.common.shapes import dims_of, ints_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled, ints
 
 

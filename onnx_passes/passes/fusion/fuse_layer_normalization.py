@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.forms import PRECISE
-from onnx_passes.passes._support.normalization_matching import FORMS, NormalizationPass
+from onnx_passes.passes.common.matches import PRECISE
+from onnx_passes.passes.common.normalization_matching import FORMS, NormalizationPass
 from onnx_passes.passes.fusion._fusion_hints import CAST_NORMALIZATION, LAST, MEAN, SQUARES
 from onnx_passes.passes.hints import Hint, Hints
 

@@ -6,8 +6,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.activation_constants import attribute_of, single_or_half
-from onnx_passes.passes._support.matches import opset_at, scalar_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -16,6 +14,7 @@ from onnx_passes.passes.base import (
     Transformation,
     Value,
 )
+from onnx_passes.passes.common.matches import attribute_of, opset_at, scalar_of, single_or_half
 from onnx_passes.passes.hints import Hint, Hints, filled
 
 

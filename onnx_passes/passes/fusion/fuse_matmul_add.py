@@ -1,9 +1,6 @@
 """Fuse a MatMul and the sum behind it into one Gemm."""
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import FLOATS, opset_at
-from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -12,6 +9,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import FLOATS, opset_at
+from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance

@@ -8,11 +8,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.linear_layers import SMALL
-from onnx_passes.passes._support.matches import FLOATS, node_of, wide
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes._support.weight_products import multiplied
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.linear_layers import SMALL, multiplied
+from onnx_passes.passes.common.matches import FLOATS, node_of, wide
+from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.tolerance

@@ -8,10 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of
-from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -21,6 +17,10 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.bounds import ClipBounds, clip_bounds_of
+from onnx_passes.passes.common.matches import node_of, opset_at
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.constants import constant_of
 
 TYPES = (
     *(ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE),
@@ -97,7 +97,7 @@ def _constant(op: Op, number: object) -> Value:
     return made
 
 
-def _parts(t: Value, y: Value) -> tuple[Value, Bounds] | None:
+def _parts(t: Value, y: Value) -> tuple[Value, ClipBounds] | None:
     """Return the tensor, and what both operators come to."""
     inner, outer = node_of(t), node_of(y)
     known = next((d for d in map(_given, (inner, outer)) if d is not None), None)
@@ -124,9 +124,9 @@ def _given(node: ir.Node) -> ir.DataType | None:
     return next((tensor.dtype for tensor in tensors if tensor is not None), None)
 
 
-def _bounds(node: ir.Node, dtype: ir.DataType) -> Bounds | None:
+def _bounds(node: ir.Node, dtype: ir.DataType) -> ClipBounds | None:
     if node.op_type in UNARY:
-        found = bounds_of(node, dtype)
+        found = clip_bounds_of(node, dtype)
         return found if found is not None and found.dtype is dtype else None
     x = _operand(node)
     numbers = [constant_of(value) for value in node.inputs if value is not x]
@@ -137,10 +137,12 @@ def _bounds(node: ir.Node, dtype: ir.DataType) -> Bounds | None:
     if number != number:
         return None
     low, high = (number, whole.high) if node.op_type == "Max" else (whole.low, number)
-    return Bounds(low, high, dtype)
+    return ClipBounds(low, high, dtype)
 
 
-def _open(dtype: ir.DataType) -> Bounds:
+def _open(dtype: ir.DataType) -> ClipBounds:
     """Return the bounds that leave every number as it is."""
-    whole, kind = Bounds.all_of(dtype), dtype.numpy().type
-    return Bounds(kind(-np.inf), kind(np.inf), dtype) if dtype.is_floating_point() else whole
+    whole, kind = ClipBounds.all_of(dtype), dtype.numpy().type
+    return (
+        ClipBounds(kind(-np.inf), kind(np.inf), dtype) if dtype.is_floating_point() else whole
+    )

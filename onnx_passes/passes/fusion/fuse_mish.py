@@ -1,7 +1,6 @@
 """Replace Softplus, Tanh and their product by one Mish."""
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -10,6 +9,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import opset_at
 
 
 @passes.verify.tolerance

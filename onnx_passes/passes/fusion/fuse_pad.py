@@ -9,9 +9,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes._support.shapes import Dim, dims_of, ints_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -21,6 +18,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import node_of, opset_at
+from onnx_passes.passes.common.shapes import Dim, dims_of, ints_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.plain import PlainDict
 
 WINDOWS = ("Conv", "AveragePool", "MaxPool")

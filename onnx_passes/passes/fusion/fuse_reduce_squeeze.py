@@ -7,9 +7,9 @@ from itertools import product
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.axes import axes_of, counted, rank_of
-from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.shapes import axes_of, counted, rank_of
 
 REDUCTIONS = (
     *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"),

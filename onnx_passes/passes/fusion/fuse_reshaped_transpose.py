@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.shapes import Dim, dims_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.common.shapes import Dim, dims_of
 from onnx_passes.passes.hints import Hint, Hints, data, ints
 
 

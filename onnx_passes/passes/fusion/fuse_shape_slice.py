@@ -6,10 +6,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.axes import axes_of, rank_of
-from onnx_passes.passes._support.matches import node_of, opset_at, read_once
-from onnx_passes.passes._support.shapes import INT_MAX, ints_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -19,6 +15,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import node_of, opset_at, read_once
+from onnx_passes.passes.common.shapes import INT_MAX, axes_of, ints_of, rank_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, ints
 
 Range = tuple[int, int | None]

@@ -7,8 +7,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes._support.activation_constants import attribute_of
-from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -17,6 +15,7 @@ from onnx_passes.passes.base import (
     Transformation,
     Value,
 )
+from onnx_passes.passes.common.matches import attribute_of, opset_at
 from onnx_passes.passes.hints import Hint, Hints, filled
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import node_of
 
 
 @passes.verify.tolerance

@@ -7,9 +7,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.axes import axes_of, counted
-from onnx_passes.passes._support.matches import node_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.shapes import axes_of, counted
 from onnx_passes.plain import PlainDict
 
 REDUCTIONS = (

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from onnx_passes import passes
-from onnx_passes.passes._support.clip_bounds import Bounds, bounds_of, gives_attributes
-from onnx_passes.passes._support.matches import node_of, opset_at
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -15,6 +13,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.bounds import ClipBounds, clip_bounds_of, gives_attributes
+from onnx_passes.passes.common.matches import node_of, opset_at
 
 PAIRS = (("Clip", "Clip"), ("Relu", "Clip"), ("Clip", "Relu"))
 """Inner and outer operator."""
@@ -63,14 +63,14 @@ def _merged(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
     return bounds.build(op, x, attributes=attributes)
 
 
-def _bounds(x: Value, t: Value, y: Value) -> Bounds | None:
+def _bounds(x: Value, t: Value, y: Value) -> ClipBounds | None:
     if gives_attributes(node_of(t), node_of(y)) is None:
         return None
     known = next((v.dtype for v in (x, t, y) if v.dtype is not None), None)
-    inner, outer = bounds_of(node_of(t), known), bounds_of(node_of(y), known)
+    inner, outer = clip_bounds_of(node_of(t), known), clip_bounds_of(node_of(y), known)
     if inner is None or outer is None:
         dtype = next((b.dtype for b in (inner, outer) if b is not None), None)
-        inner, outer = bounds_of(node_of(t), dtype), bounds_of(node_of(y), dtype)
+        inner, outer = clip_bounds_of(node_of(t), dtype), clip_bounds_of(node_of(y), dtype)
     if inner is None or outer is None or inner.dtype != outer.dtype:
         return None
     return inner.then(outer)

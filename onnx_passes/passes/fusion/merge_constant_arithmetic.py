@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import float_info, narrowed, node_of, wide
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import float_info, narrowed, node_of, wide
+from onnx_passes.passes.constants import constant_of
 
 FAMILIES = (("Mul", "Div"), ("Add", "Sub"))
 INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)

@@ -12,12 +12,16 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.edit import supersede
-from onnx_passes.passes._support.new_nodes import constant_node, split_nodes
-from onnx_passes.passes._support.scopes import QUANTIZATION, name_counts
-from onnx_passes.passes._support.scratch import Scratch
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import (
+    QUANTIZATION,
+    constant_node,
+    name_counts,
+    split_nodes,
+    supersede,
+)
+from onnx_passes.passes.common.large_tensors import Scratch
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 
 

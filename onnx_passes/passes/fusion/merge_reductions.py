@@ -6,10 +6,9 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.axes import axes_of, beyond, counted, rank_of
-from onnx_passes.passes._support.matches import FLOATS, node_of
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import FLOATS, node_of
+from onnx_passes.passes.common.shapes import axes_of, beyond, counted, dims_of, rank_of
 
 MERGED = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 

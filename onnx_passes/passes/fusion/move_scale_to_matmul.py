@@ -7,11 +7,10 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.forms import PRECISE
-from onnx_passes.passes._support.matches import FLOATS, node_of, read_once, scalar_of
-from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
+from onnx_passes.passes.common.matches import FLOATS, PRECISE, node_of, read_once, scalar_of
+from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data, filled, ints
 
 MOVES = ("Transpose", "Reshape", "GatherElements", "Slice")

@@ -9,9 +9,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import FLOATS, node_of, opset_at, read_once
-from onnx_passes.passes._support.shapes import dims_of, sizes_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -21,6 +18,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import FLOATS, node_of, opset_at, read_once
+from onnx_passes.passes.common.shapes import dims_of, sizes_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data
 
 FEW, MOST = 4, 16

@@ -7,9 +7,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of, opset_at
-from onnx_passes.passes._support.shapes import dims_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -19,6 +16,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import node_of, opset_at
+from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, data
 
 RANK = 3

@@ -6,9 +6,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.forms import has_opset
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.shapes import dims_of, ints_of
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -18,6 +15,8 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import has_opset, node_of
+from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.fusion._fusion_hints import WIDE_ROTARY_EMBEDDING
 from onnx_passes.passes.hints import Hints
 

@@ -7,11 +7,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
-from onnx_passes.passes._support.determinism import Determinism
-from onnx_passes.passes._support.keys import graph_key
-from onnx_passes.passes._support.scopes import roots
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import roots
+from onnx_passes.passes.common.value_numbering import Determinism, graph_key
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
 
 

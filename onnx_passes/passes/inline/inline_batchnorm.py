@@ -2,9 +2,7 @@
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Value
-from onnx_passes.passes.lowering._base import Site
-from onnx_passes.passes.lowering._normalizing import BatchNormalizationPass
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._lowering_pass import BatchNormalizationPass, Primitives, Site
 
 
 @passes.verify.tolerance

@@ -8,14 +8,17 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, all_nodes, graphs_within, subgraphs_of
-from onnx_passes.passes._support.calls import Names
-from onnx_passes.passes._support.edit import discard, supersede
-from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.scopes import own_values, roots
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.annotation.shape_inference import contradiction
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.inline._loops import renamed
+from onnx_passes.passes.common.graph_edits import (
+    discard,
+    own_values,
+    require_free_initializers,
+    roots,
+    supersede,
+)
+from onnx_passes.passes.common.inlining import Names, renamed
+from onnx_passes.passes.constants import constant_of
 
 
 @passes.verify.equality

@@ -11,9 +11,9 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.model.walk import graphs_within, shadows_operator
-from onnx_passes.passes._support.calls import Names, inline_call
-from onnx_passes.passes._support.scopes import nodes_within
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.graph_edits import nodes_within
+from onnx_passes.passes.common.inlining import Names, inline_call
 
 
 @passes.verify.equality

@@ -8,13 +8,15 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.walk import all_graphs, graphs_within
-from onnx_passes.passes._support.calls import Names, free
-from onnx_passes.passes._support.edit import discard, supersede
-from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.scopes import own_values
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.inline._loops import body_of, trips_of
+from onnx_passes.passes.common.graph_edits import (
+    discard,
+    own_values,
+    require_free_initializers,
+    supersede,
+)
+from onnx_passes.passes.common.inlining import Names, body_of, free, trips_of
+from onnx_passes.passes.constants import constant_of
 
 _FIRST_WITH_AXES_AS_INPUT = 13
 

@@ -7,12 +7,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.model.walk import all_graphs, graphs_within, subgraphs_of
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes._support.calls import Names
-from onnx_passes.passes._support.determinism import Determinism
-from onnx_passes.passes._support.ir_version import require_free_initializers
-from onnx_passes.passes._support.shapes import sizes_of
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.inline._loops import body_of, renamed, trips_of
+from onnx_passes.passes.common.graph_edits import require_free_initializers
+from onnx_passes.passes.common.inlining import Names, body_of, renamed, trips_of
+from onnx_passes.passes.common.shapes import sizes_of
+from onnx_passes.passes.common.value_numbering import Determinism
 
 
 @passes.verify.equality

@@ -1,16 +1,22 @@
-"""The windows that convolutions and poolings slide over their input."""
+"""The windows that convolutions and poolings slide over their input.
+
+Poolings reduce whole images, or one axis after the other. A Conv may gather windows of
+channels-last data.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Value
-from onnx_passes.passes.lowering._base import Site
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.common.shapes import dims_of
+from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Primitives, Site
 
 
 @dataclass(frozen=True)
@@ -142,3 +148,140 @@ def gathered(to: Primitives, x: Value, window: Window, axis: int) -> Value:
         axis: The axis.
     """
     return to.node("Gather", x, to.tensor(window.places), axis=axis)
+
+
+MAY_BE_NAN = "one of its floats may be NaN, unless assume_no_nan says otherwise"
+
+
+class GlobalPool(LoweringPass):
+    """A pooling over all axes but the first two.
+
+    Attributes:
+        reduction: The operator that takes its place.
+    """
+
+    reduction: ClassVar[str] = ""
+
+    def obstacle(self, site: Site) -> str | None:
+        spatial = (site.dims() or [])[2:]
+        return "it has no spatial axes" if not spatial or 0 in spatial else None
+
+    def lowered(self, to: Primitives, site: Site) -> Value:
+        wide, rank = to.widened(), site.rank()
+        assert rank is not None, "an obstacle otherwise"
+        x = wide.cast(site.given(0), to.dtype)
+        return to.cast(wide.reduce(self.reduction, x, range(2, rank)), wide.dtype)
+
+
+class WindowPool(LoweringPass):
+    """A pooling over windows that each have something of the input.
+
+    Attributes:
+        reduction: The operator that takes its place, along each axis.
+    """
+
+    reduction: ClassVar[str] = ""
+    since = 9
+
+    def obstacle(self, site: Site) -> str | None:
+        found = windows_of(site, None)
+        if isinstance(found, str):
+            return found
+        full = all(window.inside(padding=False).all() for window in found)
+        return None if full else "a window of it is nothing but padding"
+
+    def windows(self, site: Site) -> list[Window]:
+        """Return the windows along each spatial axis."""
+        found = windows_of(site, None)
+        assert not isinstance(found, str), "an obstacle otherwise"
+        return found
+
+    def reduced(self, to: Primitives, x: Value, windows: list[Window], number: float) -> Value:
+        """Pad with a number, and reduce the windows along one axis after the other.
+
+        Args:
+            to: Makes nodes.
+            x: The input, [samples, channels, ...].
+            windows: The window along each spatial axis.
+            number: The number outside of the image.
+        """
+        x = padded(to, x, windows, number)
+        for axis, window in enumerate(windows, 2):
+            if not window.is_whole:
+                parts = gathered(to, x, window, axis)
+                x = to.reduce(self.reduction, parts, [axis], keepdims=0)
+        return x
+
+
+def nan_obstacle(site: Site, assumed: bool) -> str | None:
+    """Return why a maximum stays, where one of its floats may be NaN.
+
+    Args:
+        site: The node that is lowered.
+        assumed: Whether the user says that there is no NaN.
+    """
+    return MAY_BE_NAN if site.dtype in FLOATS and not assumed else None
+
+
+def channels_last(
+    to: Primitives, site: Site, weights: Sequence[int], windows: Sequence[Window]
+) -> Value:
+    """Make ``Transpose(MatMul(Im2Col(Transpose(Pad(x))), w) + b)``.
+
+    Args:
+        to: Makes the nodes.
+        site: The Conv.
+        weights: Shape of its weights, ``[M, C / group, ...]``.
+        windows: Its windows along each spatial axis.
+    """
+    axes, group = len(windows), site.integer("group", 1)
+    x = padded(to, site.given(0), windows, 0.0)
+    x = to.node("Transpose", x, perm=[0, *range(2, axes + 2), 1])
+    filters = to.node("Transpose", site.given(1), perm=[*range(2, axes + 2), 1, 0])
+    filters = to.reshape(filters, [math.prod(weights[1:]), weights[0]])
+    indices = to.tensor(_indices(windows, weights[1]))
+    parts = [
+        to.node("MatMul", _windows(to, part, indices), matrix)
+        for part, matrix in zip(
+            _split(to, x, group, weights[1], -1),
+            _split(to, filters, group, weights[0] // group, 1),
+            strict=True,
+        )
+    ]
+    result = parts[0] if group == 1 else to.node("Concat", *parts, axis=-1)
+    if site.input(2) is not None:
+        result = to.node("Add", result, site.given(2))
+    return to.node("Transpose", result, perm=[0, axes + 1, *range(1, axes + 1)])
+
+
+def _windows(to: Primitives, x: Value, indices: Value) -> Value:
+    made: Value = to.op.Im2Col(x, indices, _domain=CUSTOM)
+    return made
+
+
+def _split(to: Primitives, x: Value, group: int, size: int, axis: int) -> list[Value]:
+    """Cut a value into equal parts along an axis."""
+    if group == 1:
+        return [x]
+    sizes = [size] * group
+    if to.opset < 13:
+        made = to.op.Split(x, axis=axis, split=sizes, _outputs=group)
+    else:
+        made = to.op.Split(x, to.ints(sizes), axis=axis, _outputs=group)
+    return list(made)
+
+
+def _indices(
+    windows: Sequence[Window], channels: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return where the elements of windows lie in a flat image, as ``[..., kernel * C]``."""
+    sizes = [w.begin + w.size + w.needed for w in windows]
+    count = len(windows)
+    place = np.zeros((1,) * (2 * count + 1), np.int64)
+    for axis, window in enumerate(windows):
+        shape = [1] * (2 * count + 1)
+        shape[axis], shape[count + axis] = window.count, window.kernel
+        stride = math.prod(sizes[axis + 1 :]) * channels
+        place = place + (window.places.T * stride).reshape(shape)
+    place = place + np.arange(channels, dtype=np.int64)
+    return place.reshape(*(w.count for w in windows), -1)

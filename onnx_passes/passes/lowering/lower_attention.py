@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.lowering._functions import FunctionPass
+from onnx_passes.passes.lowering._lowering_pass import FunctionPass
 
 
 @passes.verify.tolerance

@@ -7,9 +7,8 @@ import numpy as np
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import Site
-from onnx_passes.passes.lowering._pools import WindowPool
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._lowering_pass import Primitives, Site
+from onnx_passes.passes.lowering._windows import WindowPool
 
 
 @passes.verify.tolerance

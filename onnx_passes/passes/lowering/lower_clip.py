@@ -5,8 +5,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
+from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Primitives, Site
 
 NUMBERS = frozenset(
     {*FLOATS, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT32, ir.DataType.UINT64}

@@ -5,10 +5,14 @@ from typing import Literal
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._channels_last import channels_last
-from onnx_passes.passes.lowering._primitives import Primitives
-from onnx_passes.passes.lowering._windows import Window, gathered, padded, windows_of
+from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives, Site
+from onnx_passes.passes.lowering._windows import (
+    Window,
+    channels_last,
+    gathered,
+    padded,
+    windows_of,
+)
 from onnx_passes.passes.seed_names import is_for_seed
 
 

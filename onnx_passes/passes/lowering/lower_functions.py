@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.errors import OptionError
-from onnx_passes.passes.lowering._functions import FunctionPass
-from onnx_passes.passes.naming import did_you_mean
+from onnx_passes.passes.lowering._lowering_pass import FunctionPass
+from onnx_passes.passes.options import did_you_mean
 
 ONLY_IF_NAMED = frozenset({"Bernoulli", "LayerNormalization", "Range", "SequenceMap"})
 """Operators whose definition draws other random numbers, loses digits, or is a Loop."""

@@ -6,8 +6,7 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives, Site
 
 # ONNX's definition holds these in single precision, also where it is for doubles.
 CUBIC = float(np.float32(0.044715))

@@ -4,8 +4,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._primitives import FLOATS, Primitives
+from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Primitives, Site
 
 
 @passes.verify.tolerance

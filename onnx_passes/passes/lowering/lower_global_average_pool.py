@@ -2,7 +2,7 @@
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Var
-from onnx_passes.passes.lowering._pools import GlobalPool
+from onnx_passes.passes.lowering._windows import GlobalPool
 
 
 @passes.verify.tolerance

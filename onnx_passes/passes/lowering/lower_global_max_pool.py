@@ -2,8 +2,8 @@
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Var
-from onnx_passes.passes.lowering._base import Site
-from onnx_passes.passes.lowering._pools import GlobalPool, nan_obstacle
+from onnx_passes.passes.lowering._lowering_pass import Site
+from onnx_passes.passes.lowering._windows import GlobalPool, nan_obstacle
 
 
 @passes.verify.tolerance

@@ -2,9 +2,7 @@
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import Site
-from onnx_passes.passes.lowering._primitives import Primitives
-from onnx_passes.passes.lowering._softmax import SoftmaxPass
+from onnx_passes.passes.lowering._lowering_pass import Primitives, Site, SoftmaxPass
 
 
 @passes.verify.tolerance

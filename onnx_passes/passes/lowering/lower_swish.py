@@ -2,8 +2,7 @@
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.passes.lowering._base import LoweringPass, Site
-from onnx_passes.passes.lowering._primitives import Primitives
+from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives, Site
 
 
 @passes.verify.tolerance

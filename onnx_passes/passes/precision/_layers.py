@@ -1,14 +1,28 @@
-"""Layers with weights, as quantisers see them."""
+"""Layers with weights, and what is measured of their inputs on the user's data.
+
+Second moments and ranges by channel are measured, in bodies of If, Loop and Scan as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+import numpy as np
 import onnx_ir as ir
+from numpy.lib.stride_tricks import sliding_window_view
 
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.arrays import Array
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision._half_precision import WIDE
+from onnx_passes.passes.precision._recording import (
+    WatchBuilder,
+    WatchProbe,
+    inner_values,
+    is_wide,
+    record_probes,
+)
 
 ACTIVATIONS = frozenset(("Relu", "Clip"))
 """What engines join with the layer before it and with the quantiser behind."""
@@ -107,3 +121,359 @@ def _layer(node: ir.Node) -> Layer | None:
 def _is_plain(node: ir.Node) -> bool:
     alpha, beta = (node.attributes.get_float(name, 1.0) for name in ("alpha", "beta"))
     return alpha == beta == 1.0 and not node.attributes.get_int("transA", 0)
+
+
+_ROWS = 1 << 14
+"""Rows of a sample that are multiplied at once, so that patches take little memory."""
+
+
+@dataclass
+class Moments:
+    """Sums over the rows that a layer multiplies with its weight.
+
+    Attributes:
+        gram: Sum of outer products, float64 of shape [depth, depth].
+        total: Sum of rows, float64 of shape [depth].
+        count: Number of rows.
+        fourth: Sum of the fourth powers of the lengths of rows.
+    """
+
+    gram: Array
+    total: Array
+    count: int = 0
+    fourth: float = 0.0
+
+    @classmethod
+    def of_depth(cls, depth: int) -> Moments:
+        """Return the sums of no rows."""
+        return cls(np.zeros((depth, depth)), np.zeros(depth))
+
+    def add(self, rows: Array) -> None:
+        """Add rows, of shape [rows, depth]."""
+        for start in range(0, len(rows), _ROWS):
+            part = np.ascontiguousarray(rows[start : start + _ROWS], np.float32)
+            part = part[np.isfinite(part).all(1)]
+            self.gram += part.T @ part
+            self.total += part.sum(0, dtype=np.float64)
+            self.count += len(part)
+            lengths = np.einsum("ij,ij->i", part, part, dtype=np.float64)
+            self.fourth += float(lengths @ lengths)
+
+    @property
+    def mean(self) -> Array:
+        """The mean row; zeros without rows."""
+        return self.total / max(1, self.count)
+
+    def shrunk(self) -> Array:
+        """Return the sums of outer products, drawn towards their diagonal.
+
+        Few rows show products between elements that other rows do not have. How much of what
+        stands beside the diagonal is such noise is estimated as by Ledoit and Wolf ("A
+        well-conditioned estimator for large-dimensional covariance matrices", 2004).
+
+        Returns:
+            float64 of shape [depth, depth].
+        """
+        count, beside = max(1, self.count), self.gram - np.diag(np.diag(self.gram))
+        size = float(np.vdot(beside, beside))
+        # Both are multiplied by the squared number of rows.
+        noise = self.fourth - float(np.vdot(self.gram, self.gram)) / count
+        share = min(1.0, max(0.0, noise) / size) if size else 0.0
+        return self.gram - share * beside
+
+
+def matrix_of(layer: Layer, weight: Array) -> Array:
+    """Return a weight as [depth, channels].
+
+    Args:
+        layer: The layer.
+        weight: Its weight, float32 in the layout of the operator.
+    """
+    if layer.node.op_type == "Conv":
+        return weight.reshape(len(weight), -1).T
+    return weight if layer.depth == 0 else weight.T
+
+
+def weight_of(layer: Layer, matrix: Array, shape: Sequence[int]) -> Array:
+    """Return a matrix of [depth, channels] in the layout of a weight.
+
+    Args:
+        layer: The layer.
+        matrix: The weight as [depth, channels].
+        shape: Shape of the weight in the layout of the operator.
+    """
+    if layer.node.op_type == "Conv":
+        return np.ascontiguousarray(matrix.T).reshape(shape)
+    return np.ascontiguousarray(matrix if layer.depth == 0 else matrix.T)
+
+
+def has_rows(layer: Layer) -> bool:
+    """Whether a layer is a product of rows with one matrix: no groups, no stacks."""
+    if layer.weight is None or layer.depth is None:
+        return False
+    if layer.node.op_type != "Conv":
+        return True
+    padded = layer.node.attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    return padded and layer.node.attributes.get_int("group", 1) == 1
+
+
+def rows_of(layer: Layer, data: Array, kernel: Sequence[int]) -> Array:
+    """Return what a layer multiplies with its weight, as [rows, depth].
+
+    Args:
+        layer: The layer; see :func:`has_rows`.
+        data: What it reads, floats of shape [..., depth], or [samples, channels, ...] for a
+            Conv.
+        kernel: Spatial sizes of the filter of a Conv.
+    """
+    if layer.node.op_type != "Conv":
+        return data.reshape(-1, data.shape[-1])
+    spatial = len(kernel)
+    found = layer.node.attributes
+    pads = list(found.get_ints("pads", [0] * 2 * spatial))
+    strides = list(found.get_ints("strides", [1] * spatial))
+    steps = list(found.get_ints("dilations", [1] * spatial))
+    widths = [(0, 0), (0, 0), *zip(pads[:spatial], pads[spatial:], strict=True)]
+    padded = np.pad(data, widths)
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, steps, strict=True)]
+    views = sliding_window_view(padded, spans, axis=tuple(range(2, 2 + spatial)))
+    places = [slice(None, None, step) for step in strides]
+    inside = [slice(None, None, step) for step in steps]
+    views = views[(slice(None), slice(None), *places, *inside)]
+    # Channels come before the elements of the filter.
+    order = (0, *range(2, 2 + spatial), 1, *range(2 + spatial, 2 + 2 * spatial))
+    depth = data.shape[1] * int(np.prod(kernel))
+    return views.transpose(order).reshape(-1, depth)
+
+
+def moments_of(
+    layers: Iterable[Layer],
+    samples: Iterable[Mapping[str, Array]],
+    known: dict[object, Moments] | None = None,
+) -> dict[ir.Node, Moments]:
+    """Return the moments of what layers read; layers that read the same share them.
+
+    Args:
+        layers: The layers; see :func:`has_rows`.
+        samples: Values by name, floats of the shapes in the model, sample by sample.
+        known: Moments that were found before, by what they are of; added to.
+    """
+    known = {} if known is None else known
+    places: dict[object, list[tuple[Layer, tuple[int, ...]]]] = {}
+    for layer in layers:
+        kernel = _kernel(layer)
+        places.setdefault(_key(layer, kernel), []).append((layer, kernel))
+    wanted = {key: users[0] for key, users in places.items() if key not in known}
+    for sample in samples if wanted else ():
+        for key, (layer, kernel) in wanted.items():
+            value = layer.node.inputs[0]
+            data = sample.get(str(value.name)) if value is not None else None
+            if data is None or not data.size:
+                continue
+            rows = rows_of(layer, data, kernel)
+            known.setdefault(key, Moments.of_depth(rows.shape[1])).add(rows)
+    return {
+        layer.node: known[key]
+        for key, users in places.items()
+        for layer, _ in users
+        if key in known
+    }
+
+
+def _kernel(layer: Layer) -> tuple[int, ...]:
+    if layer.node.op_type != "Conv" or layer.weight is None:
+        return ()
+    weight = layer.node.inputs[layer.weight]
+    shape = None if weight is None else weight.shape
+    return () if shape is None else tuple(shape.numpy()[2:])
+
+
+def _key(layer: Layer, kernel: tuple[int, ...]) -> object:
+    value, found = layer.node.inputs[0], layer.node.attributes
+    name = None if value is None else value.name
+    if layer.node.op_type != "Conv":
+        return name
+    parts = [tuple(found.get_ints(n, ())) for n in ("pads", "strides", "dilations")]
+    return (name, kernel, *parts)
+
+
+Key = TypeVar("Key")
+
+
+class ProbeReach:
+    """The greatest element of each channel, and that of its negation: both at least 0.
+
+    Args:
+        channels: Number of channels.
+        axis: Their axis: 1, or -1 for the last.
+        rank: Of the value; of no account if the axis is the last.
+    """
+
+    def __init__(self, channels: int, axis: int, rank: int) -> None:
+        self._channels, self._axis, self._rank = channels, axis, rank
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return 2 * self._channels
+
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
+        """Return both for all channels; see ``WatchProbe.measure``."""
+        rows = _rows(made, made.finite(value), self._channels, self._axis, self._rank)
+        both = made.node("Concat", made.node("Neg", rows), rows, axis=1)
+        return self.join(made, both)
+
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
+        """Return the greatest of all rows; see ``WatchProbe.join``."""
+        zeros = made.constant(np.zeros((1, self.size), np.float32))
+        return made.reduce("ReduceMax", made.node("Concat", stacked, zeros, axis=0), 0)
+
+    def ends(self, vectors: Iterable[Array]) -> tuple[Array, Array]:
+        """Return the least and the greatest element of each channel.
+
+        Args:
+            vectors: What was measured, float32 of shape [size], sample by sample.
+        """
+        most = np.max(list(vectors), 0)
+        return -most[: self._channels], most[self._channels :]
+
+
+class Rows:
+    """Sums over the rows that a layer multiplies with its weight.
+
+    Elements that are not finite count as 0.
+
+    Args:
+        layer: The layer; see ``onnx_passes.passes.precision._layers.has_rows``.
+        weight: Sizes of its weight.
+        gram: Whether outer products are summed as well.
+    """
+
+    def __init__(self, layer: Layer, weight: Sequence[int], *, gram: bool) -> None:
+        self._layer, self._weight, self._gram = layer, tuple(weight), gram
+        depth = int(np.prod(weight[1:])) if self._is_filter else weight[layer.depth or 0]
+        self._depth = depth
+
+    @property
+    def _is_filter(self) -> bool:
+        return self._layer.node.op_type == "Conv"
+
+    @property
+    def size(self) -> int:
+        """Number of elements: the count, the sum of rows, and those of outer products."""
+        return 1 + self._depth + self._gram * (1 + self._depth**2)
+
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
+        """Return the sums; see ``WatchProbe.measure``."""
+        data, axis = made.finite(value), -1
+        if self._is_filter:
+            # A filter of ones and zeros for each element of a patch: its row.
+            eye = np.eye(self._depth, dtype=np.float32)
+            eye = eye.reshape(self._depth, *self._weight[1:])
+            options = self._layer.node.attributes.values()
+            data = made.node("Conv", data, made.large(eye), **{a.name: a for a in options})
+            axis = 1
+        rows = _rows(made, data, self._depth, axis, len(self._weight))
+        ones = made.node("Shape", rows)
+        count = made.node("Cast", made.node("Slice", ones, *_first(made)), to=1)
+        parts = [count, made.reduce("ReduceSum", rows, 0)]
+        if self._gram:
+            one = made.constant(np.array([1]))
+            flipped = made.node("Transpose", rows, perm=[1, 0])
+            product = made.node("MatMul", flipped, rows)
+            parts.append(made.node("Reshape", product, made.constant(np.array([-1]))))
+            lengths = made.reduce("ReduceSum", made.node("Mul", rows, rows), 1)
+            squares = made.node("Mul", lengths, lengths)
+            parts.append(made.node("Reshape", made.reduce("ReduceSum", squares, 0), one))
+        return made.node("Concat", *parts, axis=0)
+
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
+        """Return the sums over all rows; see ``WatchProbe.join``."""
+        return made.reduce("ReduceSum", stacked, 0)
+
+    def moments(self, vectors: Iterable[Array]) -> Moments:
+        """Return the sums over all samples; outer products of zeros if none were summed.
+
+        Args:
+            vectors: What was measured, float32 of shape [size], sample by sample.
+        """
+        total: Array = np.asarray(np.sum(list(vectors), 0, dtype=np.float64))
+        depth = self._depth
+        mean, count = total[1 : 1 + depth], round(float(total[0]))
+        if not self._gram:
+            return Moments(np.zeros((1, 1)), mean, count)
+        gram = total[1 + depth : -1].reshape(depth, depth)
+        return Moments(gram, mean, count, float(total[-1]))
+
+
+def _rows(made: WatchBuilder, value: ir.Value, count: int, axis: int, rank: int) -> ir.Value:
+    """Return a value as [rows, channels]."""
+    if axis == 1:
+        value = made.node("Transpose", value, perm=[0, *range(2, rank), 1])
+    return made.node("Reshape", value, made.constant(np.array([-1, count])))
+
+
+def _first(made: WatchBuilder) -> list[ir.Value]:
+    return [made.constant(np.array([place])) for place in (0, 1)]
+
+
+def in_body(layer: Layer, model: ir.Model) -> bool:
+    """Whether what a layer reads is computed in a body.
+
+    Args:
+        layer: The layer.
+        model: Its model.
+    """
+    value = layer.node.inputs[0]
+    producer = None if value is None else value.producer()
+    source = value if producer is None else producer
+    return source is not None and source.graph not in (None, model.graph)
+
+
+def rows_in_bodies(
+    layers: Iterable[Layer], model: ir.Model, *, gram: bool
+) -> dict[ir.Node, tuple[ir.Value, Rows]]:
+    """Return what measures the moments of layers in bodies.
+
+    Args:
+        layers: The layers; those whose operand the main graph computes are left out.
+        model: Their model.
+        gram: Whether outer products are summed as well.
+    """
+    found = {}
+    for layer in layers:
+        value = layer.node.inputs[0]
+        weight = layer.node.inputs[layer.weight] if layer.weight is not None else None
+        shape = weight.shape if weight is not None else None
+        if value is not None and shape is not None and in_body(layer, model):
+            found[layer.node] = (value, Rows(layer, shape.numpy(), gram=gram))
+    return found
+
+
+def measure(
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Array]],
+    wanted: Mapping[Key, tuple[ir.Value, WatchProbe]],
+    pass_: str,
+) -> dict[Key, list[Array]]:
+    """Return what probes measure of values in bodies, sample by sample.
+
+    Args:
+        model: The model; not changed. Its types have to be known.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
+        wanted: By key, a value in a body and its probe.
+        pass_: The pass that asks, for errors.
+
+    Raises:
+        PassError: ONNX Runtime does not run the model on the data.
+    """
+    keys, places = list(wanted), {v: i for i, v in enumerate(inner_values(model))}
+    probes: dict[int, list[tuple[str, WatchProbe]]] = {}
+    for number, (value, item) in enumerate(wanted.values()):
+        if value in places and is_wide(value):
+            probes.setdefault(places[value], []).append((str(number), item))
+    found: dict[Key, list[Array]] = {}
+    for sample in record_probes(model, feeds, probes, pass_) if probes else ():
+        for name, vector in sample.items():
+            found.setdefault(keys[int(name)], []).append(vector)
+    return found

@@ -7,7 +7,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes.precision._convert import ConvertsToHalf
+from onnx_passes.passes.precision._half_conversion import ConvertsToHalf
 
 
 @passes.verify.metric

@@ -11,10 +11,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
+from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, find_stored_layers, layers_of
-from onnx_passes.passes.precision._select import NOTHING, OnData
-from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.passes.precision._node_selection import NOTHING, OnData
 from onnx_passes.plain import PlainMapping
 
 

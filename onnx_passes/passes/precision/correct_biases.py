@@ -7,14 +7,20 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision._grid import dequantise_node
+from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import ORIGINALS, Inserter
-from onnx_passes.passes.precision._layers import Layer, find_stored_layers
-from onnx_passes.passes.precision._moments import Moments, has_rows, matrix_of, moments_of
-from onnx_passes.passes.precision._probes import in_body
-from onnx_passes.passes.precision._select import OnData
-from onnx_passes.passes.precision._signature import WIDE
-from onnx_passes.passes.precision._stored import dequantise_node
+from onnx_passes.passes.precision._layers import (
+    Layer,
+    Moments,
+    find_stored_layers,
+    has_rows,
+    in_body,
+    matrix_of,
+    moments_of,
+)
+from onnx_passes.passes.precision._node_selection import OnData
 
 _LARGEST = 2**31 - 1
 

@@ -10,17 +10,17 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.precision._insert import Inserter
-from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._scaling import (
+from onnx_passes.passes.precision._insert import (
     Absorber,
+    Inserter,
     Place,
     can_scale_input,
     channel_axis,
     limit_factors,
     scale_input,
 )
-from onnx_passes.passes.precision._select import OnSomeNodes
+from onnx_passes.passes.precision._layers import Layer, layers_of
+from onnx_passes.passes.precision._node_selection import OnSomeNodes
 
 _BALANCED = 0.01
 """Binary logarithm of the scales that are not worth another sweep."""

@@ -6,13 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._body_values import Crossings
-from onnx_passes.passes.precision._grid import quantise, weight_grid
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision._grid import dequantise_node, quantise, weight_grid
+from onnx_passes.passes.precision._half_precision import Crossings
 from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._layers import Layer, find_stored_layers
-from onnx_passes.passes.precision._select import OnSomeNodes
-from onnx_passes.passes.precision._stored import dequantise_node
+from onnx_passes.passes.precision._node_selection import OnSomeNodes
 from onnx_passes.passes.precision.remove_qdq import QUANTISERS, remove_pair
 
 _INTEGERS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "QuantizeLinear")

@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._grid import quantise, type_of, weight_grid
+from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter, demand_opset
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
-from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
 from onnx_passes.plain import PlainMapping
 
 _SUMS = ir.DataType.INT32

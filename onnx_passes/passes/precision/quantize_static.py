@@ -12,15 +12,23 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.errors import PassError
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._calibrate import Method, Range, calibrate, extremes
-from onnx_passes.passes.precision._grid import Grid, Kind, make_grid, type_of, weight_grid
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision._grid import (
+    Grid,
+    Kind,
+    Method,
+    Range,
+    calibrate,
+    extremes,
+    make_grid,
+    type_of,
+    weight_grid,
+)
 from onnx_passes.passes.precision._half_precision import return_instead
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._node_span import names_of
-from onnx_passes.passes.precision._record import read_feeds, record
-from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
+from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes, names_of
+from onnx_passes.passes.precision._recording import read_feeds, record
 from onnx_passes.plain import PlainMapping
 
 _LARGEST = 2**31 - 1

@@ -11,7 +11,7 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.errors import OptionError
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.precision._grid import (
     Grid,
     Kind,
@@ -20,10 +20,10 @@ from onnx_passes.passes.precision._grid import (
     type_of,
     weight_grid,
 )
+from onnx_passes.passes.precision._half_precision import WIDE
 from onnx_passes.passes.precision._insert import Inserter, demand_opset, opset_for
 from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._select import NOTHING, OnSomeNodes
-from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.passes.precision._node_selection import NOTHING, OnSomeNodes
 from onnx_passes.plain import PlainMapping
 
 MICROSOFT = "com.microsoft"

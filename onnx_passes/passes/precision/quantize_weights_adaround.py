@@ -10,8 +10,7 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.precision._grid import Grid
-from onnx_passes.passes.precision._round_by_moments import RoundsByMoments
-from onnx_passes.passes.precision._rounding import round_by_learning
+from onnx_passes.passes.precision._rounding import RoundsByMoments, round_by_learning
 
 
 @passes.verify.metric

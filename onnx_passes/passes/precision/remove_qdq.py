@@ -5,12 +5,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.precision._half_precision import drop_constant
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision._grid import dequantise_node
+from onnx_passes.passes.precision._half_precision import WIDE, drop_constant
 from onnx_passes.passes.precision._insert import Inserter
-from onnx_passes.passes.precision._select import OnSomeNodes
-from onnx_passes.passes.precision._signature import WIDE
-from onnx_passes.passes.precision._stored import dequantise_node
+from onnx_passes.passes.precision._node_selection import OnSomeNodes
 
 QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 """The operators of a pair."""

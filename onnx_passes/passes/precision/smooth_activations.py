@@ -12,18 +12,17 @@ from pydantic import Field
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes.precision._insert import Inserter
-from onnx_passes.passes.precision._layers import Layer, layers_of
-from onnx_passes.passes.precision._probes import ProbeReach, in_body
-from onnx_passes.passes.precision._scaling import (
+from onnx_passes.passes.precision._half_precision import WIDE
+from onnx_passes.passes.precision._insert import (
     Absorber,
+    Inserter,
     can_scale_input,
     channel_axis,
     limit_factors,
     scale_input,
 )
-from onnx_passes.passes.precision._select import OnData
-from onnx_passes.passes.precision._signature import WIDE
+from onnx_passes.passes.precision._layers import Layer, ProbeReach, in_body, layers_of
+from onnx_passes.passes.precision._node_selection import OnData
 
 REACH = "reach of values in bodies by channel"
 """Key, in what passes of a run share, of the ends of channels by the name of a value."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from onnx_passes import passes
 from onnx_passes.errors import PassError
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.precision._record import read_feeds
+from onnx_passes.passes.precision._recording import read_feeds
 
 
 @passes.verify.metric

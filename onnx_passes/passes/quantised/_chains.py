@@ -1,8 +1,14 @@
-"""Chains of operators that end in a quantiser, each monotone but one activation."""
+"""Chains of operators that end in a quantiser, and the thresholds that compute the same.
+
+Each operator of a chain is monotone in one operand, but one activation may fall to a minimum
+and then rise. Thresholds are found by bisection on the chain itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -12,21 +18,297 @@ from onnx_passes.arrays import Array
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
-from onnx_passes.passes.quantised._monotone import (
-    COMPARES,
-    CONVERSES,
-    data_operand,
-    has_channels,
-    is_correctly_rounded,
-    is_monotone,
-    keeps_shape,
-    varying,
+from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.quantised._quantisers import (
+    Quantiser,
+    bounding,
+    pair_of,
+    quantiser_of,
+    turns_of,
 )
-from onnx_passes.passes.quantised._pairs import bounding, pair_of
-from onnx_passes.passes.quantised._tables import turns_of
-from onnx_passes.passes.quantised._valleys import valley_of
+from onnx_passes.passes.streamline._rule_constants import scalar
+
+COMPARES = frozenset({"GreaterOrEqual", "Greater"})
+"""Comparisons whose result for NaN is that left of all thresholds."""
+CONVERSES = frozenset({"LessOrEqual", "Less"})
+"""The other comparisons that are steps."""
+_GRIDS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_BY_SIGN = frozenset({"Mul", "Div"})
+_NEGATIVE = ("alpha", "beta", "gamma")
+_RISING = frozenset({"Celu", "Elu", "HardSigmoid", "LeakyRelu", "Selu"})
+"""Operators that rise if their attributes are not negative."""
+CORRECTLY_ROUNDED = frozenset(
+    {
+        *("Abs", "Add", "BatchNormalization", "Ceil", "Clip", "Div", "Floor", "Identity"),
+        *(
+            "LeakyRelu",
+            "PRelu",
+            "Max",
+            "Min",
+            "Mul",
+            "Neg",
+            "Relu",
+            "Round",
+            "Sign",
+            "Sqrt",
+            "Sub",
+        ),
+        *("Where", *COMPARES, *_GRIDS),
+    }
+)
+"""Operators whose kernels are IEEE operations, or a few of them in a row."""
+
+
+def data_operand(node: ir.Node) -> int:
+    """Return the place of the operand that is not a constant."""
+    if node.op_type == "Div":
+        return 0
+    unknown = [
+        i for i, v in enumerate(node.inputs) if v is not None and constant_of(v) is None
+    ]
+    return unknown[0] if unknown else 0
+
+
+def is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
+    """Whether a node rises or falls in an operand, the others being constants.
+
+    Args:
+        node: The node.
+        operand: Number of the operand.
+        opset: Version of the main domain.
+    """
+    if node.domain != "":
+        return quantiser_of(node) is not None
+    if node.op_type in _BY_SIGN:
+        factor = constant_of(node.inputs[1 - operand])
+        return operand == 0 or (node.op_type == "Mul" and factor is not None)
+    if node.op_type == "BatchNormalization":
+        return len(node.outputs) == 1 and not node.attributes.get_int("training_mode", 0)
+    if node.op_type == "PRelu":
+        slopes = constant_of(node.inputs[1])
+        return operand == 0 and slopes is not None and bool((slopes.numpy() >= 0).all())
+    if node.op_type == "Identity" or node.op_type in COMPARES:
+        return True
+    operator = operator_of(node, opset)
+    if operator is None or not operator.elementwise:
+        return False
+    rises = operand in operator.algebra.monotone or node.op_type in _RISING
+    parts = (node.attributes.get_float(name, 0.0) or 0.0 for name in _NEGATIVE)
+    return rises and all(part >= 0 for part in parts)
+
+
+def is_correctly_rounded(node: ir.Node) -> bool:
+    """Whether the kernel of a node is an IEEE operation, or a few of them in a row."""
+    return node.domain != "" or node.op_type in CORRECTLY_ROUNDED
+
+
+def has_channels(node: ir.Node) -> bool:
+    """Whether a node has constants along one axis, whose place it looks at."""
+    if node.domain == "" and node.op_type in _GRIDS:
+        tensor = constant_of(node.inputs[1])
+        return tensor is not None and tensor.size > 1
+    return (node.domain, node.op_type) == ("", "BatchNormalization")
+
+
+def varying(node: ir.Node, rank: int) -> list[tuple[int, int]]:
+    """Return the axes along which a node's constants differ, with their sizes.
+
+    Args:
+        node: The node.
+        rank: Rank of its operand.
+    """
+    if has_channels(node):
+        tensor = constant_of(node.inputs[1])
+        axis = 1
+        if node.op_type in _GRIDS:
+            axis = (node.attributes.get_int("axis", 1) or 0) % rank
+        return [] if tensor is None else [(axis, int(tensor.shape.numpy()[0]))]
+    found = []
+    for value in node.inputs:
+        tensor = constant_of(value)
+        if tensor is None or node.op_type in _GRIDS:
+            continue
+        shape = tensor.shape.numpy()
+        if node.op_type == "MultiThreshold":
+            shape = shape[:-1]
+        found += [(rank - len(shape) + i, int(n)) for i, n in enumerate(shape) if n != 1]
+    return found
+
+
+def keeps_shape(node: ir.Node, value: ir.Value) -> bool:
+    """Whether the constants of a node do not make its operand bigger.
+
+    Args:
+        node: The node.
+        value: Its operand, with a known shape.
+    """
+    if has_channels(node) or node.op_type in _GRIDS:
+        return True
+    shape = value.shape
+    assert shape is not None, "the caller looks"
+    for other in node.inputs:
+        tensor = constant_of(other)
+        if tensor is None:
+            continue
+        dims = tensor.shape.numpy()
+        if node.op_type == "MultiThreshold":
+            dims = dims[:-1]
+        if len(dims) > len(shape):
+            return False
+        pairs = zip(reversed(dims), reversed(list(shape)), strict=False)
+        if any(n not in (1, d) for n, d in pairs):
+            return False
+    return True
+
+
+_SILU = -1.2784645427610738
+_GELU = -0.7517915246935645
+_GELU_TANH = -0.7524614220710162
+_MISH = -1.192431298737
+_ROOT = 2.0**0.5
+"""Where the minima are; around them the functions are flat, so that no digit matters."""
+
+
+@dataclass(frozen=True)
+class Valley:
+    """An activation of one value, as an operator or as its formula.
+
+    Attributes:
+        nodes: The nodes in topological order; the last one computes the result.
+        source: What they read.
+        minimum: The value of ``source`` up to which the result falls.
+    """
+
+    nodes: tuple[ir.Node, ...]
+    source: ir.Value
+    minimum: float
+
+
+def valley_of(node: ir.Node) -> Valley | None:
+    """Return the activation that a node ends: SiLU, Swish, Gelu, HardSwish, Mish, a square."""
+    x = node.inputs[0] if node.inputs else None
+    if x is None or any(a.is_ref() for a in node.attributes.values()):
+        return None
+    minimum = _of_operator(node)
+    if minimum is not None:
+        return Valley((node,), x, minimum)
+    if (node.domain, node.op_type) != ("", "Mul"):
+        return None
+    if node.inputs[0] is node.inputs[1]:
+        return Valley((node,), x, 0.0)
+    for place in (0, 1):
+        found = _of_product(node, node.inputs[place], node.inputs[1 - place])
+        if found is not None:
+            return found
+    return None
+
+
+def _of_operator(node: ir.Node) -> float | None:
+    match node.domain, node.op_type:
+        case "", "Gelu":
+            tanh = node.attributes.get_string("approximate", "none") == "tanh"
+            return _GELU_TANH if tanh else _GELU
+        case "", "HardSwish":
+            return -1.5
+        case "", "Mish":
+            return _MISH
+        case "", "Pow":
+            return 0.0 if scalar(node.inputs[1]) == 2 else None
+        case "", "Swish":
+            slope = node.attributes.get_float("alpha", 1.0) or 0.0
+            return _SILU / slope if slope > 0 else None
+        case _, "Silu" if node.domain == CUSTOM:
+            return _SILU
+    return None
+
+
+def _of_product(node: ir.Node, p: ir.Value | None, gate: ir.Value | None) -> Valley | None:
+    """Recognise ``p * gate(u)``, where both come from one value by positive factors."""
+    found = _gate(gate)
+    if p is None or found is None:
+        return None
+    nodes, inner, minimum = found
+    beside, source = [], p
+    while True:
+        scaled = _find_scaling(inner, source)
+        if scaled is not None:
+            break
+        step = _factor(source.producer())
+        if step is None:
+            return None
+        beside.append(source.producer())
+        source = step[0]
+    within, slope = scaled
+    parts = [n for n in (*reversed(beside), *within, *nodes) if n is not None]
+    return Valley((*dict.fromkeys(parts), node), source, minimum / slope)
+
+
+def _find_scaling(value: ir.Value, source: ir.Value) -> tuple[list[ir.Node], float] | None:
+    """Return the nodes and the factor that make a value of another one."""
+    nodes: list[ir.Node] = []
+    slope = 1.0
+    while value is not source:
+        node = value.producer()
+        step = _factor(node)
+        if step is None or node is None:
+            return None
+        value, slope = step[0], slope * step[1]
+        nodes.insert(0, node)
+    return nodes, slope
+
+
+def _factor(node: ir.Node | None) -> tuple[ir.Value, float] | None:
+    """Return the operand and the factor of a product with, or quotient by, a number over 0."""
+    if node is None or node.domain != "" or node.op_type not in ("Mul", "Div"):
+        return None
+    for place in (0,) if node.op_type == "Div" else (0, 1):
+        value, factor = node.inputs[place], scalar(node.inputs[1 - place])
+        if value is not None and factor is not None and factor > 0:
+            return value, factor if node.op_type == "Mul" else 1 / factor
+    return None
+
+
+def _gate(value: ir.Value | None) -> tuple[list[ir.Node], ir.Value, float] | None:
+    """Return nodes of a function that rises from 0 to 1, its operand, and the minimum."""
+    node = None if value is None else value.producer()
+    if node is None or node.domain != "":
+        return None
+    if node.op_type == "Add":  # 1 + Erf(z)
+        for place in (0, 1):
+            erf = _only(node.inputs[place], "Erf")
+            if erf is not None and scalar(node.inputs[1 - place]) == 1:
+                return _with(erf, [erf, node], _GELU / _ROOT)
+    if node.op_type == "Tanh":  # of Softplus
+        softplus = _only(node.inputs[0], "Softplus")
+        return None if softplus is None else _with(softplus, [softplus, node], _MISH)
+    minimum = _GATES[node.op_type](node) if node.op_type in _GATES else None
+    return None if minimum is None else _with(node, [node], minimum)
+
+
+def _with(
+    first: ir.Node, nodes: list[ir.Node], minimum: float
+) -> tuple[list[ir.Node], ir.Value, float] | None:
+    inner = first.inputs[0]
+    return None if inner is None else (nodes, inner, minimum)
+
+
+def _only(value: ir.Value | None, kind: str) -> ir.Node | None:
+    node = None if value is None else value.producer()
+    return node if node is not None and (node.domain, node.op_type) == ("", kind) else None
+
+
+def _of_hard_sigmoid(node: ir.Node) -> float | None:
+    slope = node.attributes.get_float("alpha", 0.2) or 0.0
+    term = node.attributes.get_float("beta", 0.5)
+    return -(term or 0.0) / (2 * slope) if slope > 0 and term is not None else None
+
+
+_GATES: dict[str, Callable[[ir.Node], float | None]] = {
+    "Sigmoid": lambda node: _SILU,
+    "HardSigmoid": _of_hard_sigmoid,
+}
+
 
 _ENDS = frozenset({"Round", "Ceil", "Floor", "Sign"})
 IR_VERSION = 10
@@ -283,4 +565,202 @@ def _step(node: ir.Node, opset: int) -> _Segment | None:
     return _Segment((node,), value) if is_monotone(node, operand, opset) else None
 
 
-__all__ = ["Chain", "Steps", "chain_to"]
+Level: TypeAlias = Callable[[Array], Array]
+"""Makes integers of a chain's results, as float64."""
+
+_LARGEST = np.finfo(np.float32).max
+_OCTAVE = 1 << 23
+"""Places between a float and its double."""
+
+_OCTAVES = 64
+"""How often a number is halved before a chain is given up that has no level there."""
+
+_CHECKED = (1, 2, 3)
+"""Distances in floats from a threshold at which the chain is looked at again."""
+
+_CHECKED_APPROXIMATELY = (64, 65, 256)
+"""The same for functions whose kernels do not round correctly, and waver by some floats."""
+
+_CHECKED_ON_SLOPES = (1024, 1025, 4096)
+"""The same for functions with a minimum, around which their results hardly change."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A step function for each channel.
+
+    Attributes:
+        thresholds: Where the steps are, float32 ``[*channels, steps]``.
+        weights: How far each goes, float32 of the same shape; 0 for one that is not there.
+        start: The level left of all thresholds, float32 ``[*channels]``.
+    """
+
+    thresholds: Array
+    weights: Array
+    start: Array
+
+
+def find_table(steps: Steps, level: Level, most: int) -> Table | None:
+    """Find the thresholds of a chain by bisection over the floats.
+
+    Every operator of a chain is weakly monotone as computed, so that each level is reached at
+    one float32 and kept from there on. It is found exactly, in 32 runs of the chain. Where the
+    chain turns, which is found in the same way, it is searched piece by piece.
+
+    Args:
+        steps: The chain.
+        level: Makes integers of the chain's results, as float64.
+        most: Number of steps of one piece above which there is no table.
+
+    Returns:
+        The table; None if the chain has more steps, or is not monotone after all.
+    """
+    ends = _ends(steps, level)
+    if ends is None:
+        return None
+    starts = _starts(steps, ends)
+    after = [*starts[1:], ends.high + 1]
+    parts: list[tuple[Array, Array]] = []
+    begin = current = None
+    for start, end in zip(starts, after, strict=True):
+        low = np.minimum(start, ends.high)
+        piece = _Piece(low, np.maximum(end - 1, low))
+        first, last = level(steps.of(_float(np.stack([piece.low, piece.high]))))
+        if not _are_integers(first) or not _are_integers(last):
+            return None
+        is_there = end > start
+        if begin is None or current is None:
+            begin = current = first
+        jump = np.where(is_there, first - current, 0.0)
+        if jump.any():
+            parts.append((np.where(jump != 0, _float(piece.low), np.inf)[None], jump[None]))
+        current = np.where(is_there, last, current)
+        found = _steps_within(steps, level, piece, np.where(is_there, last - first, 0.0), most)
+        if found is None:
+            return None
+        parts.append(found)
+    if begin is None:
+        return None
+    thresholds, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if not len(thresholds):  # a quantiser that always gives the same
+        thresholds = np.full((1, *begin.shape), np.inf)
+        weights = np.zeros_like(thresholds)
+    return Table(
+        np.moveaxis(thresholds, 0, -1).astype(np.float32),
+        np.moveaxis(weights, 0, -1).astype(np.float32),
+        begin.astype(np.float32),
+    )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Floats between which a chain is monotone, by their places; int64 ``[*channels]``."""
+
+    low: Array
+    high: Array
+
+
+def _ends(steps: Steps, level: Level) -> _Piece | None:
+    """Return the floats of least and greatest place at which a chain has a level.
+
+    A factor may make an infinity of a large number, and an activation NaN of that.
+    """
+    sizes = np.full((2, *steps.chain.channels), _TOP, np.int64)
+    signs = np.array([-1, 1]).reshape(2, *[1] * len(steps.chain.channels))
+    for _ in range(_OCTAVES):
+        with np.errstate(all="ignore"):
+            lacks = ~np.isfinite(level(steps.of(_float(signs * sizes))))
+        if not lacks.any():
+            return _Piece(-sizes[0], sizes[1])
+        sizes = np.where(lacks, sizes - _OCTAVE, sizes)
+    return None
+
+
+def _starts(steps: Steps, ends: _Piece) -> Array:
+    """Return the places at which pieces start, int64 ``[pieces, *channels]``."""
+    chain = steps.chain
+    first = ends.low[None]
+    if chain.turns is None:
+        return first
+    turns = np.broadcast_to(chain.turns, (len(chain.turns), *chain.channels))
+
+    def is_beyond(places: Array) -> Array:
+        found: Array = steps.at_bend(_float(places)) >= turns
+        return found
+
+    below = np.broadcast_to(first, turns.shape).copy()
+    above = np.broadcast_to(ends.high + 1, turns.shape).copy()
+    at_first = is_beyond(below)
+    while (above - below > 1).any():
+        middle = (below + above) // 2
+        hit = is_beyond(middle) != at_first
+        above, below = np.where(hit, middle, above), np.where(hit, below, middle)
+    return np.sort(np.concatenate([first, above]), axis=0)
+
+
+def _steps_within(
+    steps: Steps, level: Level, piece: _Piece, change: Array, most: int
+) -> tuple[Array, Array] | None:
+    """Return thresholds and weights of a piece, ``[steps, *channels]``."""
+    count = int(np.abs(change).max())
+    if count > most:
+        return None
+    sign = np.where(change >= 0, 1.0, -1.0)
+    index = np.arange(1, count + 1, dtype=np.float64).reshape(-1, *[1] * change.ndim)
+    there = index <= np.abs(change)
+    if not count:
+        return np.empty(there.shape, np.float32), np.empty(there.shape)
+    wanted = level(steps.of(_float(piece.low[None]))) + sign * index
+
+    def reached(values: Array) -> Array:
+        found: Array = sign * (level(steps.of(values)) - wanted) >= 0
+        return found
+
+    below = np.broadcast_to(piece.low, wanted.shape)
+    above = np.broadcast_to(piece.high, wanted.shape)
+    while (above - below > 1).any():
+        middle = (below + above) // 2
+        hit = reached(_float(middle))
+        above, below = np.where(hit, middle, above), np.where(hit, below, middle)
+    chain = steps.chain
+    tried = [_CHECKED if chain.is_exact else _CHECKED_APPROXIMATELY]
+    if chain.turns is not None and not chain.is_exact:
+        tried.append(_CHECKED_ON_SLOPES)
+    if not any(_holds(reached, above, piece, there, distances) for distances in tried):
+        return None
+    thresholds = np.where(there, _float(above), np.float32(np.inf))
+    return thresholds, np.where(there, sign, 0.0)
+
+
+def _are_integers(levels: Array) -> bool:
+    return bool(np.isfinite(levels).all() and np.array_equal(levels, np.rint(levels)))
+
+
+def _holds(
+    reached: Callable[[Array], Array],
+    found: Array,
+    piece: _Piece,
+    there: Array,
+    distances: tuple[int, ...],
+) -> bool:
+    """Look at the floats beside each threshold: a kernel need not be monotone."""
+    for offset in (*(-distance for distance in distances), 0, *distances):
+        near = np.clip(found + offset, piece.low, piece.high)
+        expected = near >= found
+        if not (reached(_float(near)) == expected)[there].all():
+            return False
+    return True
+
+
+def _place_of(value: float) -> int:
+    """Return the place of a float32 among all: neighbours differ by 1, both zeros are 0."""
+    bits = int(np.float32(value).view(np.int32))
+    return bits if bits >= 0 else -(bits & 0x7FFFFFFF)
+
+
+_TOP = _place_of(float(_LARGEST))
+
+
+def _float(places: Array) -> Array:
+    sizes = np.abs(places).astype(np.int32).view(np.float32)
+    return np.where(places < 0, -sizes, sizes)

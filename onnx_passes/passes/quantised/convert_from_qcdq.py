@@ -11,15 +11,20 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import QONNX
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, filled
-from onnx_passes.passes.quantised._grids import Levels, is_integer_type, range_of
-from onnx_passes.passes.quantised._pairs import grid_of, pair_of
 from onnx_passes.passes.quantised._quantised_hints import INT8_LEVELS, PAIR, SMALL
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.quantised._quantisers import (
+    Levels,
+    grid_of,
+    is_integer_type,
+    pair_of,
+    range_of,
+)
+from onnx_passes.passes.streamline._rule_constants import constant
 
 
 @passes.verify.tolerance

@@ -7,11 +7,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.attach import BodyCall
 from onnx_passes.ops.bodies.operator_bodies import QONNX_ALIASES, dropped_bits
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.quantised._square_windows import plain_call
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.streamline._integer_ranges import plain_call
+from onnx_passes.passes.streamline._rule_constants import constant
 
 
 @passes.verify.equality

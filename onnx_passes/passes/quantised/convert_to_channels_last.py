@@ -9,13 +9,13 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, QONNX_ALIASES
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import CHANNELS_LAST_OPERATORS
-from onnx_passes.passes.quantised._square_windows import plain_call
-from onnx_passes.passes.streamline._terms import rank_of
+from onnx_passes.passes.streamline._integer_ranges import plain_call
+from onnx_passes.passes.streamline._rule_constants import rank_of
 from onnx_passes.plain import PlainDict
 
 Attributes = PlainDict

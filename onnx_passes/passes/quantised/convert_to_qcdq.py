@@ -10,14 +10,21 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
-from onnx_passes.passes.quantised._grids import PER_CHANNEL, Levels, axis_of, range_of
 from onnx_passes.passes.quantised._quantised_hints import quantiser
+from onnx_passes.passes.quantised._quantisers import (
+    PER_CHANNEL,
+    Levels,
+    Quantiser,
+    axis_of,
+    quantiser_of,
+    quantisers,
+    range_of,
+)
 
 _CLIPS_INTEGERS = 12
 

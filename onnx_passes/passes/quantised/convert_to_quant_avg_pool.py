@@ -9,15 +9,14 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import QONNX_ALIASES
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of
-from onnx_passes.passes.quantised._pairs import pair_of
 from onnx_passes.passes.quantised._quantised_hints import QUANT_AVG_POOL
-from onnx_passes.passes.quantised._square_windows import MEANS, square_window
-from onnx_passes.passes.streamline._terms import constant, is_single, rank_of, scalar
+from onnx_passes.passes.quantised._quantisers import Quantiser, pair_of, quantiser_of
+from onnx_passes.passes.streamline._integer_ranges import MEANS, square_window
+from onnx_passes.passes.streamline._rule_constants import constant, is_single, rank_of, scalar
 from onnx_passes.plain import PlainDict
 
 _MOST = 32

@@ -10,11 +10,11 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
-from onnx_passes.passes.quantised._tables import multi_threshold, table_of
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
+from onnx_passes.passes.streamline._rule_constants import constant
 
 _DEEPEST = 2**23
 """Products of a sum up to which float32 holds every number on the way."""

@@ -9,16 +9,15 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CHANNELS_LAST, CUSTOM, QONNX
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hint, Hints, Spec, data, filled
-from onnx_passes.passes.quantised._monotone import keeps_shape
+from onnx_passes.passes.quantised._chains import keeps_shape
 from onnx_passes.passes.quantised._quantised_hints import quantiser
-from onnx_passes.passes.quantised._tables import table_of
-from onnx_passes.passes.streamline._products import IntegerRange
-from onnx_passes.passes.streamline._rows import narrow
-from onnx_passes.passes.streamline._terms import constant, floats, rank_of
+from onnx_passes.passes.quantised._quantisers import table_of
+from onnx_passes.passes.streamline._integer_ranges import IntegerRange
+from onnx_passes.passes.streamline._rule_constants import constant, floats, narrow, rank_of
 from onnx_passes.plain import PlainDict
 
 _LAYOUTS: dict[tuple[int, ...], str] = {

@@ -12,14 +12,13 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.ops.bodies import attach_bodies
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, filled
-from onnx_passes.passes.quantised._attributes import quantiser_of, quantisers
-from onnx_passes.passes.quantised._pairs import grid_of
 from onnx_passes.passes.quantised._quantised_hints import INT8_LEVELS, SMALL, quantiser
+from onnx_passes.passes.quantised._quantisers import grid_of, quantiser_of, quantisers
 
 _LARGEST = 2.0**24
 """Up to here float32 holds every integer."""

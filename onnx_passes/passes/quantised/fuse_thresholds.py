@@ -9,11 +9,11 @@ import numpy as np
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
-from onnx_passes.passes.quantised._tables import multi_threshold, table_of
+from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
 from onnx_passes.passes.quantised.sort_thresholds import adds_exactly
 
 

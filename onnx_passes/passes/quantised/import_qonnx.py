@@ -15,13 +15,13 @@ from onnx_passes.ops.bodies.operator_bodies import (
     channel_axis,
     is_rounding_mode,
 )
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.hints import Hint, Hints, Spec, data
 from onnx_passes.passes.quantised._quantised_hints import quantiser
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.streamline._rule_constants import constant
 from onnx_passes.plain import PlainDict
 
 

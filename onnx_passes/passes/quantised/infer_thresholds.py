@@ -9,16 +9,21 @@ import numpy as np
 from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, QONNX_ALIASES
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._attributes import Quantiser, quantisers
-from onnx_passes.passes.quantised._bisect import Level, Table, find_table
-from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
+from onnx_passes.passes.quantised._chains import (
+    Chain,
+    Level,
+    Steps,
+    Table,
+    chain_to,
+    find_table,
+)
 from onnx_passes.passes.quantised._quantised_hints import INFERRED_THRESHOLDS
-from onnx_passes.passes.streamline._rows import narrow
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.quantised._quantisers import Quantiser, quantisers
+from onnx_passes.passes.streamline._rule_constants import constant, narrow
 
 
 @passes.verify.tolerance

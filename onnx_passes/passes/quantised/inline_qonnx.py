@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values
 from onnx_passes.passes.hints import Hints
-from onnx_passes.passes.quantised._attributes import Quantiser, quantiser_of, quantisers
 from onnx_passes.passes.quantised._quantised_hints import quantiser
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.quantised._quantisers import Quantiser, quantiser_of, quantisers
+from onnx_passes.passes.streamline._rule_constants import constant
 from onnx_passes.plain import PlainDict
 
 

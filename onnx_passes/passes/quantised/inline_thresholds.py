@@ -9,7 +9,6 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes._support.matches import opset_at
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -18,6 +17,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
+from onnx_passes.passes.common.matches import opset_at
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
 

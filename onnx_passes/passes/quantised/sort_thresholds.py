@@ -12,7 +12,7 @@ from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.passes.base import Op, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.passes.hints import Hints
 from onnx_passes.passes.quantised._quantised_hints import THRESHOLDS
-from onnx_passes.passes.quantised._tables import multi_threshold, table_of
+from onnx_passes.passes.quantised._quantisers import multi_threshold, table_of
 
 _EXACT = 2.0**24
 

@@ -9,15 +9,20 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hint, Hints, Spec, Specs, data, filled
-from onnx_passes.passes.quantised._bisect import Table, find_table
-from onnx_passes.passes.quantised._chains import Chain, Steps, chain_to
-from onnx_passes.passes.quantised._monotone import COMPARES, CONVERSES
-from onnx_passes.passes.streamline._rows import narrow
-from onnx_passes.passes.streamline._terms import constant
+from onnx_passes.passes.quantised._chains import (
+    COMPARES,
+    CONVERSES,
+    Chain,
+    Steps,
+    Table,
+    chain_to,
+    find_table,
+)
+from onnx_passes.passes.streamline._rule_constants import constant, narrow
 
 _BEYOND = np.array([np.nan, -np.inf, np.inf], np.float32)
 """Numbers that bisection does not look at."""

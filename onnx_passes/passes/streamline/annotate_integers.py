@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.passes.base import Annotation
-from onnx_passes.passes.streamline._integers import KEY, NOTED, integer_ranges
+from onnx_passes.passes.streamline._integer_ranges import KEY, NOTED, integer_ranges
 
 
 @passes.verify.equality

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
-from onnx_passes.passes._support.shapes import dims_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call, law
+from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, data
 
 

@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
 from onnx_passes.passes.hints import Hint, Hints, Spec, ints
-from onnx_passes.passes.streamline._terms import constant, floats
+from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 _MOST = 2**15
 """Levels above which weights are not taken for quantised ones."""

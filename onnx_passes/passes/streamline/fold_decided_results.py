@@ -8,10 +8,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.domains.concrete import ConcreteSemantics
 from onnx_passes.ops.operator_class import Element, operators
-from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
-from onnx_passes.passes._support.shapes import widens
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._laws import NEGATIONS, is_kind, numbers
+from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.streamline._rule_constants import NEGATIONS, is_kind, numbers
 
 
 @passes.verify.equality

@@ -8,9 +8,9 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.ops.operator_class import Operator
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
-from onnx_passes.passes._support.tensors import constant_of
-from onnx_passes.passes.streamline._laws import commuting, is_kind, numbers
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call, law
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.streamline._rule_constants import commuting, is_kind, numbers
 
 
 @passes.verify.equality

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call, law
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import constant, floats
+from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call, law
+from onnx_passes.passes.streamline._rule_constants import constant, floats
 
 
 @passes.verify.tolerance

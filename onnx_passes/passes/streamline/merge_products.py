@@ -8,10 +8,10 @@ import numpy as np
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.matches import node_of
-from onnx_passes.passes._support.rules import RulePass, TermCall, TermRule, Values, call
 from onnx_passes.passes.base import Op, Value
-from onnx_passes.passes.streamline._terms import constant, floats, rank_of
+from onnx_passes.passes.common.matches import node_of
+from onnx_passes.passes.common.rules import RulePass, TermCall, TermRule, Values, call
+from onnx_passes.passes.streamline._rule_constants import constant, floats, rank_of
 
 
 @passes.verify.tolerance

@@ -7,11 +7,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.replace import Namer
-from onnx_passes.passes.streamline._integers import integer_ranges
-from onnx_passes.passes.streamline._products import IntegerRange
+from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_ranges
 
 
 @passes.verify.equality

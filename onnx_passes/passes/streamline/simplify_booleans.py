@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.streamline._laws import NEGATIONS, numbers
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call, law
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.streamline._rule_constants import NEGATIONS, numbers
 
 
 @passes.verify.equality

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call, law
-from onnx_passes.passes._support.shapes import widens
-from onnx_passes.passes.streamline._laws import LATTICES, NEGATIONS, is_kind, numbers
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call, law
+from onnx_passes.passes.common.shapes import widens
+from onnx_passes.passes.streamline._rule_constants import LATTICES, NEGATIONS, is_kind, numbers
 
 
 @passes.verify.equality

@@ -8,12 +8,11 @@ from onnx_passes import passes
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.streamline._cuts import move_rows
-from onnx_passes.passes.streamline._movement import ARITHMETIC, CHOOSING, let_through
-from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._terms import floats, is_single, rank_of, scalar
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.streamline._integer_ranges import ARITHMETIC, CHOOSING, let_through
+from onnx_passes.passes.streamline._moves import Mover, move_rows
+from onnx_passes.passes.streamline._rule_constants import floats, is_single, rank_of, scalar
 
 _OURS = ("Im2Col", "LayoutConverter")
 _TAKES_ALL = frozenset(

@@ -10,13 +10,18 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.arrays import Array
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Value
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.hints import Hint, Hints, data, filled
-from onnx_passes.passes.streamline._convolutions import conv_rules, conv_terms
-from onnx_passes.passes.streamline._move_behind import Found, behind
-from onnx_passes.passes.streamline._terms import along, at_axis, floats, rank_of, scalar
+from onnx_passes.passes.streamline._moves import Found, behind, conv_rules, conv_terms
+from onnx_passes.passes.streamline._rule_constants import (
+    along,
+    at_axis,
+    floats,
+    rank_of,
+    scalar,
+)
 
 _EQUAL_FACTORS = Hint(
     {},

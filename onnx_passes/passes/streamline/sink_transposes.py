@@ -10,11 +10,11 @@ from onnx_passes.arrays import Array
 from onnx_passes.model.walk import graphs_within
 from onnx_passes.ops.bodies.operator_bodies import CUSTOM, is_quantiser
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes._support.shapes import ints_of
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.base import Transformation
+from onnx_passes.passes.common.shapes import ints_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._terms import rank_of
+from onnx_passes.passes.streamline._rule_constants import rank_of
 
 _BESIDES = frozenset(
     {"Celu", "Gelu", "Mish", "PRelu", "Shrink", "ThresholdedRelu", "HardSwish"}

@@ -8,10 +8,13 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.ops.bodies.operator_bodies import QONNX
 from onnx_passes.passes.base import Transformation
-from onnx_passes.passes.quantised._square_windows import square_window, sums_of_windows
-from onnx_passes.passes.streamline._integers import integer_ranges
+from onnx_passes.passes.streamline._integer_ranges import (
+    IntegerRange,
+    integer_ranges,
+    square_window,
+    sums_of_windows,
+)
 from onnx_passes.passes.streamline._moves import Mover
-from onnx_passes.passes.streamline._products import IntegerRange
 
 _MEANS = ("AveragePool", "ReduceMean")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import RulePass, TermRule, call, law
+from onnx_passes.passes.common.rules import RulePass, TermRule, call, law
 
 
 @passes.verify.equality

@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.passes._support.rules import RulePass, TermRule, Values, call
-from onnx_passes.passes._support.shapes import dims_of
 from onnx_passes.passes.base import Op, Value
+from onnx_passes.passes.common.rules import RulePass, TermRule, Values, call
+from onnx_passes.passes.common.shapes import dims_of
 
 
 @passes.verify.equality

@@ -12,7 +12,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, PassError, ReferenceDataError
 from onnx_passes.model.diff import canonical_lines
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes.interface_map import InterfaceMap, Port
+from onnx_passes.passes.context import InterfaceMap, Port
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -10,7 +10,7 @@ from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase, RewriteRuleSe
 
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.passes.driver import rewrite
+from onnx_passes.passes.rewriting import rewrite
 
 RuleLike: TypeAlias = Any
 """A rule or several: see ``rules_of``."""

@@ -21,11 +21,9 @@ FRAMEWORK = tuple(
     for name in (
         *("arrays", "configs", "contracts", "errors", "plain", "report", "risky_runs"),
         *("runtime", "verify"),
-        *("ops.families", "passes.annotated", "passes.base", "passes.compose"),
-        *("passes.context", "passes.discovery", "passes.driver", "passes.hints"),
-        *("passes.kinds", "passes.naming", "passes.node_index", "passes.options"),
-        *("passes.patterns", "passes.reasons", "passes.registry", "passes.replace"),
-        *("passes.rewriting", "passes.roots", "passes.verify"),
+        *("ops.families", "passes.base", "passes.compose", "passes.context"),
+        *("passes.hints", "passes.kinds", "passes.options", "passes.patterns"),
+        *("passes.registry", "passes.replace", "passes.rewriting", "passes.verify"),
     )
 )
 """What runs and judges all passes alike: it counts by name, and by the number ``VERIFIER``."""

@@ -14,7 +14,7 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
-from onnx_passes.passes.driver import rewrite
+from onnx_passes.passes.rewriting import rewrite
 from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.low_precision import low_tolerances
 from onnx_passes.verify.rules.applying import apply_rule

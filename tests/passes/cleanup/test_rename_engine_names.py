@@ -7,8 +7,8 @@ import pytest
 
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_graphs
-from onnx_passes.passes._support.scopes import name_counts
 from onnx_passes.passes.cleanup.rename_engine_names import RenameEngineNames
+from onnx_passes.passes.common.graph_edits import name_counts
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]> '

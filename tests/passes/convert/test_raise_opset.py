@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.configs.pipeline_files import config_from_data
-from onnx_passes.passes.convert._loading import refusal
+from onnx_passes.passes.convert.convert_opset import refusal
 from onnx_passes.passes.convert.raise_opset import RaiseOpset
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import assert_leaves_alone

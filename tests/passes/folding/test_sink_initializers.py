@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.passes._support.scratch import SMALL
+from onnx_passes.passes.common.large_tensors import SMALL
 from onnx_passes.passes.folding.sink_initializers import SinkInitializers
 from onnx_passes.testing import assert_leaves_alone, parse
 

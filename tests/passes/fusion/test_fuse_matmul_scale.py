@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.fusion.fuse_matmul_scale import FuseMatmulScale
 from onnx_passes.testing import assert_leaves_alone, parse
 

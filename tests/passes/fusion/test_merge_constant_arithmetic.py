@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from onnx_passes.passes._support.tensors import constant_of
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.fusion.merge_constant_arithmetic import MergeConstantArithmetic
 
 

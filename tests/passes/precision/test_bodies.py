@@ -11,8 +11,7 @@ from onnx import helper
 from onnx_passes.cli.main import main
 from onnx_passes.passes.annotation.shape_inference import ShapeInference
 from onnx_passes.passes.context import PassContext
-from onnx_passes.passes.precision._layers import layers_of
-from onnx_passes.passes.precision._moments import rows_of
+from onnx_passes.passes.precision._layers import layers_of, rows_of
 from onnx_passes.passes.precision.convert_bfloat16 import ConvertBfloat16
 from onnx_passes.passes.precision.convert_float8 import ConvertFloat8
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16

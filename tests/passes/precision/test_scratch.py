@@ -16,11 +16,11 @@ from onnx_passes.model import save
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
-from onnx_passes.passes._support.tensors import constant_of
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.cleanup.remove_unused_initializers import (
     RemoveUnusedInitializers as RemoveUnused,
 )
+from onnx_passes.passes.constants import constant_of
 from onnx_passes.passes.folding.fold_constants import FoldConstants
 from onnx_passes.passes.fusion.fuse_matmul_scale import FuseMatmulScale
 from onnx_passes.passes.precision.convert_float16 import ConvertFloat16

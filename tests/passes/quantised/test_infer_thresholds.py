@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes.quantised._attributes import quantiser_of
-from onnx_passes.passes.quantised._bisect import find_table
-from onnx_passes.passes.quantised._chains import Steps, chain_to
+from onnx_passes.passes.quantised._chains import Steps, chain_to, find_table
+from onnx_passes.passes.quantised._quantisers import quantiser_of
 from onnx_passes.passes.quantised.infer_thresholds import InferThresholds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

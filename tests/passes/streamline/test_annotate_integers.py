@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from onnx_passes import testing
-from onnx_passes.passes.streamline._integers import integer_ranges
-from onnx_passes.passes.streamline._products import IntegerRange
+from onnx_passes.passes.streamline._integer_ranges import IntegerRange, integer_ranges
 from onnx_passes.passes.streamline.annotate_integers import KEY, AnnotateIntegers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

@@ -458,8 +458,8 @@ def test_a_mutant_of_a_helper_changes_a_key(today):
 def test_what_a_condition_of_a_helper_decides_counts_for_all_who_ask(today):
     """As many passes are stale as ask ``constant_of`` by any path, and no fewer."""
     definitions, before = today
-    module = "onnx_passes.passes._support.tensors"
-    text = (PACKAGE / "passes/_support/tensors.py").read_text("utf-8")
+    module = "onnx_passes.passes.constants"
+    text = (PACKAGE / "passes/constants.py").read_text("utf-8")
     assert text.count("value is None or value.is_graph_input()") == 1
     mutant = read_module(text.replace("value is None or value.is_graph_input()", "not value"))
     changed = Definitions({"onnx_passes": PACKAGE}, texts=dict(definitions.texts))

@@ -45,19 +45,19 @@ class Fault(NamedTuple):
 
 FAULTS = {
     "no second look": Fault(
-        "passes/driver.py",
+        "passes/rewriting.py",
         "self.look_again(container, touched.nodes, touched.values)",
         "self.look_again(container, (), ())",
         "sub-as-add: back and forth",
     ),
     "identities that must stay": Fault(
-        "passes/driver.py",
+        "passes/rewriting.py",
         "if len({*old}) < len(old) or restores_itself(matched, old, new):",
         "if len({*old}) < len(old):",
         "read-directly[identity]",
     ),
     "constants that a caller overrides": Fault(
-        "passes/driver.py",
+        "passes/rewriting.py",
         "with overridable_hidden(model), types_of_functions_hidden(model):",
         "with types_of_functions_hidden(model):",
         "add-zero",
@@ -69,13 +69,13 @@ FAULTS = {
         "read-inner-value",
     ),
     "bodies are skipped": Fault(
-        "passes/node_index.py",
+        "passes/patterns.py",
         "nested.extend(subgraphs_of(node))",
         "nested.extend(())",
         "sub-as-add-of-initializer: sought in this graph alone",
     ),
     "functions are skipped": Fault(
-        "passes/node_index.py",
+        "passes/patterns.py",
         "[*reversed(model.functions.values())]",
         "[]",
         "leaky-relu: of unknown type",

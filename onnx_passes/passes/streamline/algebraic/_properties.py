@@ -1,6 +1,6 @@
 """Templates of laws, under the names that passes of the seed system derive from.
 
-The laws of the library itself are data: ``onnx_passes.passes.streamline._laws``.
+The laws of the library itself are data: ``onnx_passes.passes.streamline._rule_constants``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,571 @@
+"""The protobuf of a model that onnx's shape inference reads, kept up to date between rounds.
+
+It declares nothing of what nodes compute, and follows engines where onnx infers other shapes.
+What one inference found is kept for the next one over the same model.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from operator import is_
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.model.protos import graphs_of
+from onnx_passes.model.tensor_bytes import ListedTensor, tensor_buffer
+from onnx_passes.model.walk import (
+    all_graphs,
+    graphs_within,
+    node_attributes,
+    node_head,
+    node_inputs,
+    node_outputs,
+    nodes_of,
+    shape_fields,
+    value_name,
+    value_shape,
+)
+from onnx_passes.ops.bodies import attach_bodies, has_body
+from onnx_passes.passes.common.graph_edits import own_values
+from onnx_passes.passes.common.large_tensors import is_big, light_proto, stub
+
+if TYPE_CHECKING:
+    from onnx_passes.passes.annotation._shape_merging import FoundShape
+
+
+_NOTHING: Mapping[str, Sequence[object]] = MappingProxyType({})
+
+
+def forget(
+    proto: onnx.GraphProto,
+    *,
+    numbers: bool,
+    keep: Mapping[str, Sequence[object]] = _NOTHING,
+    inner: bool = False,
+) -> None:
+    """Remove what is declared of inner values that inference can find itself.
+
+    Args:
+        proto: The graph, changed in place.
+        numbers: Whether to remove fixed sizes too, not only names.
+        keep: Dimensions of values, by name, that stay; None for one that does not.
+        inner: Whether it is a subgraph.
+    """
+    fixed = results_without_schema(proto) | {tensor.name for tensor in proto.initializer}
+    # The outputs of the main graph are the user's, those of a subgraph are inner values.
+    for info in (*proto.value_info, *(proto.output if inner else ())):
+        if info.name not in fixed:
+            dims = info.type.tensor_type.shape.dim
+            if numbers and info.name not in keep:
+                info.type.tensor_type.ClearField("shape")  # a false rank hides the right one
+                continue
+            known = keep.get(info.name, (None,) * len(dims))
+            for dim, kept in zip(dims, known, strict=False):
+                if kept is None and (numbers or dim.HasField("dim_param")):
+                    dim.Clear()
+    for node in proto.node:
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                forget(graph, numbers=numbers, keep=keep, inner=True)
+
+
+def results_without_schema(proto: onnx.GraphProto) -> set[str]:
+    """Return the names of what operators without a schema compute."""
+    operators = {(node.op_type, node.domain) for node in proto.node}
+    unknown = {
+        (op_type, domain)
+        for op_type, domain in operators
+        if not onnx.defs.has(op_type, domain=domain) and not has_body(domain, op_type)
+    }
+    return {
+        name
+        for node in (proto.node if unknown else ())
+        if (node.op_type, node.domain) in unknown
+        for name in node.output
+    }
+
+
+OwnerT = TypeVar("OwnerT", ir.Node, ir.Value)
+ProtoT = TypeVar("ProtoT", onnx.NodeProto, onnx.TensorProto)
+
+
+@dataclass
+class Written(Generic[OwnerT, ProtoT]):
+    """Protobufs of nodes, or of initializers, with what they were made of.
+
+    Attributes:
+        write: Makes the protobuf of one.
+        made: By owner: what is compared by value, what is compared by identity, and the
+            protobuf.
+    """
+
+    write: Callable[[OwnerT], ProtoT]
+    made: dict[OwnerT, tuple[Hashable, Sequence[object], ProtoT]] = field(default_factory=dict)
+
+    def renew(
+        self, owners: Iterable[tuple[OwnerT, Hashable, Sequence[object]]]
+    ) -> list[ProtoT]:
+        """Return the protobufs of owners, made anew where an owner has changed.
+
+        Those of all others are forgotten.
+
+        Args:
+            owners: Each with all that its protobuf is made of, in two parts: values, and
+                objects that nothing changes.
+        """
+        before, self.made = self.made, {}
+        for owner, values, objects in owners:
+            found = before.get(owner)
+            if (
+                found is None
+                or found[0] != values
+                or len(found[1]) != len(objects)
+                or not all(map(is_, found[1], objects))
+            ):
+                found = (values, objects, self.write(owner))
+            self.made[owner] = found
+        return [proto for _, _, proto in self.made.values()]
+
+
+def parts_of(node: ir.Node) -> tuple[ir.Node, Hashable, Sequence[object]]:
+    """Return a node without subgraphs, and what its protobuf is made of."""
+    reads = tuple([None if v is None else value_name(v) for v in node_inputs(node)])
+    results = tuple(map(value_name, node_outputs(node)))
+    return node, (node_head(node), reads, results), tuple(node_attributes(node).values())
+
+
+class InferenceMemory:
+    """What inferences over one model share.
+
+    Attributes:
+        nodes: Their protobufs, where a model has neither subgraphs nor functions.
+        tensors: Those of its initializers.
+        shapes: What the last inference has read, by the text of protobuf.
+        reshapes: Dimensions of results of Reshape, by all that they depend on.
+    """
+
+    def __init__(
+        self,
+        node: Callable[[ir.Node], onnx.NodeProto],
+        tensor: Callable[[ir.Value], onnx.TensorProto],
+    ) -> None:
+        """Remember nothing yet.
+
+        Args:
+            node: Writes a node.
+            tensor: Writes an initializer.
+        """
+        self.nodes = Written(node)
+        self.tensors = Written(tensor)
+        self.shapes: dict[bytes, FoundShape] = {}
+        self.reshapes: dict[Hashable, list[int | str | None]] = {}
+
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_CONCERNED = frozenset({*_POOLS, "Constant", "PRelu", "Squeeze"})
+_NO_ATTRIBUTE = onnx.AttributeProto()
+
+
+def follow_engines(graph: onnx.GraphProto, empty: AbstractSet[str] = frozenset()) -> None:
+    """Change nodes so that inference finds the shapes that engines compute.
+
+    - Pooling with ``ceil_mode``: before opset 22, onnx also counts a last window that starts
+      in the padding behind, which ONNX Runtime, as later opsets, leaves out. Padding behind of
+      at most window - stride gives the right number for any size of the image.
+    - Squeeze with an empty list of axes: onnx removes no dimension, ONNX Runtime all of size
+      1, as if there were no list.
+    - PRelu: onnx lets the slope be repeated, ONNX Runtime both operands, as in a product.
+
+    Args:
+        graph: The graph, subgraphs included, changed in place; not meant to be run.
+        empty: Names of empty constants around it.
+    """
+    empty = empty | {tensor.name for tensor in graph.initializer if list(tensor.dims) == [0]}
+    for node in graph.node:
+        if node.op_type in _CONCERNED:
+            attributes = {attribute.name: attribute for attribute in node.attribute}
+            if node.op_type == "Constant" and list(
+                attributes.get("value", _NO_ATTRIBUTE).t.dims
+            ) == [0]:
+                empty |= {node.output[0]}
+            if node.op_type in _POOLS and not node.domain and "pads" in attributes:
+                _cap(attributes)
+            if node.op_type == "Squeeze" and not node.domain and empty & {*node.input[1:]}:
+                del node.input[1]
+            if node.op_type == "PRelu" and not node.domain:
+                node.op_type = "Mul"
+        for body in graphs_of(node.attribute):
+            follow_engines(body, empty)
+
+
+def _cap(attributes: dict[str, onnx.AttributeProto]) -> None:
+    if "ceil_mode" not in attributes or not attributes["ceil_mode"].i:
+        return
+    kernel, pads = attributes["kernel_shape"].ints, attributes["pads"].ints
+    strides, dilations = (
+        attributes[name].ints if name in attributes else [1] * len(kernel)
+        for name in ("strides", "dilations")
+    )
+    for axis, stride in enumerate(strides):
+        behind, window = len(kernel) + axis, (kernel[axis] - 1) * dilations[axis] + 1
+        if window < stride:  # padding may not be negative; a wider window counts the same
+            kernel[axis], dilations[axis], window = stride, 1, stride
+        pads[behind] = min(pads[behind], window - stride)
+
+
+def denoted(model: ir.Model) -> bool:
+    """Whether a dimension of a model has a denotation, outside of functions' signatures."""
+    for graph in all_graphs(model):
+        for value in own_values(graph):
+            shape = value_shape(value)
+            if shape is not None and any(shape_fields(shape)[1]):
+                return True
+    return False
+
+
+def new_memory() -> InferenceMemory:
+    """Return what remembers nodes and initializers as they are written here."""
+    return InferenceMemory(_node, _initializer)
+
+
+def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
+    """Serialise a model that has no subgraphs and no functions, for inference.
+
+    Args:
+        model: The model; not changed.
+        known: What was written of it before.
+
+    Returns:
+        Its nodes, interface and constants. Defaults of inputs are left out, so that nothing is
+        concluded from them; big weights refer to a file that does not exist.
+    """
+    proto = onnx.ModelProto(ir_version=model.ir_version)
+    for domain, version in sorted(model.opset_imports.items()):
+        proto.opset_import.add(domain=domain, version=version)
+    graph = proto.graph
+    graph.name = model.graph.name or ""
+    for value in model.graph.inputs:
+        ir.serde.serialize_value_into(graph.input.add(), value)
+    for value in model.graph.outputs:
+        ir.serde.serialize_value_into(graph.output.add(), value)
+    held: list[tuple[ir.Value, str | None, tuple[object]]] = []
+    for value in model.graph.initializers.values():
+        if value.is_graph_input() and model.ir_version >= 4:
+            continue
+        tensor = value.const_value
+        if not value.is_graph_input() and not _says_as_much(tensor, value):
+            ir.serde.serialize_value_into(graph.value_info.add(), value)
+        if tensor is not None:
+            held.append((value, value.name, (tensor,)))
+    graph.initializer.extend(known.tensors.renew(held))
+    graph.node.extend(known.nodes.renew(map(parts_of, nodes_of(model.graph))))
+    return proto
+
+
+def _initializer(value: ir.Value) -> onnx.TensorProto:
+    assert value.const_value is not None, "the caller looks"
+    proto = onnx.TensorProto()
+    _tensor(proto, value.const_value)
+    proto.name = value.name or ""
+    return proto
+
+
+def _says_as_much(tensor: ir.TensorProtocol | None, value: ir.Value) -> bool:
+    """Whether a tensor has all that is declared of its value."""
+    return tensor is not None and tensor.dtype is value.dtype and tensor.shape == value.shape
+
+
+def _tensor(proto: onnx.TensorProto, tensor: ir.TensorProtocol) -> None:
+    if is_big(tensor):
+        ir.serde.serialize_tensor_into(proto, stub(tensor, None))
+    elif type(tensor) in _PLAIN and tensor.dtype.bitwidth >= 8:
+        # What onnx-ir would write, without its remarks, in a third of the time.
+        proto.data_type = tensor.dtype.value
+        proto.dims.extend(tensor.shape.numpy())
+        proto.raw_data = bytes(tensor_buffer(tensor))
+    else:
+        ir.serde.serialize_tensor_into(proto, tensor)
+
+
+_PLAIN = (ir.Tensor, ListedTensor)
+"""Tensors that hold an array as it is."""
+
+
+def _node(node: ir.Node) -> onnx.NodeProto:
+    outputs = [value_name(value) or "" for value in node_outputs(node)]
+    while outputs and not outputs[-1]:
+        outputs.pop()
+    domain, op_type, overload, name, _ = node_head(node)
+    proto = onnx.NodeProto(
+        op_type=op_type,
+        domain=domain or None,
+        overload=overload or None,
+        name=name or None,
+        input=[
+            "" if value is None else value_name(value) or "" for value in node_inputs(node)
+        ],
+        output=outputs,
+    )
+    for attribute in node_attributes(node).values():
+        into = proto.attribute.add()
+        if attribute.is_ref():
+            ir.serde.serialize_reference_attribute_into(into, attribute)
+        elif attribute.type == ir.AttributeType.TENSOR and is_big(attribute.value):
+            into.name, into.type = attribute.name, onnx.AttributeProto.TENSOR
+            _tensor(into.t, attribute.value)
+        else:
+            ir.serde.serialize_attribute_into(into, attribute)
+    return proto
+
+
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+
+WrittenDims = tuple[int | str | None, ...]
+
+_Types = dict[tuple[ir.DataType, WrittenDims | None], onnx.TypeProto]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is declared of a value.
+
+    Attributes:
+        value: The value.
+        graph: Where a declaration is added that is not there yet.
+        info: The declaration; None while nothing is known of the value.
+        inferred: Whether inference can find out the dimensions by itself.
+        typed: Whether a type stands there.
+        written: The dimensions that stand there; None where no shape does.
+        shape: The shape of the value that they were taken from.
+        kept: The dimensions that had to stay then.
+    """
+
+    value: ir.Value
+    graph: onnx.GraphProto
+    info: onnx.ValueInfoProto | None
+    inferred: bool
+    typed: bool = False
+    written: WrittenDims | None = None
+    shape: ir.Shape | None = None
+    kept: Sequence[object] | None = None
+
+    def __post_init__(self) -> None:
+        """Note what serialising has written."""
+        self.shape = self.value.shape
+        if self.info is None:
+            return
+        self.typed = self.value.type is not None
+        if self.typed and self.shape is not None:
+            self.written = _plain(self.shape)
+
+
+class ModelDraft:
+    """What inference is given of a model: its nodes once, its shapes anew in each round.
+
+    Serialising a whole model for each round took four times as long as the inference.
+    """
+
+    def __init__(self, model: ir.Model, known: InferenceMemory) -> None:
+        """Serialise a model without its big weights.
+
+        Args:
+            model: The model.
+            known: What was written of it before.
+        """
+        self.model = model
+        nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
+        # What is written here has no denotations, and functions declare values of their own.
+        self._plain = not model.functions and not denoted(model)
+        self._bare = self._plain and not nested
+        self.proto = (
+            bare_proto(model, known) if self._bare else light_proto(model, overridable=False)
+        )
+        follow_engines(self.proto.graph)
+        attach_bodies(self.proto)
+        # What is written of a value here has no remarks, and few types and shapes occur.
+        self._types: _Types | None = {} if self._bare else None
+        self._numbers: bool | None = None
+        self._entries: list[_Entry] = []
+        self._main = self._index(model.graph, self.proto.graph, inner=False)
+
+    def update(self, *, numbers: bool, keep: Mapping[str, Sequence[object]]) -> None:
+        """Write down what is known of inner values, but for what inference can find itself.
+
+        Inference keeps a declared name; exporters declare one for every value, which hides
+        that two dimensions are equal.
+
+        Args:
+            numbers: Whether to leave out fixed sizes too, not only names.
+            keep: Dimensions of values, by name, that stay; None for one that does not.
+        """
+        if not self._plain:
+            if self._numbers is not None:
+                self.proto = light_proto(self.model, overridable=False)
+                follow_engines(self.proto.graph)
+                attach_bodies(self.proto)
+            forget(self.proto.graph, numbers=numbers, keep=keep)
+        changed = numbers is not self._numbers
+        self._numbers = numbers
+        for entry in self._entries:
+            kept = keep.get(entry.value.name or "")
+            value = entry.value
+            if (
+                changed
+                or entry.shape is not value.shape
+                or entry.kept != kept
+                or entry.typed is not (value.type is not None)
+            ):
+                entry.shape, entry.kept = value.shape, kept
+                _write(entry, numbers, self._types)
+
+    def types_in(self, inferred: onnx.ModelProto) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
+        """Pair values with the types that inference has found, those of subgraphs included."""
+        return _types_in(self._main, inferred.graph)
+
+    def _index(self, graph: ir.Graph, proto: onnx.GraphProto, *, inner: bool) -> _Scope:
+        """Find the declarations that change between rounds.
+
+        Those of the main graph's inputs and outputs are the user's.
+        """
+        fixed = results_without_schema(proto) | {tensor.name for tensor in proto.initializer}
+        infos = {info.name: info for info in proto.value_info}
+        made = [v for outputs in map(node_outputs, nodes_of(graph)) for v in outputs if v.name]
+        found: list[tuple[ir.Value, onnx.ValueInfoProto | None]] = [
+            (value, infos.get(value.name or ""))
+            for value in made
+            if not value.is_graph_output()
+        ]
+        found += zip(graph.outputs, proto.output, strict=True) if inner else ()
+        if self._plain:
+            for value, info in found:
+                self._entries.append(_Entry(value, proto, info, value.name not in fixed))
+            for value, info in zip(graph.inputs, proto.input, strict=True) if inner else ():
+                self._entries.append(_Entry(value, proto, info, inferred=False))
+        scope = _Scope([(value.name or "", value) for value in (*graph.inputs, *made)])
+        if self._bare:
+            return scope
+        for place, (node, node_proto) in enumerate(zip(graph, proto.node, strict=True)):
+            if any(attribute.type in _GRAPHS for attribute in node_proto.attribute):
+                bodies = zip(_bodies_of(node, node_proto), _bodies(node_proto), strict=True)
+                inside = [self._index(*pair, inner=True) for pair in bodies]
+                scope.bodies.append((place, inside))
+        return scope
+
+
+@dataclass
+class _Scope:
+    """The values of a graph that inference says something of, and the graphs in it.
+
+    Attributes:
+        values: Values by name.
+        bodies: The subgraphs of nodes, by the node's place.
+    """
+
+    values: list[tuple[str, ir.Value]]
+    bodies: list[tuple[int, list[_Scope]]] = field(default_factory=list)
+
+
+def _types_in(
+    scope: _Scope, proto: onnx.GraphProto
+) -> Iterator[tuple[ir.Value, onnx.TypeProto]]:
+    found = {info.name: info for info in (*proto.value_info, *proto.output)}
+    for name, value in scope.values:
+        info = found.get(name)
+        if info is not None:
+            yield value, info.type
+    for place, inside in scope.bodies:
+        for inner, body in zip(inside, _bodies(proto.node[place]), strict=True):
+            yield from _types_in(inner, body)
+
+
+def _bodies(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in proto.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def _bodies_of(node: ir.Node, proto: onnx.NodeProto) -> Iterator[ir.Graph]:
+    for attribute in proto.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield node.attributes[attribute.name].as_graph()
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from node.attributes[attribute.name].as_graphs()
+
+
+def _plain(shape: ir.Shape) -> WrittenDims:
+    return tuple([d if isinstance(d, int) else d.value for d in shape.dims])
+
+
+def _write(entry: _Entry, numbers: bool, known: _Types | None) -> None:
+    value, type_ = entry.value, entry.value.type
+    if type_ is None:
+        return
+    if entry.info is None:
+        entry.info = entry.graph.value_info.add()
+        entry.info.name = value.name or ""
+    if known is not None and type(type_) is ir.TensorType and not type_.denotation:
+        wanted = _wanted(entry, numbers)
+        if not entry.typed or wanted != entry.written:
+            entry.typed, entry.written = True, wanted
+            key = (type_.dtype, wanted)
+            if key not in known:
+                known[key] = onnx.TypeProto()
+                known[key].tensor_type.elem_type = type_.dtype.value
+                _write_shape(known[key].tensor_type, wanted)
+            entry.info.type.CopyFrom(known[key])
+        return
+    if not entry.typed:
+        ir.serde.serialize_type_into(entry.info.type, type_)
+        entry.typed = True
+    if not isinstance(type_, ir.TensorType):
+        # Inference is given the shapes of sequences and sparse tensors as they are.
+        entry.info.type.Clear()
+        ir.serde.serialize_type_into(entry.info.type, type_)
+        if value.shape is not None:
+            ir.serde.serialize_shape_into(entry.info.type, value.shape)
+        return
+    wanted = _wanted(entry, numbers)
+    if wanted == entry.written:
+        return
+    entry.written = wanted
+    entry.info.type.tensor_type.ClearField("shape")
+    _write_shape(entry.info.type.tensor_type, wanted)
+
+
+def _write_shape(tensor: onnx.TypeProto.Tensor, dims: WrittenDims | None) -> None:
+    if dims is None:
+        return
+    tensor.shape.SetInParent()
+    add = tensor.shape.dim.add
+    for dim in dims:
+        if dim is None:
+            add()
+        elif isinstance(dim, int):
+            add(dim_value=dim)
+        else:
+            add(dim_param=dim)
+
+
+def _wanted(entry: _Entry, numbers: bool) -> WrittenDims | None:
+    if entry.shape is None:
+        return None
+    dims = _plain(entry.shape)
+    if not entry.inferred:
+        return dims
+    if entry.kept is None:
+        return None if numbers else tuple([_number(d) for d in dims])
+    kept = (*entry.kept, *dims[len(entry.kept) :])
+    left = zip(dims, kept, strict=False)
+    return tuple([d if k is not None else None if numbers else _number(d) for d, k in left])
+
+
+def _number(dim: int | str | None) -> int | None:
+    return dim if isinstance(dim, int) else None

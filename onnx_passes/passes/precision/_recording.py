@@ -1,0 +1,545 @@
+"""Record values of a model on the user's data, in the bodies of If, Loop and Scan as well.
+
+ONNX Runtime reads the weights where they are: in files, or in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+from onnx_passes.errors import PassError
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.ort_sessions import open_session, session_options
+from onnx_passes.model.walk import all_graphs, subgraphs_of
+from onnx_passes.ops.bodies import attach_to_model
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.precision._half_precision import WIDE
+from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import Plain, PlainDict
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+_LEAST = 1 << 12
+"""Tensors of fewer bytes are written into the protobuf: they may be shapes or axes."""
+_MOST_WITHIN = 1 << 30
+"""Bytes of weights that are written into the protobuf, if they cannot be handed over."""
+_FOLDER = "session.model_external_initializers_file_folder_path"
+_ELSEWHERE = "in memory"
+
+
+def start_beside(
+    model: ir.Model, outputs: Sequence[str]
+) -> tuple[onnxruntime.InferenceSession, list[onnxruntime.OrtValue]]:
+    """Start a session on one thread that computes a model as it is written.
+
+    Weights in files are mapped by ONNX Runtime, and those in memory are not copied into a
+    protobuf, which ends at 2 GiB.
+
+    Args:
+        model: The model; not changed.
+        outputs: Names of float32 values that are outputs as well.
+
+    Returns:
+        The session, and the weights in memory, which have to live as long.
+
+    Raises:
+        Exception: ONNX Runtime does not load the model; its errors have no common class.
+    """
+    try:
+        return _start(model, outputs, beside=True)
+    except Exception:
+        # ONNX Runtime may remove a weight that it has folded before it asks for its data.
+        if _held(model) > _MOST_WITHIN:
+            raise
+        return _start(model, outputs, beside=False)
+
+
+def _start(
+    model: ir.Model, outputs: Sequence[str], *, beside: bool
+) -> tuple[onnxruntime.InferenceSession, list[onnxruntime.OrtValue]]:
+    """Start a session, with weights in memory beside the protobuf or within."""
+    import onnxruntime as ort
+
+    copy = copy_model(model)
+    attach_to_model(copy)  # ONNX Runtime has no quantisers of QONNX
+    folder = _folder_of(copy)
+    given: PlainDict = {}
+    for graph in all_graphs(copy):
+        for name, value in graph.initializers.items():
+            tensor = value.const_value
+            if tensor is None or tensor.dtype is ir.DataType.STRING:
+                continue
+            if not _is_file(tensor) and (tensor.nbytes < _LEAST or value.is_graph_input()):
+                continue
+            if graph is not copy.graph:
+                # ONNX Runtime takes data from outside in the main graph only.
+                value.const_value = ir.tensor(np.array(tensor.numpy()), tensor.dtype, name)
+            elif _is_file(tensor) and _parent(tensor) == folder:
+                assert isinstance(tensor, ir.ExternalTensor), "it was looked at"
+                value.const_value = _declare(tensor, Path(tensor.path).name, tensor.offset)
+            elif beside and tensor.dtype.numpy().isbuiltin == 1:
+                given[name] = ort.OrtValue.ortvalue_from_numpy(
+                    np.ascontiguousarray(tensor.numpy()).reshape(tensor.shape.numpy())
+                )
+                value.const_value = _declare(tensor, _ELSEWHERE, 0)
+    proto = ir.to_proto(copy)
+    known = {output.name for output in proto.graph.output}
+    for name in outputs:
+        if name not in known:
+            kind = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+            proto.graph.output.append(kind)
+    # Prepacked weights have other kernels, whose last bits differ from those of the gate.
+    options = session_options(prepacking=False)
+    if folder is not None:
+        options.add_session_config_entry(_FOLDER, folder)
+        # In its own order, it widens all weights before the first product.
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    options.add_external_initializers(list(given), list(given.values()))
+    return open_session(proto, options), list(given.values())
+
+
+def _held(model: ir.Model) -> int:
+    """Return the bytes of the weights in memory."""
+    tensors = (v.const_value for v in model.graph.initializers.values())
+    return sum(t.nbytes for t in tensors if t is not None and not _is_file(t))
+
+
+def _is_file(tensor: ir.TensorProtocol) -> bool:
+    return isinstance(tensor, ir.ExternalTensor)
+
+
+def _parent(tensor: ir.TensorProtocol) -> str:
+    assert isinstance(tensor, ir.ExternalTensor), "only such a tensor has a path"
+    return str(Path(tensor.path).resolve().parent)
+
+
+def _folder_of(model: ir.Model) -> str | None:
+    """Return the folder of most external data of the main graph; None without any."""
+    sizes: Counter[str] = Counter()
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if tensor is not None and _is_file(tensor):
+            sizes[_parent(tensor)] += tensor.nbytes
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def _declare(
+    tensor: ir.TensorProtocol, location: str, offset: int | None
+) -> ir.ExternalTensor:
+    """Return a tensor that says where data is, and holds none."""
+    assert isinstance(tensor.shape, ir.Shape), "a tensor has a shape"
+    return ir.ExternalTensor(
+        location,
+        offset or 0,
+        tensor.nbytes,
+        tensor.dtype,
+        shape=tensor.shape,
+        name=tensor.name or "",
+    )
+
+
+OPSET = 11
+"""The first opset in which floats can be compared."""
+_STACKS = {"Loop": 1, "Scan": 9}
+"""Operators that stack what a body gives, and the opset from which they do it as here."""
+
+
+class WatchProbe(Protocol):
+    """What is measured of a value in a body: a vector of a known length."""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        ...
+
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
+        """Return a vector, float32 of shape [size]; zeros if there is nothing.
+
+        Args:
+            made: Makes the nodes.
+            value: A float32 value of any shape.
+        """
+        ...
+
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
+        """Return the vector of all iterations.
+
+        Args:
+            made: Makes the nodes.
+            stacked: The vectors, float32 of shape [iterations, size].
+        """
+        ...
+
+
+class Ends:
+    """The least and greatest finite element: at most 0, and at least 0."""
+
+    size = 2
+
+    def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
+        """Return both; see ``WatchProbe.measure``."""
+        zero = made.constant(np.zeros(1, np.float32))
+        flat = made.node("Reshape", made.finite(value), made.constant(np.array([-1])))
+        some = made.node("Concat", flat, zero, axis=0)
+        low, high = (made.node(kind, some) for kind in ("ReduceMin", "ReduceMax"))
+        return made.node("Concat", low, high, axis=0)
+
+    def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
+        """Return both of all iterations; see ``WatchProbe.join``."""
+        return self.measure(made, stacked)
+
+
+class WatchBuilder:
+    """Makes nodes at the end of a graph.
+
+    Args:
+        namer: Of the model.
+        graph: The graph.
+        opset: Of the model.
+        main: The main graph, which holds large constants.
+    """
+
+    def __init__(self, namer: Namer, graph: ir.Graph, opset: int, main: ir.Graph) -> None:
+        self._namer, self.graph, self._opset, self._main = namer, graph, opset, main
+
+    def constant(self, array: Array) -> ir.Value:
+        """Return a constant of the graph.
+
+        Args:
+            array: Its numbers, of any shape.
+        """
+        made = self.node("Constant", value=ir.tensor(array))
+        made.type, made.shape = ir.TensorType(ir.DataType.from_numpy(array.dtype)), None
+        return made
+
+    def large(self, array: Array) -> ir.Value:
+        """Return a constant of the main graph.
+
+        Args:
+            array: Its numbers, float32 of any shape.
+        """
+        name = self._namer.value("watched")
+        made = ir.Value(name=name, type=ir.TensorType(WIDE), const_value=ir.tensor(array))
+        self._main.register_initializer(made)
+        return made
+
+    def node(self, operator: str, *inputs: ir.Value, **attributes: Plain) -> ir.Value:
+        """Return what a new node computes.
+
+        Args:
+            operator: Its operator.
+            *inputs: What it reads.
+            **attributes: Its attributes.
+        """
+        node = ir.node(operator, list(inputs), attributes)
+        (made,) = node.outputs
+        made.name = self._namer.value("watched")
+        node.name = self._namer.node(made.name)
+        self.graph.append(node)
+        return made
+
+    def finite(self, value: ir.Value) -> ir.Value:
+        """Return a value with 0 for elements that are not finite.
+
+        Args:
+            value: A float32 value of any shape.
+        """
+        zero = self.constant(np.zeros(1, np.float32))
+        # Inf minus itself is NaN, as NaN is, and no NaN equals 0.
+        known = self.node("Equal", self.node("Sub", value, value), zero)
+        return self.node("Where", known, value, zero)
+
+    def reduce(self, operator: str, value: ir.Value, axis: int) -> ir.Value:
+        """Return a value reduced along an axis, which it does not have any more.
+
+        Args:
+            operator: ReduceSum or ReduceMax.
+            value: A float32 value.
+            axis: The axis.
+        """
+        if self._opset >= (13 if operator == "ReduceSum" else 18):
+            axes = self.constant(np.array([axis]))
+            return self.node(operator, value, axes, keepdims=0)
+        return self.node(operator, value, axes=[axis], keepdims=0)
+
+
+def watch(model: ir.Model, wanted: Collection[str]) -> dict[str, str]:
+    """Let a model return the least and greatest finite element of values in its bodies.
+
+    Each is an output of two elements: at most 0, and at least 0. A branch that is not taken
+    gives zeros, and a loop the range over all iterations.
+
+    Args:
+        model: The model; changed in place. Its types have to be known.
+        wanted: Names of the values; those of the main graph, and types other than float32, are
+            left out.
+
+    Returns:
+        Names of the values by name of the output. Two branches may have values of one name.
+    """
+    names = frozenset(wanted)
+    probes = {
+        value: [(str(value.name), Ends())]
+        for value in inner_values(model)
+        if value.name in names and is_wide(value)
+    }
+    return probe(model, probes)
+
+
+def inner_values(model: ir.Model) -> Iterator[ir.Value]:
+    """Yield the values that bodies of the main graph have or compute, in order.
+
+    Args:
+        model: The model.
+    """
+    pending = [body for node in model.graph for body in subgraphs_of(node)]
+    while pending:
+        body = pending.pop()
+        yield from body.inputs
+        for node in body:
+            yield from node.outputs
+            pending.extend(subgraphs_of(node))
+
+
+def is_wide(value: ir.Value) -> bool:
+    """Whether a value is a computed float32 tensor.
+
+    Args:
+        value: The value.
+    """
+    plain = isinstance(value.type, ir.TensorType) and value.dtype is WIDE
+    return plain and constant_of(value) is None
+
+
+def probe(
+    model: ir.Model, probes: Mapping[ir.Value, Sequence[tuple[str, WatchProbe]]]
+) -> dict[str, str]:
+    """Let a model return what probes measure of values in its bodies.
+
+    A branch that is not taken gives zeros, and a loop what all iterations give together.
+
+    Args:
+        model: The model; changed in place. Its types have to be known.
+        probes: By value in a body, its probes, each with a key.
+
+    Returns:
+        The keys by name of the output; nothing if the opset has no way to measure.
+    """
+    opset = model.graph.opset_imports.get("", 1)
+    if opset < OPSET or not probes:
+        return {}
+    found = {}
+    for key, _, made in list(_Lifter(model, probes, opset).lift(model.graph)):
+        model.graph.outputs.append(made)
+        found[str(made.name)] = key
+    return found
+
+
+class _Lifter:
+    """Takes what probes measure out of bodies.
+
+    Args:
+        model: The model.
+        probes: As :func:`probe` reads them.
+        opset: Of the model.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        probes: Mapping[ir.Value, Sequence[tuple[str, WatchProbe]]],
+        opset: int,
+    ) -> None:
+        self._namer, self._main = Namer(model), model.graph
+        self._probes, self._opset = probes, opset
+
+    def lift(self, graph: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
+        """Yield keys, probes, and what they measure in bodies of a graph's nodes."""
+        for node in list(graph):
+            bodies = list(subgraphs_of(node))
+            stacks = self._opset >= _STACKS.get(node.op_type, 1 << 31)
+            if not bodies or node.domain or not (stacks or node.op_type == "If"):
+                continue
+            for body in bodies:
+                for key, item, inner in list(self._inside(body)):
+                    others = [other for other in bodies if other is not body]
+                    given = self._give(node, body, others, inner, item.size)
+                    if stacks:
+                        _add_axis(node)
+                        given = self._set_type(
+                            item.join(self._builder(graph), given), item.size
+                        )
+                    yield key, item, given
+
+    def _inside(self, body: ir.Graph) -> Iterator[tuple[str, WatchProbe, ir.Value]]:
+        made = [value for node in body for value in node.outputs]
+        for value in (*body.inputs, *made):
+            for key, item in self._probes.get(value, ()):
+                vector = item.measure(self._builder(body), value)
+                yield key, item, self._set_type(vector, item.size)
+        yield from self.lift(body)
+
+    def _give(
+        self,
+        node: ir.Node,
+        body: ir.Graph,
+        others: Sequence[ir.Graph],
+        vector: ir.Value,
+        size: int,
+    ) -> ir.Value:
+        """Let a body return a vector, other branches zeros, and the node what is returned."""
+        body.outputs.append(vector)
+        for other in others:
+            other.outputs.append(self._builder(other).constant(np.zeros(size, np.float32)))
+        node.resize_outputs(len(node.outputs) + 1)
+        given = node.outputs[-1]
+        given.name, given.type = self._namer.value(vector.name), ir.TensorType(WIDE)
+        return given
+
+    def _builder(self, graph: ir.Graph) -> WatchBuilder:
+        return WatchBuilder(self._namer, graph, self._opset, self._main)
+
+    def _set_type(self, value: ir.Value, size: int) -> ir.Value:
+        value.type, value.shape = ir.TensorType(WIDE), ir.Shape([size])
+        return value
+
+
+def _add_axis(node: ir.Node) -> None:
+    for name in ("scan_output_axes", "scan_output_directions"):
+        if name in node.attributes:
+            known = list(node.attributes[name].as_ints())
+            node.attributes[name] = ir.AttrInt64s(name, [*known, 0])
+
+
+def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
+    """Read samples: each .npz file holds the inputs of one run by name.
+
+    Args:
+        paths: The files.
+        pass_: Name of the pass, for messages.
+
+    Raises:
+        PassError: A file cannot be read.
+    """
+    found = []
+    for path in paths:
+        try:
+            with np.load(Path(path), allow_pickle=False) as arrays:
+                found.append({name: arrays[name] for name in arrays.files})
+        except (OSError, ValueError, AttributeError) as error:
+            raise PassError(
+                f"{pass_}: the data {path!r} cannot be read: {error}",
+                help="give .npz files, each with the inputs of one run by name",
+            ) from error
+    return found
+
+
+def record(
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Array]],
+    names: Collection[str],
+    pass_: str,
+    *,
+    bodies: bool = False,
+) -> Iterator[dict[str, Array]]:
+    """Run a model as it is written, and yield some of its float values for each sample.
+
+    Args:
+        model: The model; not changed. Its types have to be known.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
+        names: The values wanted; constants, and those of other types, are left out.
+        pass_: The pass that asks, for errors.
+        bodies: Whether ranges of values in bodies are yielded too. In place of such a value
+            is an array of shape [2]: its least and greatest finite element over all
+            iterations, at most and at least 0.
+
+    Raises:
+        PassError: ONNX Runtime does not run the model on the data.
+    """
+    wanted = set(names)
+    watched: dict[str, str] = {}
+    if bodies:
+        model = copy_model(model)
+        watched = watch(model, wanted)
+    inputs = {str(v.name) for v in model.graph.inputs} & wanted
+    inner = [
+        str(v.name)
+        for node in model.graph
+        if node.op_type != "Constant"
+        for v in node.outputs
+        if v.name in wanted and v.dtype is ir.DataType.FLOAT
+    ]
+    for feed, arrays in zip(feeds, _run(model, feeds, inner, [*watched], pass_), strict=True):
+        found = _join_ranges((name, arrays[end]) for end, name in watched.items())
+        found |= {name: arrays[name] for name in inner}
+        yield found | {name: np.asarray(feed[name]) for name in inputs if name in feed}
+
+
+def record_probes(
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Array]],
+    probes: Mapping[int, Sequence[tuple[str, WatchProbe]]],
+    pass_: str,
+) -> Iterator[dict[str, Array]]:
+    """Run a model, and yield for each sample what probes measure in its bodies.
+
+    Args:
+        model: The model; not changed. Its types have to be known.
+        feeds: The inputs of each sample by name, of the shapes and types of the model.
+        probes: Probes, each with a key, by the number of their value among
+            :func:`onnx_passes.passes.precision._recording.inner_values`.
+        pass_: The pass that asks, for errors.
+
+    Raises:
+        PassError: ONNX Runtime does not run the model on the data.
+    """
+    copy = copy_model(model)
+    values = list(inner_values(copy))
+    keys = probe(copy, {values[number]: found for number, found in probes.items()})
+    for arrays in _run(copy, feeds, [], [*keys], pass_):
+        yield {key: arrays[name] for name, key in keys.items()}
+
+
+def _run(
+    model: ir.Model,
+    feeds: Sequence[Mapping[str, Array]],
+    inner: Sequence[str],
+    ends: Sequence[str],
+    pass_: str,
+) -> Iterator[dict[str, Array]]:
+    """Yield values and outputs of a model by name, sample by sample."""
+    try:
+        session, weights = start_beside(model, inner)
+        asked = [*inner, *ends]
+        for feed in feeds:
+            given = {name: np.asarray(value) for name, value in feed.items()}
+            outputs = session.run(asked, given) if asked else []
+            yield dict(zip(asked, outputs, strict=True))
+        del weights  # they had to live as long as the session
+    except PassError:
+        raise
+    except Exception as error:  # those of ONNX Runtime have no common class
+        text = " ".join(str(error).split())[:300]
+        raise PassError(
+            f"{pass_}: ONNX Runtime does not run the model on the data: {text}",
+            help="each sample needs every input of the model by name, in its type and shape",
+        ) from error
+
+
+def _join_ranges(ranges: Iterable[tuple[str, Array]]) -> dict[str, Array]:
+    """Return one range for each name."""
+    found: dict[str, Array] = {}
+    for name, ends in ranges:
+        low, high = found.get(name, ends)
+        found[name] = np.array([min(low, ends[0]), max(high, ends[1])], np.float32)
+    return found

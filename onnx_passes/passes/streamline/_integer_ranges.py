@@ -1,0 +1,479 @@
+"""Which values are integers, and between which bounds.
+
+Bounds follow from movement of elements, sums of products, and sums over square windows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import gcd
+from types import EllipsisType
+from typing import TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+from onnx_passes.ops.bodies.attach import BodyCall
+from onnx_passes.ops.bodies.operator_bodies import (
+    CHANNELS_LAST,
+    CUSTOM,
+    QONNX_ALIASES,
+    dropped_bits,
+)
+from onnx_passes.passes.common.shapes import ints_of
+from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.quantised._quantisers import table_of
+from onnx_passes.passes.streamline._rule_constants import floats
+
+ARITHMETIC = ("Mul", "Add")
+
+CHOOSING = {
+    **dict.fromkeys(("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"), ARITHMETIC),
+    "Relu": ("Mul",),
+}
+"""Operators that choose among elements, and what they let through."""
+
+MOVING = frozenset(
+    {
+        *("DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
+        *("Identity", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Tile", "Transpose"),
+        "Unsqueeze",
+    }
+)
+"""Operators whose results are elements of their first operand."""
+
+
+def only_moves(node: ir.Node) -> bool:
+    """Whether all elements of the results are of the first operand."""
+    if node.op_type == "Resize":
+        mode = node.attributes.get_string("coordinate_transformation_mode", "half_pixel")
+        nearest = node.attributes.get_string("mode", "nearest") == "nearest"
+        return nearest and mode != "tf_crop_and_resize"
+    if node.op_type == "Pad":
+        return node.attributes.get_string("mode", "constant") != "constant"
+    return node.op_type in MOVING
+
+
+def let_through(node: ir.Node) -> Collection[str]:
+    """Return what may be moved across an operator of one operand, in either direction."""
+    if node.domain != "" or only_moves(node) or node.op_type in ("Concat", "Split"):
+        return ARITHMETIC
+    if node.op_type == "Pad":
+        return ("Mul",) if padding_of(node) == 0 else ()
+    return CHOOSING.get(node.op_type, ())
+
+
+def padding_of(node: ir.Node) -> float | None:
+    """Return the number that a Pad puts around; None if it is computed."""
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    if value is None:
+        return 0.0
+    array = floats(value)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+SPREADS = "ConvTranspose"
+"""The operator that spreads each element of its data."""
+
+CONVOLUTIONS = ("Conv", SPREADS)
+PRODUCTS = frozenset({"MatMul", *CONVOLUTIONS})
+"""Operators whose results are sums of products."""
+
+_EXACT = 2.0**24
+"""Up to here float32 holds every integer."""
+
+
+@dataclass(frozen=True)
+class IntegerRange:
+    """Bounds of a value whose elements are integers.
+
+    Attributes:
+        low: The least element that is possible.
+        high: The greatest.
+        step: What the distance of every element to ``low`` is a multiple of.
+        least: The least sum that is possible on the way to an element, in any order.
+        most: The greatest.
+    """
+
+    low: float
+    high: float
+    step: int = 1
+    least: float = 0.0
+    most: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The smallest datatype of QONNX that holds it, and every sum on the way."""
+        low, high = min(self.low, self.least), max(self.high, self.most)
+        if (low, high) == (-1, 1):
+            return "BIPOLAR" if self.step == 2 else "TERNARY"
+        if low >= 0:
+            bits = max(int(high).bit_length(), 1)
+            return "BINARY" if bits == 1 else f"UINT{bits}"
+        bits = max(int(-low - 1).bit_length(), int(high).bit_length()) + 1
+        return f"INT{bits}"
+
+    @property
+    def exact(self) -> bool:
+        """Whether float32 computes it without rounding, in any order of additions."""
+        return max(map(abs, (self.low, self.high, self.least, self.most))) <= _EXACT
+
+
+def of_product(node: ir.Node, ranges: list[IntegerRange | None]) -> IntegerRange | None:
+    """Bound sums of products, and what is summed up on the way in any order.
+
+    Args:
+        node: The product.
+        ranges: Bounds of each operand; None if they are not known.
+    """
+    data, other = ranges[0], ranges[1]
+    if data is None or other is None or any(r is None for r in ranges[2:]):
+        return None
+    weights = constant_of(node.inputs[1])
+    if weights is None:
+        return _of_computed(node, data, other) if node.op_type == "MatMul" else None
+    sums = sums_of(node, weights.numpy().astype(np.float64))
+    if sums is None:
+        return None
+    low, high = data.low, data.high
+    if may_skip(node):
+        low, high = min(low, 0.0), max(high, 0.0)
+    found, partial = [], []
+    for factors in sums:
+        least = np.minimum(factors * low, factors * high)
+        most = np.maximum(factors * low, factors * high)
+        found.append((least.sum(-1).min(), most.sum(-1).max()))
+        partial.append((np.minimum(least, 0).sum(-1).min(), np.maximum(most, 0).sum(-1).max()))
+    bias = ranges[2] if len(ranges) > 2 else None
+    start = (0.0, 0.0) if bias is None else (bias.low, bias.high)
+    return IntegerRange(
+        float(min(low for low, _ in found)) + start[0],
+        float(max(high for _, high in found)) + start[1],
+        least=float(min(low for low, _ in partial)) + min(start[0], 0),
+        most=float(max(high for _, high in partial)) + max(start[1], 0),
+    )
+
+
+def may_skip(node: ir.Node) -> bool:
+    """Whether some products are missing in sums at the borders."""
+    if node.op_type == SPREADS:
+        return True
+    return any(node.attributes.get_ints("pads") or ()) or (
+        node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    )
+
+
+def sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
+    """Return the factors of each sum, ``[..., products]``, by kinds of sums.
+
+    Args:
+        node: The product.
+        weights: Its weights, float64 in the layout of the operator.
+    """
+    if weights.ndim < 2:
+        return None
+    if node.op_type == "MatMul":
+        return [np.swapaxes(weights, -1, -2)]
+    if node.op_type == "Conv":
+        return [weights.reshape(len(weights), -1)]
+    groups = node.attributes.get_int("group", 1) or 1
+    inputs, outputs, *kernel = weights.shape
+    taps = weights.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
+    # Elements of the result see every `stride`-th tap only, which ones depends on their place.
+    strides = node.attributes.get_ints("strides") or [1] * len(kernel)
+    if any(size != 1 for size in node.attributes.get_ints("dilations") or ()):
+        strides = [1] * len(kernel)
+    places = product(*map(range, strides))
+    return [taps[_every(place, strides)].reshape(groups * outputs, -1) for place in places]
+
+
+def _every(place: Sequence[int], strides: Sequence[int]) -> tuple[EllipsisType | slice, ...]:
+    """Return an index of every `stride`-th tap from a place on."""
+    steps = (slice(at, None, by) for at, by in zip(place, strides, strict=True))
+    return (..., *steps)
+
+
+def _of_computed(
+    node: ir.Node, data: IntegerRange, other: IntegerRange
+) -> IntegerRange | None:
+    """Bound a product of two computed matrices by how many products are summed up."""
+    sizes = (size_of(node.inputs[0], -1), size_of(node.inputs[1], -2))
+    depth = next((size for size in sizes if size is not None), None)
+    if depth is None:
+        return None
+    ends = [a * b for a in (data.low, data.high) for b in (other.low, other.high)]
+    low, high = depth * min(ends), depth * max(ends)
+    return IntegerRange(low, high, least=min(low, 0.0), most=max(high, 0.0))
+
+
+def size_of(value: ir.Value | None, axis: int) -> int | None:
+    """Return the size of an axis, counted from the end; None if it is not known.
+
+    Args:
+        value: The value; None for an input that is left out.
+        axis: The axis, negative, from the end.
+    """
+    shape = None if value is None else value.shape
+    if shape is None or len(shape) < -axis:
+        return None
+    size = shape[axis]
+    return size if isinstance(size, int) else None
+
+
+MEANS = ("AveragePool", "GlobalAveragePool", "ReduceMean")
+"""Operators that make means of windows, or of whole images."""
+
+_EXACT_SQUARE_WINDOWS = 2.0**22
+"""Up to here a sum is the integer next to its mean times the number of elements."""
+
+
+def plain_call(node: ir.Node) -> BodyCall | None:
+    """Read a node's attributes; None if one of them is a parameter of a function."""
+    if any(attribute.is_ref() for attribute in node.attributes.values()):
+        return None
+    attributes = {a.name: a.value for a in node.attributes.values()}
+    return BodyCall(node.domain, node.op_type, 1, attributes, 0)
+
+
+def square_window(mean: ir.Node) -> tuple[int, int] | None:
+    """Return the sides of the window and of the step of a mean over images ``[N, C, H, W]``.
+
+    Args:
+        mean: One of ``MEANS``.
+
+    Returns:
+        Both sides; None if they are not square or not known, or if there is padding.
+    """
+    x = mean.inputs[0]
+    if x is None or x.shape is None or len(x.shape) != 4:
+        return None
+    if mean.op_type != "AveragePool":
+        side = size_of(x, -1)
+        whole = mean.op_type == "GlobalAveragePool" or _is_over_images(mean)
+        return (side, side) if whole and side and side == size_of(x, -2) else None
+    attributes = mean.attributes
+    kernel = attributes.get_ints("kernel_shape") or ()
+    strides = attributes.get_ints("strides") or (1,) * len(kernel)
+    plain = (
+        not any(attributes.get_ints("pads") or ())
+        and attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and not attributes.get_int("ceil_mode", 0)
+        and all(size == 1 for size in attributes.get_ints("dilations") or ())
+    )
+    square = len(kernel) == len(strides) == 2 and len({*kernel}) == len({*strides}) == 1
+    return (kernel[0], strides[0]) if plain and square else None
+
+
+def _is_over_images(mean: ir.Node) -> bool:
+    """Whether a ReduceMean is over rows and columns, and keeps their axes."""
+    axes = mean.attributes.get_ints("axes")
+    given = axes if len(mean.inputs) == 1 else ints_of(mean.inputs[1])
+    kept = mean.attributes.get_int("keepdims", 1)
+    return given is not None and bool(kept) and sorted(axis % 4 for axis in given) == [2, 3]
+
+
+def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | None:
+    """Bound what QuantAvgPool2d makes: sums of windows without their lowest bits.
+
+    Args:
+        node: The pooling.
+        data: Bounds of what it reads; None if they are not known.
+    """
+    call = plain_call(node)
+    if data is None or call is None:
+        return None
+    sums = sums_of_windows(data, call.integer("kernel", 1))
+    if sums is None:
+        return None
+    step = 2.0 ** dropped_bits(call)
+    return IntegerRange(float(np.floor(sums.low / step)), float(np.floor(sums.high / step)))
+
+
+def sums_of_windows(data: IntegerRange, kernel: int) -> IntegerRange | None:
+    """Bound sums of square windows; None if float32 may not find them from the mean.
+
+    Args:
+        data: Bounds of what is summed up.
+        kernel: Side of the window.
+    """
+    low, high = data.low * kernel * kernel, data.high * kernel * kernel
+    return (
+        IntegerRange(low, high) if max(abs(low), abs(high)) <= _EXACT_SQUARE_WINDOWS else None
+    )
+
+
+NOTED, KEY = "quant_parameter_tensor_names", "finn_datatype"
+"""Where onnx-ir keeps the quantization_annotation of a value, and QONNX's datatype in it."""
+
+_KEPT = frozenset({"GlobalMaxPool", "MaxPool", "Split"})
+"""Operators whose elements are some of their first operand's, beside those that only move."""
+
+_Lookup: TypeAlias = Callable[[ir.Value | None], IntegerRange | None]
+
+
+def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value, IntegerRange]:
+    """Bound the values of a graph that are integers whatever the inputs are.
+
+    Args:
+        graph: The graph, in topological order.
+        declared: Whether inputs are what the datatypes noted at them say.
+
+    Returns:
+        Values with their bounds. A value that float32 may round is not among them.
+    """
+    found: dict[ir.Value, IntegerRange] = {}
+    for value in graph.inputs if declared else ():
+        noted = None if value.is_initializer() else range_of_datatype(datatype_of(value))
+        if noted is not None:
+            found[value] = noted
+
+    def of(value: ir.Value | None) -> IntegerRange | None:
+        if value is None:
+            return None
+        if value not in found:
+            made = _of_constant(value)
+            if made is not None:
+                found[value] = made
+        return found.get(value)
+
+    for node in graph:
+        made = _of_node(node, of)
+        if made is not None and made.exact and node.outputs:
+            for output in node.outputs if node.op_type == "Split" else node.outputs[:1]:
+                found[output] = made
+    return found
+
+
+def datatype_of(value: ir.Value) -> str | None:
+    """Return the datatype of QONNX that is noted at a value."""
+    noted = (value.meta.get(NOTED) or {}).get(KEY)
+    return None if noted is None else str(noted)
+
+
+def range_of_datatype(name: str | None) -> IntegerRange | None:
+    """Return the numbers of a datatype of QONNX; None if they are not integers."""
+    if name in _NAMED:
+        return _NAMED[name]
+    match = re.fullmatch(r"(U?)INT(\d+)", name or "")
+    if match is None:
+        return None
+    bits = int(match[2])
+    return (
+        IntegerRange(0, 2.0**bits - 1)
+        if match[1]
+        else IntegerRange(-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
+    )
+
+
+_NAMED = {
+    "BINARY": IntegerRange(0, 1),
+    "BIPOLAR": IntegerRange(-1, 1, 2),
+    "TERNARY": IntegerRange(-1, 1),
+}
+
+
+def _of_constant(value: ir.Value) -> IntegerRange | None:
+    tensor = constant_of(value)
+    if tensor is None or tensor.size == 0 or tensor.dtype != ir.DataType.FLOAT:
+        return None
+    array = tensor.numpy()
+    if not np.isfinite(array).all() or not np.array_equal(array, np.rint(array)):
+        return None
+    low, high = float(array.min()), float(array.max())
+    return IntegerRange(low, high, 2 if (np.abs(array) == 1).all() else 1)
+
+
+def _of_node(node: ir.Node, of: _Lookup) -> IntegerRange | None:
+    if (node.domain, node.op_type) == (CUSTOM, "MultiThreshold"):
+        return _of_thresholds(node)
+    if node.domain in QONNX_ALIASES and node.op_type == "MultiThreshold":
+        return _of_rows(node)
+    if node.domain in QONNX_ALIASES and node.op_type == "XnorPopcountMatMul":
+        depth = size_of(node.inputs[1], -2)
+        return None if depth is None else IntegerRange(0.0, float(depth))
+    if node.domain in QONNX_ALIASES and node.op_type == "QuantAvgPool2d":
+        return range_of_sums(node, of(node.inputs[0]))
+    if node.domain == CUSTOM and node.op_type in ("Im2Col", "LayoutConverter"):
+        return _at_zero(of(node.inputs[0]))
+    if node.domain not in ("", CHANNELS_LAST):
+        return None
+    if node.op_type in _KEPT or only_moves(node):
+        return _at_zero(of(node.inputs[0]))
+    ranges = [of(value) for value in node.inputs]
+    if node.op_type == "Concat":
+        known = [r for r in ranges if r is not None]
+        if len(known) < len(ranges):
+            return None
+        return IntegerRange(min(r.low for r in known), max(r.high for r in known))
+    if node.op_type == "Pad":
+        return _pad(of(node.inputs[0]), padding_of(node))
+    if node.op_type in PRODUCTS:
+        return of_product(node, ranges)
+    if len(ranges) < 1 or any(r is None for r in ranges):
+        return None
+    return _of_arithmetic(node.op_type, [r for r in ranges if r is not None])
+
+
+def _at_zero(found: IntegerRange | None) -> IntegerRange | None:
+    return None if found is None else replace(found, least=0.0, most=0.0)
+
+
+def _pad(found: IntegerRange | None, number: float | None) -> IntegerRange | None:
+    if found is None or number is None or not number.is_integer():
+        return None
+    return IntegerRange(min(found.low, number), max(found.high, number))
+
+
+def _of_arithmetic(kind: str, ranges: list[IntegerRange]) -> IntegerRange | None:
+    first, second = ranges[0], ranges[-1]
+    match kind:
+        case "Add":
+            step = _common_step(first, second)
+            return IntegerRange(first.low + second.low, first.high + second.high, step)
+        case "Sub":
+            step = _common_step(first, second)
+            return IntegerRange(first.low - second.high, first.high - second.low, step)
+        case "Mul":
+            ends = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
+            return IntegerRange(min(ends), max(ends))
+        case "Relu":
+            return IntegerRange(max(first.low, 0.0), max(first.high, 0.0))
+        case "Neg":
+            return IntegerRange(-first.high, -first.low, first.step)
+    return None
+
+
+def _common_step(first: IntegerRange, second: IntegerRange) -> int:
+    """Return the step of a sum; a single number has any step."""
+    steps = [r.step for r in (first, second) if r.low != r.high]
+    return gcd(*steps) if steps else 1
+
+
+def _of_thresholds(node: ir.Node) -> IntegerRange | None:
+    weights = node.inputs[2]
+    found = None
+    if node.inputs[1] is not None and weights is not None:
+        found = table_of(node.inputs[1], weights)
+    if found is None or not np.array_equal(found[1], np.rint(found[1])):
+        return None
+    # Thresholds are reached from the lowest on, so that only sums from there occur.
+    order = np.argsort(found[0], axis=-1, kind="stable")
+    steps = np.take_along_axis(found[1], order, -1).astype(np.float64)
+    sums = np.cumsum(steps, -1)
+    step = int(np.gcd.reduce(np.abs(steps).astype(np.int64), axis=None)) or 1
+    return IntegerRange(float(sums.min(initial=0)), float(sums.max(initial=0)), step)
+
+
+def _of_rows(node: ir.Node) -> IntegerRange | None:
+    """Bound QONNX's thresholds: a number of them, times a scale, plus a bias."""
+    steps = size_of(node.inputs[1], -1)
+    parts = (("out_scale", 1.0), ("out_bias", 0.0))
+    scale, bias = (node.attributes.get_float(*part) or 0.0 for part in parts)
+    if steps is None or not (scale.is_integer() and bias.is_integer()):
+        return None
+    ends = bias, bias + steps * scale
+    return IntegerRange(min(ends), max(ends), max(int(abs(scale)), 1))

@@ -1,0 +1,240 @@
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.passes.annotation._inference_proto import (
+    ModelDraft,
+    bare_proto,
+    denoted,
+    forget,
+    new_memory,
+)
+from onnx_passes.passes.annotation.shape_inference import infer_shapes
+from onnx_passes.passes.common.large_tensors import light_proto
+from onnx_passes.passes.context import PassContext
+
+TEXT = """<ir_version: 10, opset_import: ["" : 20]> m (float[N,6] x) => (float[?,?,?] y)
+    <int64[3] target = {0, -1, 3}, float[6] w = {1, 2, 3, 4, 5, 6}>
+    { a = Mul(x, w) b = Reshape(a, target) c = Transpose<perm = [0, 2, 1]>(b) y = Relu(c) }"""
+
+
+def noted(model):
+    return [(v.name, v.dtype, v.shape) for node in model.graph for v in node.outputs]
+
+
+def test_each_change_of_a_node_is_written_and_nothing_else_is_made_anew():
+    model, memory = ir.from_onnx_text(TEXT), new_memory()
+    before = bare_proto(model, memory)
+    made = {node: known[-1] for node, known in memory.nodes.made.items()}
+    mul, reshape, transpose, relu = model.graph
+    transpose.attributes.add(ir.AttrInt64s("perm", [2, 0, 1]))
+    relu.op_type = "Abs"
+    mul.outputs[0].name = "other"
+    model.graph.initializers["w"].const_value = ir.tensor(np.zeros(6, np.float32), name="w")
+    after = bare_proto(model, memory)
+    assert after == bare_proto(model, new_memory()) != before
+    assert not any(memory.nodes.made[node][-1] is made[node] for node in made)
+    assert bare_proto(model, memory) == after
+    relu.op_type = "Relu"
+    bare_proto(model, memory)
+    kept = memory.nodes.made
+    assert [kept[n][-1] is made[n] for n in (mul, reshape, transpose, relu)] == [False] * 4
+
+
+def test_a_node_that_is_gone_is_forgotten_and_one_that_stays_is_not_written_again():
+    model, memory = ir.from_onnx_text(TEXT), new_memory()
+    bare_proto(model, memory)
+    made = {node: known[-1] for node, known in memory.nodes.made.items()}
+    *_, last, gone = model.graph
+    model.graph.outputs[0] = last.outputs[0]
+    model.graph.remove(gone, safe=True)
+    bare_proto(model, memory)
+    assert gone not in memory.nodes.made
+    assert memory.nodes.made[last][-1] is made[last]
+
+
+def test_shapes_found_with_a_memory_are_those_found_without():
+    context = PassContext()
+    model, fresh = ir.from_onnx_text(TEXT), ir.from_onnx_text(TEXT)
+    for target in ([0, -1, 3], [0, -1, 2], [-1, 6, 1]):
+        for each in (model, fresh):
+            constant = ir.tensor(np.array(target, np.int64), name="target")
+            each.graph.initializers["target"].const_value = constant
+        infer_shapes(model, context=context)
+        infer_shapes(fresh)
+        assert noted(model) == noted(fresh)
+    assert noted(model)[1][2] == ir.Shape(["N", 6, 1])
+    assert context.memories
+
+
+WINDOWS = [
+    ("kernel_shape = [2, 2], strides = [2, 2], pads = [0, 0, 1, 1]", (4, 5)),
+    ("kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]", (6, 7)),
+    ("kernel_shape = [2, 3], strides = [4, 3], pads = [1, 0, 1, 2]", (9, 11)),
+    ("kernel_shape = [1, 2], strides = [3, 3], pads = [0, 1, 0, 1]", (8, 10)),
+]
+
+
+@pytest.mark.parametrize("opset", [21, 22])
+@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
+@pytest.mark.parametrize(("window", "size"), WINDOWS)
+def test_the_shape_is_that_of_the_engine(operator, opset, window, size):
+    text = (
+        f'<ir_version: 10, opset_import: ["" : {opset}]> g '
+        f"(float[1, 1, {size[0]}, {size[1]}] x) => (float[a, b, c, d] y) "
+        f"{{ p = {operator}<ceil_mode = 1, {window}>(x) y = Neg(p) }}"
+    )
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    (found,) = session.run(None, {"x": np.ones((1, 1, *size), np.float32)})
+    assert tuple(model.graph[0].outputs[0].shape) == found.shape
+
+
+def test_a_dynamic_size_and_a_body_are_capped_too():
+    text = """<ir_version: 10, opset_import: ["" : 21]> g (float[1, 1, 4, 4] x, bool c) =>
+        (float[a, b, k, d] y) { y = If(c) <
+        then_branch = t () => (float[e, f, g, h] r) {
+            p = MaxPool<ceil_mode = 1, kernel_shape = [2, 2], strides = [2, 2],
+                        pads = [0, 0, 1, 1]>(x) r = Neg(p) },
+        else_branch = e () => (float[i, j, l, m] s) { s = Exp(x) }> }"""
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    body = model.graph[0].attributes["then_branch"].as_graph()
+    assert list(body[0].outputs[0].shape) == [1, 1, 2, 2]
+
+
+EMPTY = ["<int64[0] k = {}> {", "{ k = Constant<value = int64[0] {}>()"]
+
+
+@pytest.mark.parametrize("start", EMPTY, ids=["an initializer", "a Constant"])
+@pytest.mark.parametrize(("size", "expected"), [("2, 1, 3", [2, 3]), ("2, N, 3", None)])
+def test_squeeze_with_an_empty_list_of_axes_removes_all_of_size_1(start, size, expected):
+    text = (
+        f'<ir_version: 10, opset_import: ["" : 20]> g (float[{size}] x) => (float[?] y) '
+        f"{start} s = Squeeze(x, k) y = Neg(s) }}"
+    )
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    node = next(node for node in model.graph if node.op_type == "Squeeze")
+    shape = node.outputs[0].shape
+    assert (None if shape is None else list(shape)) == expected
+    if expected:
+        session = onnxruntime.InferenceSession(
+            onnx.parser.parse_model(
+                text.replace("float[?]", "float[a, b]")
+            ).SerializeToString()
+        )
+        (found,) = session.run(None, {"x": np.ones((2, 1, 3), np.float32)})
+        assert list(found.shape) == expected
+
+
+def test_both_operands_of_prelu_are_repeated():
+    text = (
+        '<ir_version: 10, opset_import: ["" : 20]> g (float[1, N] x, float[2, 3, 1] w) '
+        "=> (float[a, b, c] y) { p = PRelu(x, w) y = Neg(p) }"
+    )
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    assert list(map(str, model.graph.node(0).outputs[0].shape)) == ["2", "3", "N"]
+    session = onnxruntime.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    feeds = {"x": np.ones((1, 4), np.float32), "w": np.ones((2, 3, 1), np.float32)}
+    assert session.run(None, feeds)[0].shape == (2, 3, 4)
+
+
+TEXT_BARE = """<ir_version: %d, opset_import: ["" : 20, "own" : 1]> m
+    (float[N,3] x, float[3] d) => (float[?,?] y)
+    <float[2] w = {1, 2}, float[3] d = {1, 2, 3}, float[?,?] t, string[1] s = {"a"}>
+    { k = Constant<value = float[2] {1, 2}>() t, , u = own.F<a = 1, b = [1.0], c = "e">(x, , k)
+      v, z, _ = Dropout(u) y = Add(t, d) }"""
+
+
+@pytest.mark.parametrize("version", [3, 10])
+def test_a_bare_model_lacks_declarations_only(version):
+    model = ir.from_onnx_text(TEXT_BARE % version)
+    big = np.arange(1000, dtype=np.float32)
+    model.graph.initializers["w"].const_value = ir.tensor(big, name="other")
+    model.graph.node(0).attributes.add(ir.AttrTensor("value", ir.tensor(big)))
+    bare, light = bare_proto(model, new_memory()), light_proto(model, overridable=False)
+    made = {value.name for node in model.graph for value in node.outputs}
+    # What is declared of s is what its tensor says; that of w has another shape.
+    declared = [i for i in light.graph.value_info if i.name not in made | {"s"}]
+    assert list(bare.graph.value_info) == declared
+    for part in ("name", "node", "input", "output", "initializer"):
+        assert getattr(bare.graph, part) == getattr(light.graph, part), part
+    assert bare.opset_import == light.opset_import
+    assert bare.ByteSize() < 2000
+
+
+def test_denotations_are_seen_inside_too():
+    model = ir.from_onnx_text(TEXT_BARE % 10)
+    assert not denoted(model)
+    model.graph.node(1).outputs[0].shape = ir.Shape(["N", 3], ["DATA_BATCH", None])
+    assert denoted(model)
+
+
+HEADER = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]> m '
+
+PLAIN = """(float[N,3] x) => (float[?,?] y)
+    <float[2] w = {1, 2}, float[K,3] t, int64[?] s, float k>
+    { s = Shape(x) k = Constant<value_float = 1.0>() t = Mul(x, k) u = own.Add(t, t)
+      y = Exp(u) }"""
+
+LOOP = """(float[N,3] x, int64 n, bool go) => (float[?,?] y) {
+    y = Loop (n, go, x) <body = b (int64 i, bool c, float[?,?] v) => (bool c2, float[M,3] o)
+    <float[Q,3] e> { c2 = Identity(c) e = Exp(v) o = Add(e, x) }> }"""
+
+FUNCTION = """(float[N,3] x) => (float[?,?] y) <float[P,3] t> { t = own.f(x) y = Exp(t) }
+    <domain: "own", opset_import: ["" : 20]> f (a) => (b) { b = Neg(a) }"""
+
+SEQUENCE = """(float[N,3] x) => (float[?,?] y) {
+    q = SequenceConstruct(x, x) y = ConcatFromSequence<axis = 0>(q) }"""
+
+
+def texts(graph):
+    """What a graph declares, its subgraphs included, whatever the order; not of constants."""
+    constants = {tensor.name for tensor in graph.initializer}
+    inner = (info for info in graph.value_info if info.name not in constants)
+    infos = (*graph.input, *inner, *graph.output)
+    found = {(i.name, i.type.SerializeToString(deterministic=True)) for i in infos}
+    inner = [g for n in graph.node for a in n.attribute for g in (a.g, *a.graphs)]
+    return found.union(*(texts(g) for g in inner))
+
+
+@pytest.mark.parametrize("text", [PLAIN, LOOP, FUNCTION, SEQUENCE])
+def test_a_draft_says_what_a_model_serialised_anew_says(text):
+    model = ir.from_onnx_text(HEADER + text)
+    draft, keep = ModelDraft(model, new_memory()), {}
+    for number in range(4):
+        expected = light_proto(model, overridable=False)
+        forget(expected.graph, numbers=number == 0, keep=keep)
+        draft.update(numbers=number == 0, keep=keep)
+        assert texts(draft.proto.graph) == texts(expected.graph), number
+        learn(model, number, keep)
+
+
+def learn(model, number, keep):
+    """Note another shape on each value, as inference and its refinement do."""
+    shape = [["N", 3], [7, None], ["unk__1", 3], ["N", "M"]][number]
+    for node in all_nodes(model):
+        for value in node.outputs:
+            if value not in model.graph.outputs and node.op_type != "SequenceConstruct":
+                value.type = value.type or ir.TensorType(ir.DataType.FLOAT)
+                value.shape = ir.Shape(shape)
+                keep[value.name] = [shape[0], None] if number % 2 else [None, shape[1]]
+
+
+def test_denotations_of_dimensions_are_kept():
+    model = ir.from_onnx_text(
+        HEADER + "(float[N] x) => (float[N] y) { t = Exp(x) y = Neg(t) }"
+    )
+    (value,) = model.graph.node(0).outputs
+    value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(["N"], ["DATA_BATCH"])
+    draft = ModelDraft(model, new_memory())
+    for _ in range(2):
+        draft.update(numbers=False, keep={"t": ["N"]})
+        (info,) = draft.proto.graph.value_info
+        assert info.type.tensor_type.shape.dim[0].denotation == "DATA_BATCH"
