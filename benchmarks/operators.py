@@ -34,11 +34,9 @@ from onnx_passes.ops.node_queries import admitted
 from onnx_passes.ops.operator_class import Algebra, Operator, operators
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, is_float
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.rules.attributes import attribute_value
-from onnx_passes.verify.rules.draws import Draws
-from onnx_passes.verify.rules.plausible_operands import Chooser
-from onnx_passes.verify.rules.running import EngineFailure, run_once
-from onnx_passes.verify.rules.schemas import admits, may_be_absent, schema_of
+from onnx_passes.verify.rules.coverage import admits, may_be_absent, schema_of
+from onnx_passes.verify.rules.operand_choice import Chooser, Draws, attribute_value
+from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 START_ANEW = subprocess.Popen
-MODULES = ("onnx_passes", "onnx_passes.verify.rules.fuzz_child")
+MODULES = ("onnx_passes", "onnx_passes.verify.rules.certification")
 ENGINE = "onnx_passes.runtime.isolated_child"
 ANY_VALUE = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 """Variables of Python that a running interpreter can follow, or need not."""
@@ -191,8 +191,8 @@ def main() -> None:
     import onnx_passes.pipeline.run
     import onnx_passes.runtime.isolated_child
     import onnx_passes.runtime.ort
-    import onnx_passes.verify.models.verdict
-    import onnx_passes.verify.rules.fuzz_verdict  # noqa: F401
+    import onnx_passes.verify.models.fuzz_pass
+    import onnx_passes.verify.rules.certification  # noqa: F401
     from onnx_passes.passes import registry
 
     registry.discover()

@@ -252,7 +252,7 @@ class Resolved(ast.NodeTransformer):
     visit_Name = visit_Attribute = _bound
 
     def _imports(self, node: ast.AST) -> ast.AST | None:
-        names = [each.name for each in node.names]
+        names = sorted({self.table.modules.get(n.name, n.name) for n in node.names})
         source = getattr(node, "module", None)
         if source and source.partition(".")[0] in TREES:
             return None

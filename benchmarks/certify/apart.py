@@ -16,15 +16,7 @@ Row: TypeAlias = dict[str, Any]
 MEMORY = 8 << 30
 """Bytes of address space that one judgement may take."""
 
-_RECORDS = {
-    "apart.py",
-    "shipped.py",
-    "certificate.py",
-    "report.py",
-    "regression.py",
-    "fuzz_child.py",
-    "job.py",
-}
+_RECORDS = {"apart.py", "certificates.py", "regression.py"}
 
 
 def fingerprint() -> str:

@@ -19,8 +19,8 @@ from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant, edits_of, mutants_of
 from benchmarks.certify.places import place_mutants
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair, prove_rule
-from onnx_passes.verify.rules.fuzz import fuzz_rule
-from onnx_passes.verify.rules.instantiate import instances
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
+from onnx_passes.verify.rules.template_models import instances
 
 COUNT, PAIRS = 220, 60
 """Mutants of rules, and of TASO's substitutions."""

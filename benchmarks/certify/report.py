@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.certify import mutation, seeds
 from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.public_rules import PublicRule, public_rules
-from onnx_passes.verify.rules.job import Job
+from onnx_passes.verify.rules.rewrite_rule import Job
 
 SUBJECT = "benchmarks.certify.public_rules:everything"
 SECONDS, MODELS = 600.0, 100
@@ -88,7 +88,7 @@ def certified(rows: Path | None = None, part: tuple[int, int] = (1, 1)) -> list[
 
 
 def _judged(public: PublicRule, index: int) -> Row:
-    from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+    from onnx_passes.verify.rules.certification import verdict_of
 
     row: Row = {"label": public.label, "code": public.code}
     for level in ("test", "prove"):

@@ -13,7 +13,7 @@ from benchmarks.certify.apart import Row, resumed
 from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.findings import FINDINGS
 from benchmarks.certify.public_rules import public_rules
-from onnx_passes.verify.rules.job import Job
+from onnx_passes.verify.rules.rewrite_rule import Job
 
 SEEDS = 10
 STOP = 600.0
@@ -52,7 +52,7 @@ def rows(
 
 
 def _judged(rule: RewriteRule, label: str, seed: int) -> Row:
-    from onnx_passes.verify.rules.fuzz_verdict import verdict_of
+    from onnx_passes.verify.rules.certification import verdict_of
 
     job = Job("seeds:none", 0, "test", STOP, seed)
     found: dict[str, Any] = verdict_of(None, rule, job)

@@ -12,12 +12,11 @@ import numpy as np
 
 from benchmarks.tune.optimum import EXAMPLE, ask
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.audit import product_bound
+from onnx_passes.tuning.format_scores import record
+from onnx_passes.tuning.groups import BUILTIN, ModelRegions, Observed, convert
 from onnx_passes.tuning.loss_budget import Flips
-from onnx_passes.tuning.original_run import record
-from onnx_passes.tuning.part_formats import BUILTIN, Observed, convert
-from onnx_passes.tuning.product_bounds import product_bound
-from onnx_passes.tuning.regions import ModelRegions
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Task
 from onnx_passes.verify.region import Region
 
 FORMATS = ("int8-static", "int8-dynamic", "int8-weights", "int4-weights")

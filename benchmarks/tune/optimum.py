@@ -28,11 +28,9 @@ from onnx_passes.contracts.scores import snr
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.part_formats import BUILTIN
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Record, Task
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "digits"

@@ -29,12 +29,16 @@ from onnx_passes.contracts.scores import kl_divergence
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.groups import partition, prepare, weight_of
+from onnx_passes.tuning.groups import (
+    BUILTIN,
+    Format,
+    operations,
+    partition,
+    prepare,
+    weight_of,
+)
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.part_costs import operations
-from onnx_passes.tuning.part_formats import BUILTIN, Format
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Record, Task
 
 NETWORKS = {
     "CNN": EXAMPLE / "model.onnx",

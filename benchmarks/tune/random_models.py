@@ -22,12 +22,9 @@ from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.part_formats import BUILTIN
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_result import save
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Record, Task, save
 from onnx_passes.verify.models import recipes
 
 FORMATS = [name for name in BUILTIN if name != "float32"]

@@ -30,8 +30,8 @@ from benchmarks.models import llama_decoder, transformer, vision_transformer
 from benchmarks.tune.quality import peers
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.groups import time_runs
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
-from onnx_passes.tuning.part_costs import time_runs
 
 Feeds = dict[str, Any]
 _ORT = "onnxruntime"

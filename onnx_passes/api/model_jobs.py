@@ -23,16 +23,13 @@ from onnx_passes.report.tune_page import tune_page
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.data_source import source_of
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_result import inspector, lines, to_json
-from onnx_passes.tuning.search_task import SearchResult
-from onnx_passes.tuning.task_from_config import task_of
+from onnx_passes.tuning.configured_search import source_of, task_of
+from onnx_passes.tuning.search_record import Record, SearchResult, inspector, lines, to_json
 from onnx_passes.verify import inspect as inspecting
 from onnx_passes.verify.feeds import check_feeds
 from onnx_passes.verify.reduce import Boundary, Reducer, Reduction
+from onnx_passes.verify.reduce.candidates import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.checks import RunCheck
-from onnx_passes.verify.reduce.outcome import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.parts import Parts
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.runs import Found, Runner, Settings
@@ -209,9 +206,8 @@ def certify(
         UnknownPassError: No pass has one of the names.
     """
     from onnx_passes.passes.registry import collect
-    from onnx_passes.verify.rules.applying import rules_of
-    from onnx_passes.verify.rules.fuzz_child import certify_apart
-    from onnx_passes.verify.rules.job import Job, resolve
+    from onnx_passes.verify.rules.certification import certify_apart
+    from onnx_passes.verify.rules.rewrite_rule import Job, resolve, rules_of
 
     subjects: list[tuple[str, str, object]] = []
     for name in names:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
     from onnx_passes.passes.registry import Scope
     from onnx_passes.verify.rules.certificates import Keys
-    from onnx_passes.verify.rules.job import Job
+    from onnx_passes.verify.rules.rewrite_rule import Job
 
 
 BY_METRICS = "promises metrics, which a pipeline measures on its data; no certificate"
@@ -75,7 +75,7 @@ def targets_of(
     """
     from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.passes.registry import all_passes, collect
-    from onnx_passes.verify.rules.applying import rules_of
+    from onnx_passes.verify.rules.rewrite_rule import rules_of
 
     targets = []
     chosen = all_passes() if everything else collect(names, scope)
@@ -101,8 +101,7 @@ def outside_target(subject: str) -> Target:
         subject: As ``module:object``.
     """
     from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
-    from onnx_passes.verify.rules.applying import rules_of
-    from onnx_passes.verify.rules.job import resolve
+    from onnx_passes.verify.rules.rewrite_rule import resolve, rules_of
 
     try:
         found = resolve(subject)
@@ -280,7 +279,7 @@ def command(
 
 
 def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Job:
-    from onnx_passes.verify.rules.job import Job
+    from onnx_passes.verify.rules.rewrite_rule import Job
 
     name = re.sub(r"[^\w.-]+", "-", target.name)
     folder = str((to / (name if index is None else f"{name}-{index}")).absolute())
@@ -341,7 +340,7 @@ def _run_jobs(work: Sequence[Job], jobs: int) -> Generator[PlainDict]:
     from rich.console import Console
     from rich.progress import track
 
-    from onnx_passes.verify.rules.fuzz_child import certify_apart, end_children
+    from onnx_passes.verify.rules.certification import certify_apart, end_children
 
     pool = ThreadPoolExecutor(jobs)
     try:

@@ -46,11 +46,8 @@ if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
     from onnx_passes.runtime.engine_base import Engine
     from onnx_passes.verify.reduce import Boundary, Reduction
-    from onnx_passes.verify.reduce.checks import PassCheck
-    from onnx_passes.verify.reduce.command import CommandCheck
-    from onnx_passes.verify.reduce.ledger import Trial
-    from onnx_passes.verify.reduce.outcome import ModelCheck
-    from onnx_passes.verify.reduce.store import CandidateStore
+    from onnx_passes.verify.reduce.candidates import CandidateStore, ModelCheck, Trial
+    from onnx_passes.verify.reduce.checks import CommandCheck, PassCheck
 
 
 def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
@@ -197,7 +194,7 @@ def make_check(
     Raises:
         UsageError: An option does not parse, or names what is not there.
     """
-    from onnx_passes.verify.reduce.command import CommandCheck, FailureCriteria
+    from onnx_passes.verify.reduce.checks import CommandCheck, FailureCriteria
 
     if given["check"] is not None:
         patterns = tuple(_pattern(text) for text in given["fail_regex"])
@@ -334,10 +331,9 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import engine_for
     from onnx_passes.verify.reduce import Boundary, Reducer
-    from onnx_passes.verify.reduce.artifacts import Artifacts
-    from onnx_passes.verify.reduce.command import CommandCheck
+    from onnx_passes.verify.reduce.candidates import Artifacts, CandidateStore
+    from onnx_passes.verify.reduce.checks import CommandCheck
     from onnx_passes.verify.reduce.parts import Parts
-    from onnx_passes.verify.reduce.store import CandidateStore
 
     loaded = load_model(path)
     model = loaded.model
@@ -402,7 +398,7 @@ def _why_not_smaller(given: PlainMapping, inner: bool) -> str | None:
 
 def _confirm(found: Reduction, check: CommandCheck) -> Reduction:
     """Check that the result fails in a process of its own too."""
-    from onnx_passes.verify.reduce.outcome import SmallerModel
+    from onnx_passes.verify.reduce.candidates import SmallerModel
 
     outcome = replace(check, warm=False).judge(
         SmallerModel(found.model, lambda: found.feeds), found.checks + 1

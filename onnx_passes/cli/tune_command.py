@@ -28,8 +28,8 @@ from onnx_passes.plain import Plain, PlainMapping
 if TYPE_CHECKING:
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.tuning.data_source import DataSource
-    from onnx_passes.tuning.search_task import SearchResult, Task
+    from onnx_passes.tuning.configured_search import DataSource
+    from onnx_passes.tuning.search_record import SearchResult, Task
 
 HELP = """\
 Choose the precision of each part of MODEL: the least time, size or bit operations within a
@@ -108,7 +108,7 @@ def command(
     from onnx_passes.cli.output import check_destinations, check_folder
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
-    from onnx_passes.tuning.task_from_config import task_of
+    from onnx_passes.tuning.configured_search import task_of
 
     settings = load_config(config, overrides)
     if output is None and explain is None and not culprits:
@@ -154,7 +154,7 @@ def _source(
     Raises:
         UsageError: An option cannot be read, or needs a data set.
     """
-    from onnx_passes.tuning.data_source import DataSource, source_of
+    from onnx_passes.tuning.configured_search import DataSource, source_of
 
     if given["data"]:
         found = DataSource(read_spec(given), lambda: make_executor(given))
@@ -189,8 +189,7 @@ def _search(
     from onnx_passes.model.save import pending
     from onnx_passes.report.tune_page import tune_page
     from onnx_passes.tuning.budget_search import TuningSearch
-    from onnx_passes.tuning.search_journal import Record
-    from onnx_passes.tuning.search_result import lines, save, to_json
+    from onnx_passes.tuning.search_record import Record, lines, save, to_json
 
     def progress(done: int, total: int) -> None:
         advance(done, total, "group")
@@ -213,8 +212,7 @@ def _search(
 
 def _explain(task: Task, record: Path | None, node: str) -> None:
     from onnx_passes.passes.options import did_you_mean
-    from onnx_passes.tuning.search_journal import read_record
-    from onnx_passes.tuning.search_result import explain
+    from onnx_passes.tuning.search_record import explain, read_record
 
     if record is None:
         raise UsageError("--explain reads a record", help="give --record DIR")
@@ -243,10 +241,9 @@ def _culprits(
 ) -> None:
     from onnx_passes.model.save import save_model
     from onnx_passes.report.text import plural
-    from onnx_passes.tuning.culprits import find_culprits
-    from onnx_passes.tuning.groups import read_by_layers
-    from onnx_passes.tuning.original_run import record
-    from onnx_passes.tuning.part_formats import FLOAT32
+    from onnx_passes.tuning.choice import find_culprits
+    from onnx_passes.tuning.format_scores import record
+    from onnx_passes.tuning.groups import FLOAT32, read_by_layers
     from onnx_passes.verify.read_back import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)

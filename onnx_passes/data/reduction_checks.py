@@ -24,10 +24,14 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.model.extract import Cut, extract
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.engine_base import Engine
-from onnx_passes.verify.reduce.boundary import Boundary
+from onnx_passes.verify.reduce.candidates import (
+    CandidateStore,
+    CheckOutcome,
+    SmallerModel,
+    Status,
+)
 from onnx_passes.verify.reduce.checks import UNKNOWN, PassCheck, RunCheck
-from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
-from onnx_passes.verify.reduce.store import CandidateStore
+from onnx_passes.verify.reduce.parts import Boundary
 from onnx_passes.verify.region import is_constant_node
 
 

@@ -1,19 +1,21 @@
-"""Does a model hold exactly the formats that were chosen? Read off the model alone.
+"""What a tuned model stores: its formats, weights and scales, and the error they allow.
 
-Nothing here asks the passes. Layers are found by the names of what they compute. Weights are
-computed from the integers that are stored, and compared with those of the original.
+The audit reads the model alone and asks no pass. A bound of a product holds for every input
+within the recorded range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.ops.activations import Relu
+from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.elementwise import Add, Cast, Clip, Identity, Mul
 from onnx_passes.ops.quantization import (
     ConvInteger,
@@ -21,17 +23,277 @@ from onnx_passes.ops.quantization import (
     MatMulInteger,
     QuantizeLinear,
 )
-from onnx_passes.tuning.groups import FormatGroup, weight_of
-from onnx_passes.tuning.part_formats import COMPENSATING, FLOAT32, Format
-from onnx_passes.tuning.smoothing_scales import read_scales
-from onnx_passes.tuning.stored_weights import (
-    EIGHTHS,
-    PACKED,
-    StoredWeight,
-    multiplies_integers,
-    read_stored_weight,
-)
+from onnx_passes.passes.precision.quantize_weights import BY_INT8
+from onnx_passes.tuning.groups import COMPENSATING, FLOAT32, Format, FormatGroup, weight_of
 from onnx_passes.verify.node_equality import constant_tensor
+
+PACKED = "MatMulNBits"
+"""A product of ONNX Runtime with packed integers."""
+_UNIT = {
+    ir.DataType.FLOAT16: (2.0**-10, 2.0**-24),
+    ir.DataType.BFLOAT16: (2.0**-7, 2.0**-133),
+    ir.DataType.FLOAT8E4M3FN: (2.0**-3, 2.0**-9),
+    ir.DataType.FLOAT8E5M2: (2.0**-2, 2.0**-16),
+}
+"""Relative spacing of numbers and smallest number."""
+
+
+EIGHTHS = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
+"""Types of eight bits that are not integers."""
+_WIDE_BITS = 16
+
+
+def multiplies_integers(layer: ir.Node) -> bool:
+    """Whether a product with packed integers rounds what it reads to integers of 8 bits.
+
+    Args:
+        layer: A MatMulNBits.
+    """
+    return layer.attributes.get_int("accuracy_level", 0) == BY_INT8
+
+
+@dataclass(frozen=True)
+class StoredWeight:
+    """A weight.
+
+    Attributes:
+        dtype: Type that is stored.
+        values: The numbers that the layer computes with, in the layout of the original.
+        step: Distance of neighbouring numbers at each element; broadcasts with ``values``.
+        slack: By how many steps a number may be off.
+    """
+
+    dtype: ir.DataType
+    values: Array
+    step: Array
+    slack: float = 0.5
+
+
+def read_stored_weight(layer: ir.Node, original: ir.Node, index: int) -> StoredWeight | None:
+    """Return the weight that a layer reads; None if it is stored in no way that is known.
+
+    Args:
+        layer: The node that computes the product.
+        original: The node of the original.
+        index: Number of the input of the original that is its weight.
+    """
+    if layer.op_type == PACKED:
+        return _unpack(layer)
+    value = layer.inputs[1 if layer.op_type == MatMulInteger.op_type else index]
+    if value is None:
+        return None
+    tensor = constant_tensor(value)
+    if layer.op_type == MatMulInteger.op_type:
+        return _of_product(layer, tensor, original)
+    if tensor is not None:
+        return _plain(tensor)
+    producer = value.producer()
+    if producer is not None and producer.op_type == Cast.op_type:
+        tensor = constant_tensor(producer.inputs[0]) if producer.inputs[0] else None
+        return _eighth(tensor, 1.0) if tensor is not None and tensor.dtype in EIGHTHS else None
+    if producer is None or producer.op_type != DequantizeLinear.op_type:
+        return None
+    return _dequantise(producer)
+
+
+def _plain(tensor: ir.TensorProtocol) -> StoredWeight:
+    array = tensor.numpy()
+    # Numbers of at most 32 bits are exact in float32. A layer may be large: no wider copies.
+    values = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
+    if tensor.dtype not in _UNIT:
+        # float32 may hold numbers that were rounded to 16 bits.
+        exact = not np.array_equal(array.astype(ir.DataType.BFLOAT16.numpy()), array)
+        step = np.zeros(()) if exact else np.abs(values) * 2.0**-7
+        return StoredWeight(tensor.dtype, values, step)
+    relative, least = _UNIT[tensor.dtype]
+    return StoredWeight(tensor.dtype, values, np.abs(values) * relative * 1.01 + least)
+
+
+def _eighth(tensor: ir.TensorProtocol, scale: Array | float) -> StoredWeight:
+    """Return numbers of float8 times scales, which broadcast."""
+    values = tensor.numpy().astype(np.float64) * scale
+    relative, least = _UNIT[tensor.dtype]
+    size = np.broadcast_to(scale, values.shape)
+    return StoredWeight(tensor.dtype, values, np.abs(values) * relative * 1.01 + least * size)
+
+
+def _dequantise(node: ir.Node) -> StoredWeight | None:
+    levels, scale, zero = (
+        None if value is None else constant_tensor(value)
+        for value in (*node.inputs, None, None)[:3]
+    )
+    if levels is None or scale is None:
+        return None
+    if levels.dtype in EIGHTHS:
+        factors = scale.numpy().astype(np.float64)
+        if factors.ndim:
+            full = [1] * len(levels.shape)
+            full[node.attributes.get_int("axis", 1)] = -1
+            factors = factors.reshape(full)
+        return _eighth(levels, factors)
+    # In float32, a product is off by a share of a step that counts from 16 bits on only.
+    wide = np.float64 if levels.dtype.bitwidth >= _WIDE_BITS else np.float32
+    values: Array = levels.numpy().astype(wide)
+    step: Array = scale.numpy().astype(wide)
+    origin = np.zeros(step.shape, np.int32) if zero is None else zero.numpy().astype(np.int32)
+    axis = node.attributes.get_int("axis", 1) or 0
+    block = node.attributes.get_int("block_size", 0) or 0
+    if step.ndim == 1 and not block:
+        full = [1] * values.ndim
+        full[axis] = -1
+        if step.size not in (1, values.shape[axis]):
+            return None
+        step, origin = step.reshape(full), origin.reshape(full)
+    elif block:
+        size = values.shape[axis]
+        step = step.repeat(block, axis).take(range(size), axis)
+        origin = origin.repeat(block, axis).take(range(size), axis)
+    np.subtract(values, origin, out=values, casting="same_kind")
+    np.multiply(values, step, out=values)
+    return StoredWeight(levels.dtype, values, step, _slack(levels.dtype, origin))
+
+
+def _slack(dtype: ir.DataType, origin: Array) -> float:
+    """Return by how many steps a number may be off: the zero point is rounded as well."""
+    middle = 0 if dtype.is_signed() else (int(dtype.max) + 1) // 2
+    return 0.5 if (origin == middle).all() else 1.0
+
+
+def _of_product(
+    layer: ir.Node, tensor: ir.TensorProtocol | None, original: ir.Node
+) -> StoredWeight | None:
+    """Return the weight of a product of integers, whose scale is multiplied in behind it."""
+    zero = layer.inputs[3] if len(layer.inputs) > 3 else None
+    scale = _scale_behind(layer)
+    if tensor is None or scale is None:
+        return None
+    integers, origin = tensor.numpy().astype(np.int64), np.zeros((), np.int64)
+    if zero is not None:
+        known = constant_tensor(zero)
+        if known is None:
+            return None
+        origin = known.numpy().astype(np.int64)
+    step = scale.astype(np.float64)
+    if step.ndim and step.size not in (1, integers.shape[-1]):
+        return None
+    values = (integers - origin) * step
+    step = np.broadcast_to(step, values.shape)
+    if original.attributes.get_int("transB", 0):
+        values, step = values.T, step.T
+    return StoredWeight(tensor.dtype, values, step, _slack(tensor.dtype, origin))
+
+
+def _scale_behind(layer: ir.Node) -> Array | None:
+    """Return the constant among the scales that a sum of integers is multiplied by."""
+    data = layer.inputs[0].producer() if layer.inputs[0] is not None else None
+    for cast in layer.outputs[0].consumers():
+        for product in cast.outputs[0].consumers() if cast.op_type == Cast.op_type else ():
+            for value in product.inputs if product.op_type == Mul.op_type else ():
+                both = value.producer() if value is not None else None
+                if both is None or both.op_type != Mul.op_type:
+                    continue
+                dynamic = [v for v in both.inputs if v is not None and v.producer() is data]
+                constants = [
+                    t for v in both.inputs if v is not None and (t := constant_tensor(v))
+                ]
+                if dynamic and constants:
+                    return constants[0].numpy()
+    return None
+
+
+def _unpack(layer: ir.Node) -> StoredWeight | None:
+    names = ("K", "N", "bits", "block_size")
+    depth, columns, bits, block = (layer.attributes.get_int(n, 0) or 0 for n in names)
+    inputs = [None if v is None else constant_tensor(v) for v in layer.inputs]
+    if len(inputs) < 3 or inputs[1] is None or inputs[2] is None or bits not in (4, 8):
+        return None
+    blocks = -(-depth // block)
+    levels = _unpack_bits(inputs[1].numpy().reshape(columns, -1), bits).astype(np.int64)
+    step = inputs[2].numpy().astype(np.float64).reshape(columns, blocks)
+    origin = np.full((columns, blocks), 1 << (bits - 1), np.int64)
+    zeros = inputs[3] if len(inputs) > 3 else None
+    if zeros is not None:
+        packed = _unpack_bits(zeros.numpy().reshape(columns, -1), bits)
+        origin = packed[:, :blocks].astype(np.int64)
+    step = step.repeat(block, 1)[:, :depth]
+    origin = origin.repeat(block, 1)[:, :depth]
+    values = (levels[:, :depth] - origin) * step
+    dtype = ir.DataType.UINT4 if bits == 4 else ir.DataType.UINT8
+    return StoredWeight(dtype, values.T, step.T, _slack(dtype, origin))
+
+
+def _unpack_bits(data: Array, bits: int) -> Array:
+    if bits == 8:
+        return data
+    return np.stack([data & 15, data >> 4], axis=-1).reshape(len(data), -1)
+
+
+_QUANTISERS = (DequantizeLinear.op_type, QuantizeLinear.op_type, "DynamicQuantizeLinear")
+
+
+def read_scales(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
+    """Return what the values that a layer reads were scaled by, to broadcast with its weight.
+
+    Read off the constants that scale them: a Mul in front, or a normalisation whose constants
+    differ from those of the original.
+
+    Args:
+        layer: The layer.
+        node: The node of the original.
+        shape: Shape of its weight.
+    """
+    first, old = layer.inputs[0], node.inputs[0]
+    value = None if first is None else _before_quantisers(first)
+    producer = value.producer() if value is not None else None
+    source = old.producer() if old is not None else None
+    factors = np.ones(1)
+    if producer is not None and producer.op_type == Mul.op_type and value is not None:
+        known = [constant_tensor(v) for v in producer.inputs if v is not None]
+        read = [_before_quantisers(v).name for v in producer.inputs if v is not None]
+        if old is not None and old.name in read and any(t is not None for t in known):
+            factors = next(t for t in known if t is not None).numpy()
+    if factors.size == 1 and producer is not None and source is not None:
+        factors = _ratio(producer, source)
+    full = [1] * len(shape)
+    if factors.size > 1:
+        if factors.size != shape[_depth(node)]:
+            return np.ones(full)  # of something else: the weight is held as it is
+        full[_depth(node)] = -1
+    return factors.astype(np.float64).reshape(full)
+
+
+def _before_quantisers(value: ir.Value) -> ir.Value:
+    """Return the value that a pair of quantisers rounds; the value itself if none does."""
+    for kind in _QUANTISERS:
+        producer = value.producer()
+        if (
+            producer is not None
+            and producer.op_type == kind
+            and producer.inputs[0] is not None
+        ):
+            value = producer.inputs[0]
+    return value
+
+
+def _depth(node: ir.Node) -> int:
+    """Return the axis of a weight that is summed over."""
+    filtered = node.op_type == Conv.op_type
+    return 1 if filtered or node.attributes.get_int("transB", False) else -2
+
+
+def _ratio(new: ir.Node, old: ir.Node) -> Array:
+    """Return by which factors the constants of a normalisation or product changed."""
+    for ours, theirs in zip(new.inputs, old.inputs, strict=False):
+        pair = [constant_tensor(v) if v is not None else None for v in (ours, theirs)]
+        if pair[0] is None or pair[1] is None or pair[0].shape != pair[1].shape:
+            continue
+        if pair[0].dtype is not ir.DataType.FLOAT:
+            continue  # sizes of a Reshape, say
+        first, second = (tensor.numpy().astype(np.float64) for tensor in pair if tensor)
+        if first.size > 1 and (second != 0).all():
+            return np.asarray(first / second).reshape(-1)
+    return np.ones(1)
+
 
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -250,3 +512,192 @@ def _pair(node: ir.Node, ranges: Ranges) -> Iterator[str]:
     wide = symmetric if start == middle else high - low
     if known != (0.0, 0.0) and wide < 0.97 * (most - least):
         yield f"the grid of {source.name!r} is wider than {wanted}"
+
+
+Channels: TypeAlias = tuple[Array, Array]
+"""The least and greatest element of each channel, each of shape [channels]."""
+_UNIT_PRODUCT_BOUNDS = 2.0**-24
+"""Unit roundoff of float32."""
+_HALVES_PRODUCT_BOUNDS = {
+    ir.DataType.FLOAT16: (2.0**-11, 2.0**-25),
+    ir.DataType.BFLOAT16: (2.0**-8, 2.0**-134),
+}
+"""Unit roundoff of types of 16 bits, and half of their least number."""
+_LARGEST = {ir.DataType.FLOAT16: 65504.0, ir.DataType.BFLOAT16: 3.38e38}
+"""Their greatest finite numbers."""
+
+
+def product_bound(
+    after: ir.Model,
+    node: ir.Node,
+    ranges: Ranges,
+    channels: Callable[[str], Channels | None] = lambda name: None,
+) -> float | None:
+    """Return the largest error that any element of a product can have.
+
+    The rounding of sums in float32 is part of it; the rounding of the result to a grid, or of
+    what follows, is not. A product in 16 bits is taken to sum in float32, as ONNX Runtime on
+    x86 and tensor cores do. The rounding of its result to 16 bits is part of the bound.
+
+    Args:
+        after: The model, or a part of it, in which the node has another format.
+        node: The node of the original; its weight is constant.
+        ranges: Recorded ranges of values of the original.
+        channels: Returns the recorded range of each channel of a value. A bound of a layer
+            whose values are scaled by channel holds for inputs within these.
+
+    Returns:
+        The bound; None if the format has none, the node is not a product of one computed
+        operand with a matrix of weights, or the result may overflow.
+    """
+    index = weight_of(node)
+    value = node.inputs[index] if index is not None else None
+    tensor = constant_tensor(value) if value is not None else None
+    data = node.inputs[0]
+    if index != 1 or tensor is None or data is None or str(data.name) not in ranges:
+        return None
+    values = {str(v.name): v for n in after.graph.all_nodes() for v in n.outputs if v.name}
+    layer = find_layer(values.get(str(node.outputs[0].name)), node)
+    stored = None if layer is None else read_stored_weight(layer, node, index)
+    if layer is None or stored is None:
+        return None
+    old, new = tensor.numpy(), stored.values
+    axes = _sum_axes(node, old)
+    if axes is None or new.shape != old.shape:
+        return None
+    low, high = (np.asarray(end, np.float64) for end in ranges[str(data.name)])
+    factors = read_scales(layer, node, old.shape)
+    scaled = bool((factors != 1).any())
+    if scaled:
+        found = channels(str(data.name))
+        if found is None or any(end.size != factors.size for end in found):
+            return None
+        low, high = (end.astype(np.float64).reshape(factors.shape) for end in found)
+    half = _half_of(layer)
+    if half is not None:
+        step = np.asarray(
+            _rounding_error(np.maximum(np.abs(low), np.abs(high)) * factors, half)
+        )
+    elif stored.dtype.is_integer() or stored.dtype in _HALVES_PRODUCT_BOUNDS:
+        error = _data_error(layer, low * factors, high * factors)
+        if error is None:
+            return None
+        step = error
+    else:
+        return None
+    size = np.maximum(np.abs(low), np.abs(high))
+    count = int(np.prod([old.shape[axis] for axis in axes]))
+    rounding = (
+        2 * (count + 4) * _UNIT_PRODUCT_BOUNDS / (1 - 2 * (count + 4) * _UNIT_PRODUCT_BOUNDS)
+    )
+    if scaled:
+        rounding += (
+            2 * _UNIT_PRODUCT_BOUNDS
+        )  # of the scaling itself, if scales are not powers of two
+    # Differences of float32 are rounded to float32.
+    moved = np.subtract(new * factors if scaled else new, old)
+    bound = _size(moved, axes, size) * (1 + 4 * _UNIT_PRODUCT_BOUNDS) + _size(new, axes, step)
+    reach = _size(new, axes, size * factors + step)
+    bound += rounding * (reach + _size(old, axes, size))
+    bound = bound + _bias_error(layer, node)
+    if half is not None:
+        reach = reach * (1 + rounding) + _bias_size(node)
+        if np.max(reach, initial=0.0) > _LARGEST[half]:
+            return None
+        # The bias is rounded, and what is computed: once with it, and once before.
+        bound = (
+            bound + 2 * _rounding_error(reach, half) + _rounding_error(_bias_size(node), half)
+        )
+    return float(np.max(bound, initial=0.0))
+
+
+def _half_of(layer: ir.Node) -> ir.DataType | None:
+    """Return the type of 16 bits that the operand of a layer has, or was rounded to."""
+    value = layer.inputs[0]
+    for _ in range(2):
+        if value is None or value.dtype in _HALVES_PRODUCT_BOUNDS:
+            return None if value is None else value.dtype
+        producer = value.producer()
+        if producer is None or producer.op_type != Cast.op_type:
+            return None
+        value = producer.inputs[0]
+    return None
+
+
+def _rounding_error(size: Array, half: ir.DataType) -> Array:
+    """Return how far numbers of at most some size are off in a type of 16 bits."""
+    unit, least = _HALVES_PRODUCT_BOUNDS[half]
+    return np.asarray(size * unit + least)
+
+
+def _size(array: Array, axes: tuple[int, ...], weights: Array) -> Array:
+    """Return sums of absolute values, each times a weight that broadcasts, in float64."""
+    if weights.size == 1:
+        total = np.abs(array).sum(axis=axes, dtype=np.float64)
+        return np.asarray(total * float(weights.reshape(-1)[0]))
+    return np.asarray((np.abs(array) * weights).sum(axis=axes, dtype=np.float64))
+
+
+def _sum_axes(node: ir.Node, weight: Array) -> tuple[int, ...] | None:
+    """Return the axes of a weight that are summed over."""
+    if "transB" in node.attributes or weight.ndim == 2:
+        return (1,) if node.attributes.get_int("transB", 0) else (0,)
+    # A filter: channels of the output come first. Of a stack of matrices, rows are summed.
+    filtered = node.op_type == Conv.op_type
+    return tuple(range(1, weight.ndim)) if filtered else (-2,)
+
+
+def _data_error(layer: ir.Node, low: Array, high: Array) -> Array | None:
+    """Return how far a computed operand within ranges is off; 0 if it is not rounded."""
+    wide = max(float(high.max()), 0.0) - min(float(low.min()), 0.0)
+    if layer.op_type == MatMulInteger.op_type:
+        # The scale is that of the values at hand, and the zero point is rounded.
+        return np.asarray(wide / 255)
+    if layer.op_type == PACKED and multiplies_integers(layer):
+        # Rounded by blocks, from -127 to 127 or between the ends, by kernels of their own.
+        most = 2 * max(float(high.max()), -float(low.min()))
+        return np.asarray(max(wide, most) / 254 * (1 + 2.0**-10))
+    source = layer.inputs[0].producer() if layer.inputs[0] is not None else None
+    if source is None or source.op_type != DequantizeLinear.op_type:
+        return np.zeros(())
+    first = source.inputs[0].producer() if source.inputs[0] is not None else None
+    if first is None or first.op_type != QuantizeLinear.op_type:
+        return None
+    scale, zero = (
+        None if v is None else constant_tensor(v) for v in (*first.inputs, None)[1:3]
+    )
+    if scale is None or zero is None or scale.size != 1:
+        return None
+    step, start = float(scale.numpy().item()), float(zero.numpy().astype(float).item())
+    least, most = float(int(zero.dtype.min)), float(int(zero.dtype.max))
+    beyond = np.maximum((least - start) * step - low, high - (most - start) * step)
+    # The quotient is rounded to float32 before it is rounded to an integer.
+    return np.asarray(step / 2 * (1 + 2.0**-10) + np.maximum(beyond, 0.0))
+
+
+def _bias_size(node: ir.Node) -> Array:
+    """Return the sizes of a constant bias; zero without one."""
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    tensor = constant_tensor(value) if value is not None else None
+    return np.zeros(()) if tensor is None else np.abs(tensor.numpy().astype(np.float64))
+
+
+def _bias_error(layer: ir.Node, node: ir.Node) -> Array:
+    """Return how far a bias is off."""
+    old = node.inputs[2] if len(node.inputs) > 2 else None
+    new = layer.inputs[2] if len(layer.inputs) > 2 else None
+    expected = constant_tensor(old) if old is not None else None
+    if new is None or layer.op_type != node.op_type or (old is not None and expected is None):
+        return np.zeros(())
+    known = 0.0 if expected is None else expected.numpy().astype(np.float64)
+    changed = constant_tensor(new)
+    if changed is not None:
+        return np.asarray(np.abs(changed.numpy().astype(np.float64) - known))
+    producer = new.producer()
+    if producer is None or producer.op_type != DequantizeLinear.op_type:
+        return np.zeros(())
+    levels, scale = (None if v is None else constant_tensor(v) for v in producer.inputs[:2])
+    if levels is None or scale is None:
+        return np.full((), np.inf)
+    found = levels.numpy().astype(np.float64) * scale.numpy().astype(np.float64)
+    return np.asarray(np.abs(found - known))

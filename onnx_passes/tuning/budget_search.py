@@ -1,32 +1,536 @@
-"""The search: propose, measure, accept only what keeps the budget."""
+"""The search: propose choices, measure them, and accept only what keeps the budget.
+
+The cheapest choice is tried first. Other choices run on few samples, and on all samples if
+these allow it.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError
+from onnx_passes.arrays import Array
+from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.model.save import written_bytes
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.passes.precision._node_selection import OVERRIDABLE, overridable
-from onnx_passes.tuning.attempts import TuningAttempts
+from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.audit import audit
-from onnx_passes.tuning.building_engines import Judges
-from onnx_passes.tuning.cheapest_choice import CheapestChoice
-from onnx_passes.tuning.choice import ChoiceTable
-from onnx_passes.tuning.choice_runs import Choice
-from onnx_passes.tuning.file_sizes import list_by_size
-from onnx_passes.tuning.format_scores import Score, Scorer
-from onnx_passes.tuning.pareto_front import find_front
-from onnx_passes.tuning.part_formats import FLOAT32
-from onnx_passes.tuning.search_journal import Record, plain
-from onnx_passes.tuning.search_task import Ended, SearchResult, Task, TriedModel
-from onnx_passes.tuning.sketch import Sketch, draw
-from onnx_passes.tuning.tried_models import find_tried, record_tried
+from onnx_passes.tuning.choice import (
+    Choice,
+    ChoiceTable,
+    find_front,
+    find_smallest_subset,
+    list_by_size,
+)
+from onnx_passes.tuning.format_scores import Judges, Score, Scorer, why_of
+from onnx_passes.tuning.groups import FLOAT32, Format
+from onnx_passes.tuning.loss_budget import (
+    AllSamples,
+    RejectedError,
+    Sketch,
+    Spent,
+    add_noise,
+    draw,
+)
+from onnx_passes.tuning.search_record import (
+    Ended,
+    Record,
+    SearchResult,
+    Task,
+    TriedModel,
+    find_tried,
+    plain,
+    record_tried,
+)
+
+DISAGREES = 1.5
+"""Ratio of measured and predicted loss from which on decisions are bisected."""
+_MOST_FACTOR = 8.0
+_RESCORED = 20.0
+"""What is expected to use more of the budget is not scored again."""
+_SPENT = {"bisect": 1.0, "rescore": 0.6}
+"""Runs of whole models, in passes over all samples, that a search spends at most."""
+
+
+class FewSamples:
+    """Runs of choices on few samples.
+
+    Args:
+        task: The task.
+        table: What is expected; corrected by what is measured.
+        record: Where outputs are kept; a search that is continued finds them there.
+    """
+
+    def __init__(self, task: Task, table: ChoiceTable, record: Record) -> None:
+        self._task, self._table, self._record = task, table, record
+        self.spent = 0.0
+        """Runs of whole models, in passes over all samples."""
+        self._bisected = 0.0
+
+    def measure(self, choice: Choice) -> float:
+        """Return the share of the budget that a choice uses on the samples."""
+        return self._share(self._run(choice))
+
+    def note(self, choice: Choice, outputs: list[Outputs] | None) -> float | None:
+        """Use what a run on all samples computed on these; return its share of the budget.
+
+        Args:
+            choice: What was run.
+            outputs: The outputs on all samples; None if they are not known.
+        """
+        if outputs is None:
+            return None
+        joined = self._task.join(outputs)
+        self._record.add_outputs(self._table.names(choice), joined)
+        self._table.note(choice, joined)
+        return self._share(joined)
+
+    def find_interaction(self, choice: Choice, measured: float, predicted: float) -> list[str]:
+        """Return the fewest groups of a choice that lose more than expected together.
+
+        Where runs are spent, groups that no run distinguished stay in the answer.
+
+        Args:
+            choice: The choice.
+            measured: The share of the budget that it used.
+            predicted: The share that it was predicted to use.
+
+        Returns:
+            Names of groups; nothing if it lost about as much as predicted, or few enough.
+        """
+        if measured <= max(1.0, DISAGREES * predicted):
+            return []
+        table, limit = self._table, self._bisected + _SPENT["bisect"]
+        members = [i for i, pick in enumerate(choice) if pick]
+
+        def harms(part: Sequence[int]) -> bool:
+            some = tuple(pick if i in part else 0 for i, pick in enumerate(choice))
+            if self._bisected >= limit:
+                return False
+            expected = table.predict_alone(some).total
+            self._bisected += self._task.share
+            return self.measure(some) > DISAGREES * max(expected, 1e-9)
+
+        found = [
+            table.rows[i][choice[i]].group
+            for i in sorted(find_smallest_subset(members, harms))
+        ]
+        excess = min(_MOST_FACTOR, measured / max(predicted, 1e-9))
+        for name in found:
+            table.weights[name] = max(table.weights.get(name, 1.0), excess)
+        return found
+
+    def rescore(self, now: Choice, gap: float) -> bool:
+        """Score what is expected to lose too much again, in the whole model.
+
+        An engine may run a part by other kernels than within the model. Those that gain most
+        come first, for less than one run on all samples takes.
+
+        Args:
+            now: The choice that others are tried beside.
+            gap: What is gained has to be more than this share of the cost.
+
+        Returns:
+            Whether a score was replaced.
+        """
+        task, table = self._task, self._table
+        cost = table.cost(now)
+        gains = [
+            (cost - table.cost(other), place, option)
+            for place, row in enumerate(table.rows)
+            for option in range(len(row))
+            if table.cost(other := table.changed(now, place, option)) < cost * (1 - gap)
+            and table.expected(other) < _RESCORED
+        ]
+        if not gains:
+            return False
+        limit, found = self.spent + _SPENT["rescore"], False
+        before = table.measured(now) or self._run(now)
+        for _, place, option in sorted(gains, reverse=True):
+            if self.spent + task.share > limit:
+                break
+            other = table.changed(now, place, option)
+            predicted = table.predict(other).total
+            try:
+                outputs = self._run(other)
+                measured = self._share(outputs)
+            except OnnxPassesError:
+                continue  # it does not run, or its outputs have other shapes
+            if measured * DISAGREES < predicted:
+                old = table.rows[place][now[place]].effect if now[place] else ()
+                table.replace(place, option, _effect(old, before, outputs))
+                found = True
+        return found
+
+    def _share(self, outputs: list[Outputs]) -> float:
+        return self._table.measure(outputs).total
+
+    def _run(self, choice: Choice) -> list[Outputs]:
+        task, names = self._task, self._table.names(choice)
+        outputs = self._record.outputs(names)
+        if outputs is None:
+            with task.engine.prepare(task.build(names)) as session:
+                outputs = task.join([session.run(feed) for feed in task.sketch])
+            self.spent += task.share
+            self._record.add_outputs(names, outputs)
+        self._table.note(choice, outputs)
+        return outputs
+
+
+def _effect(
+    old: Sequence[Mapping[str, Array]], before: Sequence[Outputs], after: Sequence[Outputs]
+) -> list[dict[str, Array]]:
+    """Return how far an option moves the outputs, from two runs.
+
+    Args:
+        old: How far the option moves them that the group has in the first run.
+        before: Outputs of the first run.
+        after: Outputs with the option.
+    """
+    found: list[dict[str, Array]] = []
+    for place, (first, second) in enumerate(zip(before, after, strict=True)):
+        moved = dict(old[place]) if place < len(old) else {}
+        for name, value in second.items():
+            start = first[name]
+            if not isinstance(value, np.ndarray) or not isinstance(start, np.ndarray):
+                continue
+            if value.dtype.kind == "f" and value.shape == start.shape:
+                moved[name] = value - start + moved.get(name, 0)
+        found.append(moved)
+    return found
+
+
+_HOPELESS, _CLEAR = 1.5, 0.5
+"""A choice is not run if noise like its own uses more of the budget; it is run on all samples
+at once if that uses less."""
+
+
+class CheapestChoice:
+    """The cheapest choice by the costs of groups.
+
+    Args:
+        task: The task.
+        scores: The costs of groups in formats, or why they are refused.
+        original: Outputs of the original on the samples of the scores.
+    """
+
+    def __init__(
+        self, task: Task, scores: Sequence[Score], original: Sequence[Outputs]
+    ) -> None:
+        self._task, self._original = task, original
+        rows: dict[str, list[Score]] = {}
+        for score in scores:
+            if not score.refused:
+                rows.setdefault(score.group, []).append(score)
+        self.picks = {n: min(row, key=lambda score: score.cost) for n, row in rows.items()}
+        self.cost = self.bound = sum(score.cost for score in self.picks.values())
+        if task.objective == "size":
+            found, low = list_by_size(task, [*rows.values()])
+            for self.cost, choice in found[:1]:
+                picked = zip(rows.items(), choice, strict=True)
+                self.picks = {name: row[pick] for (name, row), pick in picked}
+            self.bound = min(low, self.cost)
+        self.names = {name: score.format for name, score in self.picks.items()}
+        self.spent = 0.0
+        """Runs of whole models on few samples, in passes over all samples."""
+        self.runs = 0
+        """Runs of whole models on all samples."""
+
+    @property
+    def formats(self) -> list[Format]:
+        """The formats that it has, but float32."""
+        used = set(self.names.values()) - {FLOAT32}
+        return [item for name, item in self._task.formats.items() if name in used]
+
+    def expected(self) -> float:
+        """Return the share of the budget that noise uses which is like that of the formats."""
+        worst = min((item.typical_snr for item in self.formats), default=np.inf)
+        rng = np.random.default_rng(0)
+        noisy = [
+            {name: add_noise(value, 10 ** (-worst / 20), rng) for name, value in row.items()}
+            for row in self._original
+        ]
+        return self._share(noisy)
+
+    def attempt(
+        self, whole: AllSamples, refuses: Callable[[ir.Model, Mapping[str, str]], str | None]
+    ) -> tuple[TriedModel, ir.Model | None] | None:
+        """Run it, on few samples first if it may lose too much.
+
+        Args:
+            whole: All samples.
+            refuses: Returns why an engine that has to build a model does not; None if all do.
+
+        Returns:
+            What was found, and the model if it keeps the budget; None if it was not run.
+        """
+        expected = self.expected() if self.formats else np.inf
+        if not expected <= _HOPELESS:
+            return None
+        spent: Spent | None = None
+        why, model = "", None
+        try:
+            model = self._task.build(self.names)
+            why = refuses(model, self.names) or ""
+            if not why and expected > _CLEAR:
+                few = self._measure_few(model)
+                if not few <= 1.0:
+                    why = f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples"
+            if not why:
+                self.runs += 1
+                spent = whole.measure(model)
+                why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
+        except RejectedError as error:
+            why = str(error)
+        except Exception as error:
+            why = why_of(error)
+        accepted = not why and spent is not None
+        tried = TriedModel(self.names, self.cost, expected, spent, accepted, why)
+        return tried, model if accepted else None
+
+    def _measure_few(self, model: ir.Model) -> float:
+        task = self._task
+        with task.engine.prepare(model) as session:
+            outputs = [session.run(feed) for feed in task.sketch]
+        self.spent += task.share
+        return self._share(outputs)
+
+    def _share(self, outputs: list[Outputs]) -> float:
+        task = self._task
+        ours, theirs = (task.spread(task.join(list(o))) for o in (outputs, self._original))
+        return task.budget.measure(ours, theirs, sure=False).total
+
+
+_DOUBT, _LEAST_DOUBT = 1.5, 1.02
+"""Choices may lose less than expected. Cheaper ones that are expected to use up to this share
+of the budget are run on few samples as well. The truer expectations were, the fewer are."""
+_CLEAR_ATTEMPTS = 0.6
+"""What is expected to use less of the budget is run on all samples at once."""
+_DESCENTS = 6
+
+
+class TuningAttempts:
+    """Runs choices, and corrects what is expected of others.
+
+    Args:
+        task: The task.
+        table: What is expected.
+        record: Where decisions are written.
+        whole: All samples.
+        refuses: Returns why an engine that has to build a model does not; None if all do.
+        report: Called with a sentence on each step.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        table: ChoiceTable,
+        record: Record,
+        whole: AllSamples,
+        refuses: Callable[[ir.Model, Mapping[str, str]], str | None],
+        report: Callable[[str], object],
+    ) -> None:
+        self._task, self._table, self._record = task, table, record
+        self._whole, self._refuses, self._report = whole, refuses, report
+        self.few = FewSamples(task, table, record)
+        self.rejected: set[Choice] = set()
+        self.tried: list[TriedModel] = []
+        self.runs = 0
+        """Runs of whole models on all samples."""
+        self._expected: dict[Choice, float] = {}
+        self._errors: list[float] = []
+        self._ratios: list[float] = []
+        self._less = False
+
+    @property
+    def measured(self) -> int:
+        """The number of choices that were run on all samples, in an earlier search or here."""
+        return sum(tried.spent is not None for tried in self.tried)
+
+    @property
+    def doubt(self) -> float:
+        """Up to which expected share of the budget a choice may still keep it."""
+        if not self._errors:
+            return _DOUBT
+        return min(_DOUBT, max(_LEAST_DOUBT, *(1 / error for error in self._errors)))
+
+    @property
+    def loses_less(self) -> bool:
+        """Whether a model lost much less than its groups do by themselves, or none was run."""
+        return self._less or not self._errors
+
+    def propose(
+        self, limit: float, below: float, gap: float = 0.0
+    ) -> tuple[Choice | None, float]:
+        """Return the cheapest choice that may keep the budget, and its expected loss.
+
+        Args:
+            limit: The share of the budget that the choice may be expected to use.
+            below: The cost that it has to be below.
+            gap: How far above the cheapest its cost may be, as a share.
+        """
+        return self._table.best(limit, below, self.rejected, gap)
+
+    def attempt(
+        self, choice: Choice, limit: float
+    ) -> tuple[Choice, TriedModel, ir.Model | None]:
+        """Run a choice, or a cheaper one that few samples allow.
+
+        Args:
+            choice: The choice.
+            limit: The share of the budget that it may be expected to use.
+
+        Returns:
+            The choice that was run last, what was found, and its model if it was accepted.
+        """
+        passed: tuple[Choice, float | None] | None = None
+        for _ in range(_DESCENTS):
+            found = self._run_few(choice, limit)
+            if isinstance(found, TriedModel):
+                self._reject(choice, found)
+                if passed is None:
+                    return choice, found, None
+            else:
+                passed = choice, found
+                if found is None:
+                    break
+            below = self._table.cost(passed[0]) * (1 - self._task.gap)
+            cheaper, _ = self.propose(1.0, below, self._task.gap / 2)
+            if cheaper is None:
+                break
+            choice = cheaper
+        assert passed is not None, "a choice that did not pass was returned above"
+        return self._run_all(*passed)
+
+    def _reject(self, choice: Choice, tried: TriedModel) -> None:
+        self.rejected.add(choice)
+        self.tried.append(tried)
+        self._report(f"rejected: {tried.why}")
+
+    def _run_few(self, choice: Choice, limit: float) -> TriedModel | float | None:
+        """Run a choice on few samples.
+
+        Returns:
+            Why it is rejected, or the share of the budget that it uses; None if it is clear.
+        """
+        table = self._table
+        expected = table.expected(choice)
+        self._expected[choice] = expected
+        flips = self._task.budget.flips
+        if expected <= _CLEAR_ATTEMPTS and not flips:
+            return None
+        predicted = table.predict(choice).total
+        try:
+            few = self.few.measure(choice)
+            self._compare(choice, few, predicted)
+        except Exception as error:
+            return self._note(choice, None, why_of(error))
+        # What all samples show beyond few is not known before the first run on all.
+        most = min(limit, 1.0) if self._ratios else min(limit, 1.1)
+        if few * table.factor > most and not flips:
+            self._errors.append(_within(few * table.factor / expected if expected else 1.0))
+            return self._note(
+                choice,
+                None,
+                f"uses {few:.3g} of the budget on {len(self._task.sketch)} samples",
+            )
+        return few
+
+    def _run_all(
+        self, choice: Choice, few: float | None
+    ) -> tuple[Choice, TriedModel, ir.Model | None]:
+        table, names = self._table, self._table.names(choice)
+        older = find_tried(self._record, names)  # of an earlier search
+        if older is not None and older.spent is None:
+            self._reject(choice, older)
+            return choice, older, None
+        try:
+            model = self._task.build(names)
+            reason = None if older is not None else self._refuses(model, names)
+        except Exception as error:
+            reason, model = why_of(error), None
+        predicted = table.predict(choice).total
+        spent = None if older is None else older.spent
+        if reason is None and model is not None and spent is None:
+            try:
+                spent = self._whole.measure(model)
+                self.runs += 1
+            except RejectedError as error:
+                reason = str(error)
+        if model is None or spent is None:
+            tried = self._note(choice, None, reason or "")
+            self._reject(choice, tried)
+            return choice, tried, None
+        why = "" if spent.holds else f"uses {spent.total:.3g} of the budget"
+        tried = self._note(choice, spent, why, model)
+        if few is None:
+            held = None if older is not None else self._last_few()
+            few = self.few.note(choice, held or self._record.outputs(names))
+            if few is not None:
+                self._compare(choice, few, predicted)
+        self._learn(self._expected[choice], few, spent.total)
+        if not tried.accepted:
+            self._reject(choice, tried)
+            return choice, tried, None
+        self.tried.append(tried)
+        return choice, tried, model
+
+    def _last_few(self) -> list[Outputs] | None:
+        """Return what the last model computed on the samples of the scores."""
+        outputs, task = self._whole.last, self._task
+        drawn = task.drawn or Sketch(task.sketch)
+        return None if outputs is None else drawn.take(task.feeds, outputs)
+
+    def _note(
+        self, choice: Choice, spent: Spent | None, why: str, model: ir.Model | None = None
+    ) -> TriedModel:
+        table = self._table
+        cost, expected = table.cost(choice), self._expected[choice]
+        if model is not None and self._task.objective == "size":
+            cost = float(written_bytes(model))
+        accepted = spent is not None and spent.holds
+        names = table.names(choice)
+        tried = TriedModel(names, cost, expected, spent, accepted, why)
+        if find_tried(self._record, names) is None:
+            record_tried(self._record, tried)
+        return tried
+
+    def _learn(self, expected: float, few: float | None, spent: float) -> None:
+        """Correct what is expected by what was measured on all samples."""
+        base = expected / self._table.factor if few is None else few
+        if base > 0 and math.isfinite(spent) and spent > 0:
+            self._ratios.append(_within(spent / base))
+            # One model says little of the next one: the mean is drawn towards 1.
+            logs = sum(map(math.log, self._ratios)) / (len(self._ratios) + 1)
+            self._table.factor = math.exp(logs)
+        if expected > 0 and spent > 0:
+            self._errors.append(_within(spent / expected))
+
+    def _compare(self, choice: Choice, few: float, predicted: float) -> None:
+        """Hold what few samples show against what was predicted of them."""
+        alone = self._table.predict_alone(choice).total
+        self._less = self._less or few * DISAGREES < alone
+        culprits = self.few.find_interaction(choice, few, predicted)
+        if culprits:
+            self._record.add(
+                "interaction",
+                groups=culprits,
+                predicted=plain(predicted),
+                measured=plain(few),
+            )
+            names = ", ".join(culprits)
+            self._report(f"more is lost than expected beside each other: {names}")
+
+
+def _within(ratio: float) -> float:
+    return min(4.0, max(0.25, ratio))
+
 
 _PATIENCE = 2
 """So many choices that are expected to lose too much are run in a row."""

@@ -1,22 +1,221 @@
-"""From scores to choices: what a choice is expected to lose and cost, and the best one."""
+"""Choose a format for each group: expected losses and costs, and the best choices.
+
+The best choice comes from an integer program, or from the sizes of files. The culprits of a
+format are the fewest nodes that must stay in float32.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import heapq
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.arrays import Array
+from onnx_passes.data.files import import_optional
+from onnx_passes.model.save import written_bytes
+from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.tuning.choice_runs import Choice, ChoiceRuns, are_alike, predict
 from onnx_passes.tuning.format_scores import Score
-from onnx_passes.tuning.integer_program import list_neighbours, solve
-from onnx_passes.tuning.loss_budget import LossBudget, Spent
-from onnx_passes.tuning.part_formats import FLOAT32
+from onnx_passes.tuning.groups import FLOAT32, Format, convert
+from onnx_passes.tuning.loss_budget import LossBudget, RejectedError, Spent
+from onnx_passes.tuning.search_record import Task
+
+Choice: TypeAlias = tuple[int, ...]
+"""Number of the option of each group."""
+
+_MOST = 12
+"""Number of choices whose outputs are kept."""
+
+
+class ChoiceRuns:
+    """Outputs of choices on the samples of the scores."""
+
+    def __init__(self) -> None:
+        self._known: dict[Choice, Sequence[Outputs]] = {}
+
+    def add(self, choice: Choice, outputs: Sequence[Outputs]) -> None:
+        """Keep the outputs of a choice, if there is room.
+
+        Args:
+            choice: The choice.
+            outputs: Arrays by name, of any shape and type, by sample.
+        """
+        if len(self._known) < _MOST:
+            self._known[choice] = outputs
+
+    def outputs(self, choice: Choice) -> list[Outputs] | None:
+        """Return the outputs of a choice; None if they are not known."""
+        found = self._known.get(choice)
+        return None if found is None else list(found)
+
+    def nearest(self, choice: Choice, start: Choice) -> Choice:
+        """Return the choice that was run and differs in the fewest groups.
+
+        Args:
+            choice: The choice.
+            start: One that counts as run.
+        """
+
+        def distance(other: Choice) -> int:
+            return sum(a != b for a, b in zip(choice, other, strict=True))
+
+        return min((start, *self._known), key=distance)
+
+
+def predict(
+    outputs: Sequence[Outputs], scores: Sequence[Score], sign: int = 1
+) -> list[Outputs]:
+    """Return the outputs of a model some of whose groups have other formats.
+
+    To first order, each group moves them as far as it does alone.
+
+    Args:
+        outputs: Of the original, by sample.
+        scores: One for each group that has another format.
+        sign: 1 to move the outputs, -1 to move them back.
+    """
+    found: list[Outputs] = [dict(sample) for sample in outputs]
+    for score in scores:
+        for sample, effect in zip(found, score.effect, strict=True):
+            for name, shift in effect.items():
+                value = sample[name]
+                assert isinstance(value, np.ndarray), "only tensors move"
+                # Of scalars, numpy makes no array.
+                sample[name] = np.asarray(value + sign * shift)
+    return found
+
+
+def are_alike(outputs: Sequence[Outputs], others: Sequence[Outputs]) -> bool:
+    """Whether outputs are finite numbers of the same shapes as others.
+
+    Args:
+        outputs: Arrays of any shape and type by name, for each sample.
+        others: What they are held against.
+    """
+    for ours, theirs in zip(outputs, others, strict=True):
+        for name, value in theirs.items():
+            found = ours.get(name)
+            if not isinstance(value, np.ndarray) or not isinstance(found, np.ndarray):
+                return False
+            if found.shape != value.shape or found.dtype != value.dtype:
+                return False
+            if found.dtype.kind == "f" and not np.isfinite(found.astype(np.float32)).all():
+                return False
+    return True
+
+
+_PAIRS = 64
+"""Pairs are changed if no more changes than this are possible."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A choice of one option in each row.
+
+    Attributes:
+        picks: Number of the option by row.
+        cost: Its cost.
+        bound: No choice within the limits costs less.
+    """
+
+    picks: tuple[int, ...]
+    cost: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How far the cost is above the bound, as a share of the cost; 0 for an optimum."""
+        return max(0.0, self.cost - self.bound) / abs(self.cost) if self.cost else 0.0
+
+
+def solve(
+    costs: Sequence[Array],
+    losses: Sequence[Array],
+    limits: Array,
+    *,
+    without: Sequence[tuple[int, ...]] = (),
+    seconds: float = 10.0,
+) -> Solution | None:
+    """Choose one option in each row: of the least cost, within limits on sums of losses.
+
+    Args:
+        costs: By row, the cost of each option, floats of shape [options].
+        losses: By row, losses of shape [options, limits].
+        limits: Of each sum of losses, of shape [limits].
+        without: Choices that are not wanted.
+        seconds: After which the best choice so far is taken.
+
+    Returns:
+        The choice; None if there is none within the limits.
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    optimize, sparse = import_optional("scipy.optimize"), import_optional("scipy.sparse")
+    sizes = [len(row) for row in costs]
+    starts = np.cumsum([0, *sizes])
+    total = int(starts[-1])
+    one = sparse.lil_matrix((len(sizes), total))
+    for row, (start, size) in enumerate(zip(starts, sizes, strict=False)):
+        one[row, start : start + size] = 1
+    rules = [optimize.LinearConstraint(one.tocsr(), 1, 1)]
+    table = np.concatenate([np.asarray(row, float) for row in losses])
+    possible = np.isfinite(table).all(1)
+    if len(limits):
+        finite = np.where(np.isfinite(table), table, 0.0)
+        rules.append(optimize.LinearConstraint(finite.T, -np.inf, limits))
+    for picks in without:
+        marks = np.zeros(total)
+        marks[starts[:-1] + np.array(picks)] = 1
+        rules.append(optimize.LinearConstraint(marks[None], -np.inf, len(sizes) - 1))
+    flat = np.concatenate([np.asarray(row, float) for row in costs])
+    scale = float(np.abs(flat).max(initial=0.0)) or 1.0
+    found = optimize.milp(
+        flat / scale,
+        constraints=rules,
+        integrality=np.ones(total),
+        bounds=optimize.Bounds(0, possible.astype(float)),
+        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+    )
+    if found.x is None:
+        return None
+    picks = tuple(
+        int(np.argmax(found.x[start : start + size]))
+        for start, size in zip(starts, sizes, strict=False)
+    )
+    cost = float(sum(row[pick] for row, pick in zip(costs, picks, strict=True)))
+    bound = found.mip_dual_bound
+    return Solution(picks, cost, cost if bound is None else min(cost, float(bound) * scale))
+
+
+def list_neighbours(
+    choice: tuple[int, ...], sizes: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """Yield the choices that differ in one group, or in two if these are not too many.
+
+    Args:
+        choice: The option of each group.
+        sizes: The number of options of each group.
+    """
+    changes = [(i, k) for i, size in enumerate(sizes) for k in range(size) if k != choice[i]]
+    for i, k in changes:
+        yield (*choice[:i], k, *choice[i + 1 :])
+    if len(changes) > _PAIRS:
+        return
+    for (i, k), (j, m) in itertools.combinations(changes, 2):
+        if i != j:
+            other = list(choice)
+            other[i], other[j] = k, m
+            yield tuple(other)
+
 
 ALL = 1 << 13
 """Number of choices up to which all are evaluated; an integer program proposes beyond."""
@@ -292,7 +491,7 @@ class ChoiceTable:
                 return choice
 
 
-_MOST, _SLACK, _LOOKS = 4.0, 1.5, 24
+_MOST_CHOICE, _SLACK, _LOOKS = 4.0, 1.5, 24
 """Errors of groups may cancel each other up to the first factor. They cancel at most the
 second factor more than in a sample of choices; the third is the size of the sample."""
 
@@ -335,4 +534,243 @@ def bound_cancellation(sizes: Sequence[int], loss: Callable[[Choice], float]) ->
         )
         if 0 < total < math.inf:
             least = min(least, loss(choice) / total)
-    return _MOST if least in (0.0, math.inf) else min(_MOST, _SLACK / least)
+    return _MOST_CHOICE if least in (0.0, math.inf) else min(_MOST_CHOICE, _SLACK / least)
+
+
+_POINTS = 40
+"""So many points of a front are looked at more closely."""
+
+
+def find_front(
+    table: ChoiceTable, steps: Sequence[float]
+) -> list[tuple[Choice, float, float]]:
+    """Return choices that are not worse than another in both expected loss and cost.
+
+    Args:
+        table: The options.
+        steps: Shares of the budget for which a choice is looked for, if there are too many
+            choices to look at all.
+
+    Returns:
+        Choice, expected share of the budget, cost; the dearest first.
+    """
+    found = {table.start}
+    if table.size() <= ALL:
+        found.update(_roughly_best(table))
+    else:
+        # A table of many points, each of them roughly: the search itself looks closely.
+        chosen = (table.best(step, math.inf, set(), closely=False)[0] for step in steps)
+        found.update(choice for choice in chosen if choice is not None)
+    points = [(choice, table.expected(choice), table.cost(choice)) for choice in found]
+    return [
+        point
+        for point in sorted(points, key=lambda p: (p[1], p[2]))
+        if not any(o[1] <= point[1] and o[2] < point[2] for o in points)
+    ]
+
+
+def _roughly_best(table: ChoiceTable) -> list[Choice]:
+    """Return choices that no other beats, if losses of groups just add up."""
+    _, losses, picks = table.every()
+    least = np.fmin.accumulate(losses)
+    kept = np.flatnonzero(losses < np.concatenate([[math.inf], least[:-1]]))
+    step = max(1, math.ceil(len(kept) / _POINTS))
+    return [tuple(map(int, picks[place])) for place in kept[::step]]
+
+
+_BUILDS, _LOOKS_FILE_SIZES = 16, 512
+"""Choices that are built at most, and looked at."""
+
+
+def list_by_size(
+    task: Task,
+    rows: Sequence[Sequence[Score]],
+    below: float = math.inf,
+    allowed: Callable[[Choice], bool] = lambda choice: True,
+) -> tuple[list[tuple[float, Choice]], float]:
+    """Return choices whose files are the smallest, and a bound of all files.
+
+    Args:
+        task: The task; its objective is the size.
+        rows: The options of each group, with their bytes.
+        below: A size that is known to be reached.
+        allowed: Whether a choice may be built.
+
+    Returns:
+        Bytes of the file and the choice, the smallest first; and a size that the file of no
+        other choice that is allowed is below.
+    """
+    found: list[tuple[float, Choice]] = []
+    rest = written_bytes(task.model) - sum(row[0].cost for row in rows)
+    lows = [[score.cost - score.shared for score in row] for row in rows]
+    order = [sorted(range(len(low)), key=low.__getitem__) for low in lows]
+
+    def bound(places: Choice) -> float:
+        picked = zip(lows, order, places, strict=True)
+        return rest + sum(low[own[place]] for low, own, place in picked)
+
+    first = (0,) * len(rows)
+    heap, looks, low = [(bound(first), first, 0)], 0, -math.inf
+    while heap:
+        low, places, last = heapq.heappop(heap)
+        looks += 1
+        # Of a large model a few bytes are worth no build.
+        small = low >= below * (1 - task.gap / 10)
+        if small or len(found) >= _BUILDS or looks > _LOOKS_FILE_SIZES:
+            break
+        for row in range(last, len(rows)):  # each choice is reached in one way
+            if places[row] + 1 < len(order[row]):
+                other = (*places[:row], places[row] + 1, *places[row + 1 :])
+                heapq.heappush(heap, (bound(other), other, row))
+        choice = tuple(own[place] for own, place in zip(order, places, strict=True))
+        if allowed(choice):
+            names = {row[i].group: row[i].format for row, i in zip(rows, choice, strict=True)}
+            try:
+                size = float(written_bytes(task.build(names)))
+            except Exception:  # a fault of a pass refuses the choice, as it does elsewhere
+                continue
+            found.append((size, choice))
+            below = min(below, size)
+    else:
+        low = math.inf
+    return sorted(found), low
+
+
+ItemT = TypeVar("ItemT")
+
+
+def find_smallest_subset(
+    items: Sequence[ItemT], holds: Callable[[Sequence[ItemT]], bool]
+) -> list[ItemT]:
+    """Return few items for which something holds; no item can be left out.
+
+    Halves are tried first, so that few needed ones among many cost few tests (as QuickXplain;
+    Junker, 2004). Then each is left out once, since not all that holds of some items holds of
+    more.
+
+    Args:
+        items: Items for which together it holds.
+        holds: The test.
+    """
+    found = _find_needed([], list(items), holds, changed=False)
+    for item in list(found):
+        rest = [other for other in found if other is not item]
+        if holds(rest):
+            found = rest
+    return found
+
+
+def _find_needed(
+    kept: list[ItemT],
+    items: list[ItemT],
+    holds: Callable[[Sequence[ItemT]], bool],
+    *,
+    changed: bool,
+) -> list[ItemT]:
+    """Return items that suffice beside those that are kept already."""
+    if changed and holds(kept):
+        return []
+    if len(items) <= 1:
+        return list(items)
+    half = len(items) // 2
+    first, second = items[:half], items[half:]
+    right = _find_needed([*kept, *first], second, holds, changed=True)
+    left = _find_needed([*kept, *right], first, holds, changed=bool(right))
+    return [*left, *right]
+
+
+@dataclass(frozen=True)
+class Culprits:
+    """What was found.
+
+    Attributes:
+        format: The format of all other nodes.
+        nodes: The nodes that must stay in float32; none of them may be left out.
+        spent: What the model uses of the budget with these in float32.
+        without: What it uses with none in float32; None if it does not run.
+        runs: Number of models that were run.
+        model: The model with these in float32.
+    """
+
+    format: str
+    nodes: tuple[str, ...]
+    spent: Spent
+    without: Spent | None
+    runs: int
+    model: ir.Model
+
+
+def find_culprits(
+    task: Task, item: Format, report: Callable[[str], object] = lambda text: None
+) -> Culprits:
+    """Find the fewest nodes that must stay in float32.
+
+    No node of the result can be left out.
+
+    Args:
+        task: What is asked; its ranges are recorded.
+        item: The format.
+        report: Called with a sentence on each step.
+
+    Raises:
+        ConfigError: The original does not keep the budget.
+        EngineError: The engine does not run the original.
+        IncompleteDataError: A part of the data could not be evaluated.
+        PassError: The pass of the format refuses the model.
+    """
+    search = _Search(task, item)
+    try:
+        return _find(search, report)
+    finally:
+        search.whole.close()
+
+
+def _find(search: _Search, report: Callable[[str], object]) -> Culprits:
+    task, item = search.task, search.item
+    search.whole.begin()
+    nodes = [name for group in task.groups for name in group.nodes]
+    without = search.measure(())
+    if without is not None and without.holds:
+        return Culprits(item.name, (), without, without, search.runs, search.model)
+    report(f"{len(nodes)} nodes in {item.name} do harm; looking for the fewest that do")
+    found = find_smallest_subset(nodes, search.holds)
+    spent = search.measure(found)
+    assert spent is not None, "these nodes were seen to suffice"
+    report(f"{plural(len(found), 'node')} found, {plural(search.runs, 'model')} run")
+    order = {name: place for place, name in enumerate(nodes)}
+    kept = tuple(sorted(found, key=order.__getitem__))
+    return Culprits(item.name, kept, spent, without, search.runs, search.model)
+
+
+class _Search:
+    def __init__(self, task: Task, item: Format) -> None:
+        self.task, self.item, self.runs = task, item, 0
+        self.model = task.model
+        self.whole = task.whole()
+        self._known: dict[frozenset[str], Spent | None] = {}
+
+    def measure(self, kept: Sequence[str]) -> Spent | None:
+        """Return what the model uses of the budget if some nodes stay in float32."""
+        key = frozenset(kept)
+        if key in self._known and self._known[key] is None:
+            return None
+        task = self.task
+        chosen = [n for g in task.groups for n in g.nodes if n not in key]
+        try:
+            self.model = convert(
+                task.model, {self.item.name: chosen}, {self.item.name: self.item}, task.known
+            )
+            self._known[key] = self.whole.measure(self.model)
+        except RejectedError:
+            self._known[key] = None
+        finally:
+            self.runs += 1
+        return self._known[key]
+
+    def holds(self, kept: Sequence[str]) -> bool:
+        """Whether the budget is kept if some nodes stay in float32."""
+        key = frozenset(kept)
+        if key not in self._known:
+            self.measure(kept)
+        spent = self._known[key]
+        return spent is not None and spent.holds

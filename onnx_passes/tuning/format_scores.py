@@ -1,40 +1,308 @@
-"""Scores of each group in each format: by runs of its region on recorded values."""
+"""Scores of each group in each format: runs of its region on the values of the original.
+
+An engine that only builds models judges formats and measures nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import snr
-from onnx_passes.errors import EngineError
+from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.save import written_bytes
+from onnx_passes.ops.convolution import Conv
 from onnx_passes.ops.elementwise import Neg
+from onnx_passes.passes.precision._recording import inner_values, watch
 from onnx_passes.passes.precision.smooth_activations import REACH
 from onnx_passes.passes.replace import Namer
-from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
-from onnx_passes.tuning.audit import AuditFinding, audit
-from onnx_passes.tuning.building_engines import Judges
-from onnx_passes.tuning.failures import why_of
-from onnx_passes.tuning.groups import FormatGroup, read_by_layers
-from onnx_passes.tuning.original_run import record
-from onnx_passes.tuning.output_effects import OutputEffects
-from onnx_passes.tuning.part_costs import (
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
+from onnx_passes.tuning.audit import AuditFinding, audit, product_bound
+from onnx_passes.tuning.groups import (
+    FLOAT32,
+    Format,
+    FormatGroup,
+    ModelRegions,
     Objective,
+    Observed,
     bit_operations,
+    convert,
+    list_needed_values,
+    nodes_within,
     operations,
+    read_by_layers,
     shared_bytes,
     time_runs,
 )
-from onnx_passes.tuning.part_formats import FLOAT32, Format, Observed, convert
-from onnx_passes.tuning.product_bounds import product_bound
-from onnx_passes.tuning.regions import ModelRegions, list_needed_values, nodes_within
+from onnx_passes.verify.recording import Recording, exposed
+from onnx_passes.verify.region import Region
 from onnx_passes.verify.snapshot import Change, Snapshot
+
+
+def why_of(error: Exception) -> str:
+    """Return why a model could not be built or run, in one clause.
+
+    A fault in a pass is reported as well: a search ends with a valid model whatever happens.
+    """
+    if isinstance(error, OnnxPassesError):
+        return error.message
+    return f"it fails: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+class Judges:
+    """Asks engines whether they build models.
+
+    Args:
+        engines: The engines.
+        feeds: Inputs of the original, whose sizes models are built for.
+    """
+
+    def __init__(self, engines: Sequence[Engine], feeds: Feeds) -> None:
+        self._engines = list(engines)
+        self.values: Mapping[str, object] = dict(feeds)
+        """Values by name, whose sizes parts are built for."""
+
+    def refusals(self, model: ir.Model) -> dict[str, str]:
+        """Return why engines do not build a model, by name of the engine.
+
+        Args:
+            model: The original, a part of it, or either in other formats.
+        """
+        found: dict[str, str] = {}
+        fixed = _fix_sizes(model, self.values) if self._engines else model
+        for engine in self._engines:
+            try:
+                with engine.prepare(fixed):
+                    pass
+            except EngineError as error:
+                found[engine.name] = error.message
+        return found
+
+    def refuses(self, before: Mapping[str, str], model: ir.Model) -> str | None:
+        """Return why an engine does not build a model, in one clause; None if all do.
+
+        Args:
+            before: The refusals of the same in float32: such an engine has no say.
+            model: The model.
+        """
+        for name, why in self.refusals(model).items():
+            if name not in before:
+                return f"{name} refuses it: {why}"[:300]
+        return None
+
+    def leave_out(
+        self, before: ir.Model, models: dict[str, ir.Model], refused: dict[str, str]
+    ) -> None:
+        """Leave out what an engine refuses that builds the same in float32.
+
+        Args:
+            before: A part in float32.
+            models: The part by format; what is refused is removed.
+            refused: Why, by format; added to.
+        """
+        known = self.refusals(before)
+        for name, model in list(models.items()):
+            why = self.refuses(known, model)
+            if why is not None:
+                refused[name] = why
+                del models[name]
+
+
+def _fix_sizes(model: ir.Model, values: Mapping[str, object]) -> ir.Model:
+    """Return a model whose inputs have sizes: compilers ask for them."""
+    copy = copy_model(model)
+    for value in copy.graph.inputs:
+        known = values.get(str(value.name))
+        if known is not None:
+            value.shape = ir.Shape(np.asarray(known).shape)
+    return copy
+
+
+MEMORY = 1 << 30
+"""Bytes of recorded values that are kept in memory; the rest goes to disk."""
+
+
+@dataclass
+class RecordedRun:
+    """A run of the original on a few samples.
+
+    Attributes:
+        feeds: The inputs of each sample.
+        rows: Values that regions read, by sample and name.
+        outputs: The outputs of each sample.
+        ranges: Least and greatest finite element of each float value, over the samples; in
+            bodies, over all iterations.
+        measured: Least and greatest element of each channel of values in bodies, by name, as
+            passes have measured them.
+    """
+
+    feeds: Sequence[Feeds]
+    rows: list[Recording] = field(default_factory=list)
+    outputs: list[Outputs] = field(default_factory=list)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    measured: dict[str, tuple[Array, Array]] = field(default_factory=dict)
+
+    def channels(self, node: ir.Node, name: str) -> tuple[Array, Array] | None:
+        """Return the least and greatest finite element of each channel of a value.
+
+        Args:
+            node: The product that reads it.
+            name: Its name; None is returned if its numbers were not kept.
+        """
+        if name in self.measured:
+            return self.measured[name]
+        axis = 1 if node.op_type == Conv.op_type else -1
+        ends = []
+        for row in self.rows:
+            array = row.get(name)
+            if array is None or array.ndim < 2:
+                return None
+            finite = np.where(np.isfinite(array), array, 0)
+            rest = tuple(i for i in range(array.ndim) if i != axis % array.ndim)
+            ends.append((finite.min(rest, initial=0.0), finite.max(rest, initial=0.0)))
+        lows, highs = zip(*ends, strict=True) if ends else ((), ())
+        return (np.min(lows, 0), np.max(highs, 0)) if ends else None
+
+
+def record(
+    model: ir.Model, engine: Engine, feeds: Sequence[Feeds], names: set[str]
+) -> RecordedRun:
+    """Run the original once on each sample, and keep what is needed of it.
+
+    Args:
+        model: The original.
+        engine: Runs it.
+        feeds: The samples.
+        names: The values that are kept.
+
+    Raises:
+        EngineError: The engine does not run it.
+    """
+    found = RecordedRun(feeds)
+    ends = [str(value.name) for value in model.graph.outputs]
+    defaults: dict[str, Array] = {
+        str(v.name): v.const_value.numpy() for v in model.graph.inputs if v.const_value
+    }
+    every = exposed(model)
+    inner = watch(every, {str(value.name) for value in inner_values(every)})
+    with engine.prepare(every) as session:
+        for feed in feeds:
+            values = {**defaults, **feed, **session.run(feed)}
+            for end, name in inner.items():
+                _widen(found.ranges, name, np.asarray(values.pop(end)))
+            row = Recording(MEMORY // max(1, len(feeds)))
+            row.update({name: data for name, data in values.items() if name in names})
+            found.rows.append(row)
+            found.outputs.append({name: values[name] for name in ends})
+            for name, data in values.items():
+                if isinstance(data, np.ndarray) and data.dtype == np.float32:
+                    _widen(found.ranges, name, data)
+    return found
+
+
+def _widen(ranges: dict[str, tuple[float, float]], name: str, array: Array) -> None:
+    finite = array[np.isfinite(array)]
+    low, high = ranges.get(name, (0.0, 0.0))
+    if finite.size:
+        low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    ranges[name] = low, high
+
+
+class OutputEffects:
+    """The nodes that follow a part, in one session for all formats of the part.
+
+    Args:
+        engine: Runs it.
+        regions: Regions of the model.
+        region: The nodes that follow the part; None if there are none.
+        recorded: A run of the original.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        regions: ModelRegions,
+        region: Region | None,
+        recorded: RecordedRun,
+    ) -> None:
+        self._engine, self._regions, self._region = engine, regions, region
+        self._recorded, self._stack = recorded, ExitStack()
+        self._session: Session | None = None
+        self._names: list[str] = []
+        self._ends = {str(value.name) for value in regions.model.graph.outputs}
+        self.runs = 0
+        """Runs over all recorded samples."""
+
+    def __enter__(self) -> Self:
+        """Return itself; the session starts with the first run."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the session."""
+        self._stack.close()
+
+    def move(self, base: Sequence[Outputs], new: Sequence[Outputs]) -> list[dict[str, Array]]:
+        """Return how far the outputs of the model move, by sample and name.
+
+        Args:
+            base: What the part computes.
+            new: What it computes in a format.
+
+        Raises:
+            EngineError: The engine does not run the nodes that follow it.
+        """
+        recorded = self._recorded
+        moved = [
+            _move(old, after, row, self._ends)
+            for old, after, row in zip(base, new, recorded.outputs, strict=True)
+        ]
+        if self._region is None:
+            return moved
+        session = self._session or self._start(self._region)
+        self.runs += 1
+        for place, (old, after) in enumerate(zip(base, new, strict=True)):
+            known, ends = recorded.rows[place], recorded.outputs[place]
+            feeds = {n: _shift(known[n], old.get(n), after.get(n)) for n in self._names}
+            moved[place] |= _move(ends, session.run(feeds), ends, self._ends)
+        return moved
+
+    def _start(self, region: Region) -> Session:
+        model = self._regions.build(region, self._recorded.rows)
+        self._names = [str(value.name) for value in model.graph.inputs]
+        self._session = self._stack.enter_context(self._engine.prepare(model))
+        return self._session
+
+
+def _move(old: Outputs, new: Outputs, like: Outputs, ends: set[str]) -> dict[str, Array]:
+    found = {}
+    for name in ends & new.keys() & old.keys() & like.keys():
+        ours, theirs = new[name], old[name]
+        if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
+            continue
+        if theirs.dtype.kind == "f" and ours.shape == theirs.shape:
+            with np.errstate(invalid="ignore"):
+                found[name] = ours.astype(theirs.dtype) - theirs
+    return found
+
+
+def _shift(value: Data, old: object, new: object) -> Array:
+    """Return a recorded value, moved as far as a region moves it."""
+    assert isinstance(value, np.ndarray), "only tensors are recorded"
+    if not isinstance(old, np.ndarray) or not isinstance(new, np.ndarray):
+        return value
+    if value.dtype.kind != "f" or new.shape != value.shape:
+        return new
+    with np.errstate(invalid="ignore"):
+        moved: Array = np.asarray(value + (new.astype(value.dtype) - old), value.dtype)
+    return moved
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,38 @@
-"""Parts of a model that get one format each."""
+"""Groups of nodes that get one format each: their regions, formats and costs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import glob
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Literal, TypeAlias
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.errors import ConfigError, PassError
 from onnx_passes.model.copy import copy_model
-from onnx_passes.model.walk import graphs_within
+from onnx_passes.model.save import written_bytes
+from onnx_passes.model.walk import captured_values, graphs_within, subgraphs_of, weight_bytes
 from onnx_passes.ops.convolution import Conv, ConvTranspose
 from onnx_passes.ops.linear import Einsum, Gemm, MatMul
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.passes.precision._node_selection import OnSomeNodes
+from onnx_passes.passes.analysis._sizes import label_of
+from onnx_passes.passes.analysis.cost import cost_of
+from onnx_passes.passes.context import PassContext
+from onnx_passes.passes.precision._node_selection import OnData, OnSomeNodes
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.replace import Namer
+from onnx_passes.plain import PlainDict, PlainMapping
+from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
-from onnx_passes.verify.region import is_constant_node
+from onnx_passes.verify.region import Region, boundary_of, is_constant_node
+from onnx_passes.verify.region_models import region_model
 
 _PRODUCTS = (Conv, ConvTranspose, Einsum, Gemm, MatMul)
 """Operators that multiply by weights."""
@@ -85,8 +98,8 @@ def partition(
         model: As :func:`prepare` returns it.
         formats: Formats that a group may have.
         wanted: By name of a group, which nodes it has, in the words of ``OnSomeNodes``, and its
-            formats (none for all). A node that several mean is of the first. Nodes that none of them means
-            stay in float32. Without any group, each layer with a weight is one, with the nodes
+            formats (none for all). A node that several mean is of the first. Nodes that none
+            of them means stay in float32. Without any group, each layer with a weight is one, with the nodes
             behind it up to the next layer. Nodes in bodies follow the node that has the body.
         most: Number of groups, if they are found by layers; neighbours are joined.
 
@@ -192,3 +205,423 @@ def _is_fixed(value: ir.Value, depth: int) -> bool:
     node = value.producer()
     read = [v for v in node.inputs if v is not None] if node is not None and depth else []
     return bool(read) and all(_is_fixed(v, depth - 1) for v in read)
+
+
+class ModelRegions:
+    """Regions of one model.
+
+    Args:
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        self._nodes = {
+            str(node.name): node for node in model.graph if not is_constant_node(node)
+        }
+        self._roots = {
+            str(inner.name): node
+            for node in self._nodes.values()
+            for inner in (node, *nodes_within(node))
+        }
+        self._readers: dict[ir.Value, list[ir.Node]] = defaultdict(list)
+        for node in self._nodes.values():
+            for value in (*node.inputs, *captured_values(node)):
+                if value is not None:
+                    self._readers[value].append(node)
+
+    def of(self, group: FormatGroup) -> Region:
+        """Return the nodes of a group, what they read, and what others read of them.
+
+        In place of a node in a body is the node of the main graph that has the body.
+
+        Args:
+            group: The group.
+        """
+        members = self._members(group)
+        inside = set(members)
+        frontier = [
+            str(value.name)
+            for node in members
+            for value in node.outputs
+            if value.is_graph_output() or not inside.issuperset(self._readers[value])
+        ]
+        return Region(tuple(members), boundary_of(members), tuple(frontier))
+
+    def _members(self, group: FormatGroup) -> list[ir.Node]:
+        found = {self._roots[name] for name in group.nodes if name in self._roots}
+        return [node for node in self._nodes.values() if node in found]
+
+    def others(self, group: FormatGroup) -> set[str]:
+        """Return the names of nodes in bodies that are run with a group, but are not of it.
+
+        Args:
+            group: The group.
+        """
+        members = self._members(group)
+        every = {str(inner.name) for node in members for inner in nodes_within(node)}
+        every |= {str(node.name) for node in members}
+        return every - set(group.nodes)
+
+    def behind(self, group: FormatGroup) -> Region | None:
+        """Return all that depends on a group; None if nothing does."""
+        members = set(self._members(group))
+        pending, found = list(members), set[ir.Node]()
+        while pending:
+            for value in pending.pop().outputs:
+                for reader in self._readers[value]:
+                    if reader not in found and reader not in members:
+                        found.add(reader)
+                        pending.append(reader)
+        nodes = [node for node in self._nodes.values() if node in found]
+        if not nodes:
+            return None
+        ends = {str(v.name) for v in self.model.graph.outputs}
+        made = [str(v.name) for node in nodes for v in node.outputs if v.name in ends]
+        return Region(tuple(nodes), boundary_of(nodes), tuple(made))
+
+    def build(self, region: Region, rows: Sequence[Mapping[str, Array]]) -> ir.Model:
+        """Return a region as a model from its boundary to its frontier.
+
+        Args:
+            region: The region.
+            rows: Recorded values by name, one mapping a sample, arrays of the shapes in the
+                model.
+        """
+        inner = {str(v.name) for node in region.nodes for v in node.outputs}
+        return region_model(self.model, region, rows, inner - set(region.frontier))
+
+    def own_share(self, group: FormatGroup, costs: Mapping[str, float]) -> float:
+        """Return which part of the operations of what is run with a group are its own.
+
+        Args:
+            group: The group.
+            costs: Operations by name of a node.
+        """
+        own = sum(costs.get(name, 0.0) for name in group.nodes)
+        rest = sum(costs.get(name, 0.0) for name in self.others(group))
+        return own / (own + rest) if own + rest else 0.0
+
+    def is_unseen(self, group: FormatGroup, ranges: Mapping[str, tuple[float, float]]) -> bool:
+        """Whether all layers of a group are in bodies that do not run on the data.
+
+        Args:
+            group: The group.
+            ranges: Recorded ranges of values by name.
+        """
+        layers = [
+            node
+            for node in self.model.graph.all_nodes()
+            if node.name in group.nodes and weight_of(node) is not None
+        ]
+        return bool(layers) and all(
+            node.name not in self._nodes
+            and all(ranges.get(str(v.name), (0.0, 0.0)) == (0.0, 0.0) for v in node.outputs)
+            for node in layers
+        )
+
+    def share(self, region: Region | None, costs: Mapping[str, float]) -> float:
+        """Return which part of the model's operations a region has.
+
+        Args:
+            region: The region.
+            costs: Operations by name of a node.
+        """
+        total = sum(costs.values())
+        nodes = [i for n in (region.nodes if region else ()) for i in (n, *nodes_within(n))]
+        own = sum(costs.get(str(node.name), 0.0) for node in nodes)
+        return own / total if total else 0.0
+
+
+def nodes_within(node: ir.Node) -> list[ir.Node]:
+    """Return the nodes in the bodies of a node, those of inner bodies among them.
+
+    Args:
+        node: Any node.
+    """
+    return [n for body in subgraphs_of(node) for g in graphs_within(body) for n in g]
+
+
+def list_needed_values(regions: Iterable[Region | None]) -> set[str]:
+    """Return the names of all values that regions are fed with."""
+    return {name for region in regions if region is not None for name in region.boundary}
+
+
+Steps: TypeAlias = tuple[tuple[str, PlainMapping], ...]
+COMPENSATING = "quantize-weights-gptq"
+SMOOTHING = "smooth-activations"
+_LEARNERS = (COMPENSATING, "quantize-weights-adaround", "correct-biases")
+FLOAT32 = "float32"
+"""The format of a part that stays as it is."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format.
+
+    Attributes:
+        name: What a user calls it.
+        pass_name: The pass that gives a part the format.
+        options: Of the pass.
+        weight_bits: Bits of a weight.
+        data_bits: Bits of a computed value.
+        before: Passes that run before it, on the same nodes, and their options.
+        after: Passes that run after it.
+    """
+
+    name: str
+    pass_name: str
+    options: PlainMapping = field(default_factory=dict)
+    weight_bits: int = 32
+    data_bits: int = 32
+    before: Steps = ()
+    after: Steps = ()
+
+    @property
+    def rank(self) -> int:
+        """Where its pass stands among others: types of values change last."""
+        return 1 if self.pass_name in ("convert-float16", "convert-bfloat16") else 0
+
+    @property
+    def typical_snr(self) -> float:
+        """The signal-to-noise ratio that it often leaves, in dB: 6 a bit, and outliers."""
+        return 6.0 * min(self.weight_bits, self.data_bits) - 10.0
+
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether scales move from values to weights before they are rounded."""
+        return any(name == SMOOTHING for name, _ in self.before)
+
+    @property
+    def slack(self) -> float:
+        """By how many steps a weight may be off beyond what rounding to the nearest does."""
+        return {"quantize-weights-adaround": 0.5, COMPENSATING: 7.5}.get(self.pass_name, 0.0)
+
+    @property
+    def steps(self) -> Steps:
+        """All passes in order."""
+        return (*self.before, (self.pass_name, self.options), *self.after)
+
+    @property
+    def learns(self) -> bool:
+        """Whether weights or biases are chosen by what layers compute on the user's data."""
+        return any(name in _LEARNERS for name, _ in self.steps)
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether a pass asks what layers read."""
+        return any(issubclass(lookup(name)[0], OnData) for name, _ in self.steps if name)
+
+
+def _weights(name: str, bits: int, **options: object) -> Format:
+    return Format(name, "quantize-weights", {"least": 1} | options, bits, 32)
+
+
+_NBITS = {"form": "matmulnbits", "block": 32}
+_BY_INT8 = {**_NBITS, "compute": "int8"}
+_INT4, _INT2 = {"weights": "int4", "block": 32}, {"weights": "int2", "block": 32}
+_CORRECTED: Steps = (("correct-biases", {}),)
+_SMOOTH: Steps = ((SMOOTHING, {}),)
+
+
+def _make_learned(name: str, how: str, bits: int, **options: object) -> Format:
+    return Format(name, f"quantize-weights-{how}", {"least": 1} | options, bits, 32)
+
+
+BUILTIN = {
+    item.name: item
+    for item in (
+        Format(FLOAT32, ""),
+        Format("float16", "convert-float16", {}, 16, 16),
+        Format("bfloat16", "convert-bfloat16", {"missing": "round"}, 16, 16),
+        Format("int8-static", "quantize-static", {}, 8, 8),
+        Format("int8-dynamic", "quantize-dynamic", {"least": 1}, 8, 8),
+        _weights("int8-weights", 8),
+        _weights("int4-weights", 4, weights="int4", block=32),
+        _weights("int8-nbits", 8, weights="uint8", **_NBITS),
+        _weights("int4-nbits", 4, weights="uint4", **_NBITS),
+        replace(_weights("int8-nbits-dynamic", 8, weights="uint8", **_BY_INT8), data_bits=8),
+        replace(_weights("int4-nbits-dynamic", 4, weights="uint4", **_BY_INT8), data_bits=8),
+        Format("float8", "convert-float8", {"scaled": True}, 8, 8),
+        Format("int8-tensorrt", "quantize-static", {}, 8, 8, after=(("place-qdq", {}),)),
+        Format("int8-static-corrected", "quantize-static", {}, 8, 8, after=_CORRECTED),
+        Format("int8-static-smooth", "quantize-static", {}, 8, 8, _SMOOTH, _CORRECTED),
+        Format("int8-dynamic-smooth", "quantize-dynamic", {"least": 1}, 8, 8, _SMOOTH),
+        _make_learned("int8-adaround", "adaround", 8),
+        _make_learned("int4-adaround", "adaround", 4, **_INT4),
+        _make_learned("int4-gptq", "gptq", 4, **_INT4),
+        _make_learned("int4-gptq-nbits", "gptq", 4, **{**_NBITS, "weights": "uint4"}),
+        replace(
+            _make_learned(
+                "int4-gptq-nbits-dynamic", "gptq", 4, **{**_BY_INT8, "weights": "uint4"}
+            ),
+            data_bits=8,
+        ),
+        _weights("int2-weights", 2, **_INT2),
+        _make_learned("int2-gptq", "gptq", 2, **_INT2),
+    )
+}
+"""Formats that have a name."""
+
+
+@dataclass
+class Observed:
+    """What was recorded of the original on a few samples.
+
+    Attributes:
+        ranges: Least and greatest element of values by name.
+        values: Values by name, sample by sample; of what layers read, if a format asks.
+        state: What passes share; it lasts as long as the values.
+    """
+
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    values: Sequence[PlainMapping] = ()
+    state: PlainDict = field(default_factory=dict)
+
+
+def convert(
+    model: ir.Model,
+    chosen: Mapping[str, Sequence[str]],
+    formats: Mapping[str, Format],
+    known: Observed,
+) -> ir.Model:
+    """Return a model some of whose nodes have another format.
+
+    Args:
+        model: It is not changed. Its nodes have names, and its values types.
+        chosen: Names of nodes by format; what is not among them stays as it is.
+        formats: The formats by name.
+        known: What was recorded of the original.
+
+    Raises:
+        PassError: A pass refuses the model.
+    """
+    copy = copy_model(model)
+    # The name of a node with a body would mean all that is in it.
+    holders = {str(n.name) for n in copy.graph.all_nodes() if any(subgraphs_of(n))}
+    chosen = {item: [n for n in nodes if n not in holders] for item, nodes in chosen.items()}
+    used = [formats[name] for name, nodes in chosen.items() if nodes and name != FLOAT32]
+    for item in sorted(used, key=lambda one: (one.rank, one.name)):
+        names = [glob.escape(name) for name in chosen[item.name]]
+        context = PassContext(ranges=known.ranges, values=known.values)
+        for pass_name, options in item.steps:
+            (cls,) = lookup(pass_name)
+            pass_ = cls(None, known.state, **options, nodes=names)
+            pass_.context = context
+            pass_.call(copy)
+    return copy
+
+
+def by_format(
+    groups: Mapping[str, Sequence[str]], names: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return the names of nodes by format.
+
+    Args:
+        groups: Names of nodes by group.
+        names: Format by group.
+    """
+    found: dict[str, list[str]] = {}
+    for group, name in names.items():
+        found.setdefault(name, []).extend(groups[group])
+    return found
+
+
+Objective = Literal["time", "size", "bops"]
+UNITS: dict[Objective, str] = {"time": "s", "size": "B", "bops": "bit operations"}
+
+_RUNS, _SPENT = 5, 0.05
+"""Least number of timed runs of a part, and least seconds that they take together."""
+_MOST_RUNS = 200
+
+
+def time_runs(engine: Engine, models: Sequence[ir.Model], feeds: Feeds) -> list[float]:
+    """Return the least seconds of a run of each model, runs of all taking turns.
+
+    Args:
+        engine: Runs them.
+        models: Models of the same inputs.
+        feeds: Their inputs.
+
+    Raises:
+        EngineError: The engine refuses a model.
+    """
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(engine.prepare(model)) for model in models]
+        for session in sessions:
+            session.run(feeds)
+        best = [float("inf")] * len(sessions)
+        start, count = time.perf_counter(), 0
+        while count < _RUNS or (
+            time.perf_counter() - start < _SPENT * len(sessions) and count < _MOST_RUNS
+        ):
+            count += 1
+            for place, session in enumerate(sessions):
+                begin = time.perf_counter()
+                session.run(feeds)
+                best[place] = min(best[place], time.perf_counter() - begin)
+    return best
+
+
+def shared_bytes(before: ir.Model, after: ir.Model) -> float:
+    """Return the most bytes that a converted group may share with its neighbours.
+
+    That is what it adds beside weights, but for nodes that read weights alone.
+
+    Args:
+        before: The group in float32.
+        after: The group in a format.
+    """
+    old = {str(node.name) for node in before.graph.all_nodes()}
+    own = sum(
+        ir.to_proto(node).ByteSize()
+        for node in after.graph.all_nodes()
+        if node.name not in old and not any(v and v.const_value is None for v in node.inputs)
+    )
+    grown = [written_bytes(model) - weight_bytes(model) for model in (before, after)]
+    return max(0.0, float(grown[1] - grown[0] - own))
+
+
+def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:
+    """Return the scalar operations of each node by name, on inputs of certain sizes.
+
+    Those of a node in a body are those of all iterations, if their number is known.
+
+    Args:
+        model: The model.
+        rows: Inputs by name, arrays of any type whose shapes give the dynamic dimensions.
+    """
+    dims = {
+        str(dim.value): int(size)
+        for value in model.graph.inputs
+        if value.shape is not None and str(value.name) in rows
+        for dim, size in zip(value.shape, rows[str(value.name)].shape, strict=False)
+        if isinstance(dim, ir.SymbolicDim) and dim.value is not None
+    }
+    labels = {label_of(node): str(node.name) for node in model.graph.all_nodes()}
+    found = cost_of(model, dims).nodes
+    return {labels[c.name]: float(c.flops or 0) for c in found if c.name in labels}
+
+
+def bit_operations(
+    model: ir.Model, group: FormatGroup, item: Format, costs: Mapping[str, float]
+) -> float:
+    """Return the operations of a group, each times the bits of both its operands.
+
+    A format of integers holds for the nodes that read a weight, one of 16 bits for all.
+
+    Args:
+        model: The model.
+        group: The group.
+        item: Its format.
+        costs: Operations by name of a node.
+    """
+    total = 0.0
+    for node in model.graph.all_nodes():
+        if node.name not in group.nodes:
+            continue
+        weighted = any(constant_tensor(v) is not None for v in node.inputs if v is not None)
+        own = item.rank == 1 or weighted
+        bits = item.weight_bits * item.data_bits if own else 32 * 32
+        total += costs.get(str(node.name), 0.0) * bits
+    return total

@@ -1,18 +1,37 @@
-"""What a model may lose, as shares of a budget that is used up at 1."""
+"""What a model may lose, and the samples on which the loss is measured.
+
+All samples are in memory or a stream. A sketch is the few samples that predict the loss of
+all.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
+import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import metrics
+from onnx_passes.contracts.scores import divergences
 from onnx_passes.data.confidence import Interval, clopper_pearson
-from onnx_passes.errors import ConfigError
-from onnx_passes.runtime.engine_base import Outputs
+from onnx_passes.data.demand import Demand
+from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, RunSpec
+from onnx_passes.data.job_evaluation import Journal, Progress, evaluate
+from onnx_passes.data.measures import Measures
+from onnx_passes.data.plan import IncompleteDataError, ShardPlan
+from onnx_passes.data.shard_evaluation import Fleet
+from onnx_passes.data.workers import Executor, KeptExecutor, WorkersGoneError
+from onnx_passes.errors import ConfigError, EngineError
+from onnx_passes.model.save import save_model
+from onnx_passes.plain import PlainMapping
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 
 
 @dataclass(frozen=True)
@@ -211,3 +230,518 @@ class LossBudget:
         if value > start:
             return 0.0 if math.isinf(high) else up
         return 0.0 if value == start or math.isinf(low) else down
+
+
+Watch: TypeAlias = Callable[[ExitStack], Callable[[Progress], None] | None]
+
+
+class RejectedError(Exception):
+    """A model did not run on all samples. The text says why, in one clause."""
+
+
+class AllSamples(Protocol):
+    """All samples of a task."""
+
+    def begin(self) -> Spent:
+        """Measure the original.
+
+        Raises:
+            ConfigError: It does not keep the budget.
+            EngineError: The engine does not run it.
+            IncompleteDataError: A part of the data could not be evaluated.
+        """
+        ...
+
+    def measure(self, model: ir.Model) -> Spent:
+        """Measure a model against the original.
+
+        Raises:
+            RejectedError: It did not run on all samples.
+            OnnxPassesError: Nothing can be measured any more.
+        """
+        ...
+
+    @property
+    def original(self) -> list[Outputs] | None:
+        """The outputs of the original by sample; None if they are not held."""
+        ...
+
+    @property
+    def last(self) -> list[Outputs] | None:
+        """The outputs of the last model by sample; None if they are not held."""
+        ...
+
+    def close(self) -> None:
+        """Remove what was written, and end the workers."""
+        ...
+
+
+class SamplesInMemory:
+    """Samples that are held in memory, as are the outputs of the original.
+
+    Args:
+        model: The original.
+        engine: Runs models.
+        feeds: The samples.
+        budget: What may be lost.
+    """
+
+    def __init__(
+        self, model: ir.Model, engine: Engine, feeds: Sequence[Feeds], budget: LossBudget
+    ) -> None:
+        self._model, self._engine, self._feeds = model, engine, feeds
+        self._budget, self._original = budget, list[Outputs]()
+        self._last: list[Outputs] = []
+
+    def begin(self) -> Spent:
+        """Measure the original; see ``AllSamples.begin``."""
+        self._original = self._run(self._model)
+        self._budget.begin(self._original)
+        return self._budget.measure(self._original, self._original)
+
+    def measure(self, model: ir.Model) -> Spent:
+        """Measure a model; see ``AllSamples.measure``."""
+        try:
+            self._last = self._run(model)
+        except EngineError as error:
+            raise RejectedError(error.message) from error
+        return self._budget.measure(self._last, self._original)
+
+    @property
+    def original(self) -> list[Outputs]:
+        """The outputs of the original; see ``AllSamples.original``."""
+        return self._original
+
+    @property
+    def last(self) -> list[Outputs]:
+        """The outputs of the last model; see ``AllSamples.last``."""
+        return self._last
+
+    def close(self) -> None:
+        """Do nothing: nothing was written."""
+
+    def _run(self, model: ir.Model) -> list[Outputs]:
+        with self._engine.prepare(model) as session:
+            return [session.run(feed) for feed in self._feeds]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A data set that is read as a stream.
+
+    Attributes:
+        plan: The data set.
+        engine: Runs models in each worker.
+        executor: Makes what runs the shards.
+        allow_mixed: Whether workers with different processors may run models in 8 bits.
+        imports: Modules that workers import first.
+        journals: Folder of finished shards, from which a killed run continues; None for none.
+        watch: Given what ends the watching, returns what is called after each shard; None for
+            nothing.
+    """
+
+    plan: ShardPlan
+    engine: EngineChoice
+    executor: Callable[[], Executor]
+    allow_mixed: bool = False
+    imports: tuple[str, ...] = ()
+    journals: Path | None = None
+    watch: Watch | None = None
+
+
+class StreamedSamples:
+    """Samples of a data set, with no more than a shard in memory.
+
+    Args:
+        model: The original.
+        stream: The data set.
+        budget: What may be lost.
+    """
+
+    def __init__(self, model: ir.Model, stream: Stream, budget: LossBudget) -> None:
+        self._model, self._stream, self._budget = model, stream, budget
+        flips = budget.flips
+        first = str(model.graph.outputs[0].name)
+        scores = "" if flips is None else flips.output or first
+        self._measures = Measures(scores=scores, metrics=tuple(budget.limits))
+        self._stack = ExitStack()
+        self._workers = KeptExecutor(stream.executor())
+        self._stack.callback(self._workers.end)
+        self._folder: Path | None = None
+
+    def begin(self) -> Spent:
+        """Measure the original; see ``AllSamples.begin``."""
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="onnx-passes-"))
+        self._folder = Path(folder)
+        save_model(self._model, self._folder / "original.onnx")
+        values, counted = self._evaluate("original.onnx")
+        self._budget.begin_with(values, counted[1])
+        return self._budget.spend(values, counted)
+
+    def measure(self, model: ir.Model) -> Spent:
+        """Measure a model; see ``AllSamples.measure``."""
+        assert self._folder is not None, "the original comes first"
+        save_model(model, self._folder / "candidate.onnx")
+        try:
+            found = self._evaluate("original.onnx", "candidate.onnx")
+        except WorkersGoneError:
+            raise
+        except (EngineError, IncompleteDataError) as error:
+            raise RejectedError(error.message) from error
+        return self._budget.spend(*found)
+
+    @property
+    def original(self) -> None:
+        """None: outputs of a stream are not held."""
+        return None
+
+    @property
+    def last(self) -> None:
+        """None: outputs of a stream are not held."""
+        return None
+
+    def close(self) -> None:
+        """Remove the models that were written, and end the workers."""
+        self._stack.close()
+
+    def _evaluate(self, *names: str) -> tuple[dict[str, float], tuple[int, int]]:
+        """Evaluate models; return metrics, and the number of flips and of decisions."""
+        assert self._folder is not None, "models are written first"
+        stream = self._stream
+        models = tuple(ModelFile.of(self._folder / name) for name in names)
+        runs = tuple(
+            RunSpec(place, stream.engine, Path(name).stem) for place, name in enumerate(names)
+        )
+        job = DataJob(stream.plan, models, runs, self._measures, stream.imports)
+        with ExitStack() as stack:
+            journal = None
+            if stream.journals is not None:
+                stream.journals.mkdir(parents=True, exist_ok=True)
+                path = stream.journals / f"{job.digest}.journal"
+                journal = stack.enter_context(Journal(path, job))
+            result = evaluate(
+                job,
+                Demand(),
+                self._workers,
+                journal=journal,
+                on_progress=None if stream.watch is None else stream.watch(stack),
+                accept=Fleet(job, allow_mixed=stream.allow_mixed).accept,
+            )
+        _check_complete(result.data["counts"])
+        (pair,) = result.data["pairs"]
+        return self._read(pair["found"])
+
+    def _read(self, found: PlainMapping) -> tuple[dict[str, float], tuple[int, int]]:
+        values = {name: float(value) for name, value in found["metrics"].items()}
+        if self._budget.flips is None:
+            return values, (0, 0)
+        classes = found["classes"]
+        if classes is None:
+            raise ConfigError(
+                f"the output {self._measures.scores!r} holds no scores, so that nothing flips",
+                help="name the output that does: tune.flips.output",
+            )
+        return values, (classes["flips"], classes["rows"])
+
+
+def _check_complete(counts: PlainMapping) -> None:
+    """Check that all samples were evaluated.
+
+    Raises:
+        IncompleteDataError: Some were not.
+    """
+    left_out = counts["left_out"]
+    why = [f"samples {e['first']:,} to {e['stop'] - 1:,}: {e['reason']}" for e in left_out]
+    why += [f"{part['name']}: {part['reason']}" for part in counts["broken"]]
+    if why:
+        more = f" and {len(why) - 3} more" if len(why) > 3 else ""
+        raise IncompleteDataError(
+            f"a part of the data set could not be evaluated: {'; '.join(why[:3])}{more}",
+            help="mend that part, or leave it out of the data",
+        )
+
+
+_NOISE, _PROBES = 0.05, 2
+"""Noise, as a share of a sample's outputs, and how often it is drawn."""
+
+
+def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
+    """Return what samples lose by noise, floats by sample; None if nothing is lost.
+
+    Args:
+        samples: What the original computes, arrays of any shape and type by name.
+        budget: What may be lost.
+    """
+    rng = np.random.default_rng(0)
+    total = np.zeros(len(samples))
+    rows = _stack(samples, budget)
+    for _ in range(_PROBES):
+        if rows is not None:
+            found = _of_rows(rows, budget, rng)
+        else:
+            found = _one_by_one(samples, budget, rng)
+        for shares in found.values():
+            mean = shares.mean()
+            if np.isfinite(mean) and mean > 0:
+                total += shares / mean
+    return total if total.any() else None
+
+
+def add_noise(value: Data, level: float, rng: np.random.Generator) -> Data:
+    """Return values with white noise.
+
+    Args:
+        value: Values of any shape; what are not floats stays as it is.
+        level: Root of the mean square of the noise, as a share of that of the values.
+        rng: Draws the noise.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
+        return value
+    size = np.sqrt(np.mean(np.square(value, dtype=np.float64)))
+    noise = rng.normal(size=value.shape) * level * size
+    return np.asarray(value + noise, value.dtype)
+
+
+def _one_by_one(
+    samples: Sequence[Outputs], budget: LossBudget, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Return the shares of the budget by metric, floats by sample."""
+    spent = []
+    for sample in samples:
+        moved = {name: add_noise(value, _NOISE, rng) for name, value in sample.items()}
+        spent.append(budget.measure([moved], [sample], sure=False).shares)
+    return {kind: np.array([own[kind] for own in spent]) for kind in spent[0]}
+
+
+def _of_rows(rows: Array, budget: LossBudget, rng: np.random.Generator) -> dict[str, Array]:
+    """Return the same for one row of scores a sample, all at once.
+
+    Args:
+        rows: The scores, floats [samples, classes].
+        budget: What may be lost; only metrics of rows.
+        rng: Draws the noise.
+    """
+    wide = rows.astype(np.float64)
+    size = np.sqrt(np.square(wide).mean(1, keepdims=True))
+    moved = (wide + rng.normal(size=rows.shape) * _NOISE * size).astype(rows.dtype)
+    ours = moved.astype(np.float64)
+    return {
+        name: np.array([budget.share(name, float(v)) for v in _BY_ROW[name](ours, wide)])
+        for name in budget.limits
+    }
+
+
+def _stack(samples: Sequence[Mapping[str, Data]], budget: LossBudget) -> Array | None:
+    """Return the scores as rows, floats [samples, classes], if each metric is one of rows."""
+    if budget.flips is not None or not budget.limits.keys() <= _BY_ROW.keys():
+        return None
+    arrays = [np.asarray(value) for sample in samples for value in sample.values()]
+    if len(arrays) != len(samples) or len({(a.shape, a.dtype) for a in arrays}) != 1:
+        return None
+    first = arrays[0]
+    # Divergences are of rows: a sample has to be one.
+    if first.dtype.kind != "f" or first.ndim == 0 or first.size != first.shape[-1]:
+        return None
+    rows = np.stack(arrays).reshape(len(arrays), -1)
+    return rows if np.isfinite(rows).all() else None
+
+
+def _snr(ours: Array, theirs: Array) -> Array:
+    noise = np.square(ours - theirs).sum(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(noise > 0, 10 * np.log10(np.square(theirs).sum(1) / noise), np.inf)
+
+
+_BY_ROW: Mapping[str, Callable[[Array, Array], Array]] = {
+    "snr": _snr,
+    "rmse": lambda ours, theirs: np.sqrt(np.square(ours - theirs).mean(1)),
+    "max_abs_error": lambda ours, theirs: np.abs(ours - theirs).max(1),
+    "kl_divergence": lambda ours, theirs: divergences([ours], [theirs]),
+}
+"""Metrics of each row of arrays [rows, elements]."""
+
+
+_MOST = 1024
+"""So many samples are represented; of more, some that are spread evenly."""
+_SENSITIVE = 0.75
+"""Share of the few samples that may be the most sensitive ones."""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Few samples.
+
+    Attributes:
+        feeds: The samples: whole feeds, or rows of them in one feed.
+        numbers: Of these feeds or rows among all; empty if they are the first, and are
+            measured as they are.
+        represented: By feed of all, the place in the sketch of what represents each of its
+            rows; one list of one place a feed if whole feeds represent each other.
+        by_rows: Whether rows represent each other.
+    """
+
+    feeds: Sequence[Feeds]
+    numbers: Sequence[int] = ()
+    represented: Sequence[Sequence[int]] = ()
+    by_rows: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        feeds: Sequence[Feeds],
+        numbers: Sequence[int],
+        represented: Sequence[Sequence[int]],
+        *,
+        by_rows: bool,
+    ) -> Self:
+        """Return a sketch of chosen samples.
+
+        Args:
+            feeds: All samples, arrays by name with the axis of samples first.
+            numbers: See the attributes.
+            represented: See the attributes.
+            by_rows: See the attributes.
+        """
+        if not by_rows:
+            return cls([feeds[number] for number in numbers], numbers, represented)
+        whole = _join(feeds)
+        assert whole is not None, "rows were chosen"
+        return cls([_rows(whole, numbers)], numbers, represented, by_rows)
+
+    def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
+        """Return outputs of all samples, made of those that represent them.
+
+        Args:
+            outputs: Arrays by name, of any type, with the axis of samples first, of the
+                samples of the sketch.
+        """
+        if not self.represented:
+            return outputs
+        if not self.by_rows:
+            return [outputs[place] for place in self.represented[0]]
+        (own,) = outputs
+        return [_rows(own, places) for places in self.represented]
+
+    def take(self, feeds: Sequence[Feeds], outputs: Sequence[Outputs]) -> list[Outputs] | None:
+        """Return the outputs of the samples of the sketch among those of all.
+
+        Args:
+            feeds: All samples.
+            outputs: Their outputs, arrays of any type by name with the axis of samples first.
+
+        Returns:
+            Outputs by feed of the sketch; None if they cannot be distinguished.
+        """
+        if self.by_rows:
+            whole = _join(outputs)
+            return None if whole is None else [_rows(whole, self.numbers)]
+        if self.represented:
+            return [outputs[number] for number in self.numbers]
+        found: list[Outputs] = []
+        for feed, part, own in zip(feeds, self.feeds, outputs, strict=False):
+            sizes, taken = _sizes(feed), _sizes(part)
+            if sizes == taken:
+                found.append(own)
+                continue
+            cut = min((size for size in taken if size is not None), default=None)
+            if cut is None or _sizes(own) != sizes or len(sizes) != 1:
+                return None
+            found.append(_rows(own, range(cut)))
+        return found if len(found) == len(self.feeds) else None
+
+
+def draw(
+    feeds: Sequence[Feeds],
+    first: Sequence[Feeds],
+    original: Sequence[Outputs],
+    budget: LossBudget,
+) -> Sketch:
+    """Return a sketch of the size of another one, of samples by their sensitivity.
+
+    Args:
+        feeds: All samples, arrays by name with the axis of samples first.
+        first: A sketch: the first feeds, the last of them cut if the model allows it.
+        original: What the original computes on all samples, arrays by name.
+        budget: What may be lost.
+
+    Returns:
+        The sketch; the one given if samples cannot be distinguished.
+    """
+    plain = Sketch(first)
+    pairs = list(zip(feeds, first, strict=False))
+    cut = any(_sizes(feed) != _sizes(part) for feed, part in pairs)
+    whole = _join(original) if cut else None
+    inputs = _join(feeds) if cut else None
+    if cut and (whole is None or inputs is None or _sizes(whole) != _sizes(inputs)):
+        return plain
+    size = sum(_count(part) for part in first) if cut else len(first)
+    total = _count(inputs) if inputs is not None else len(feeds)
+    if size >= total:
+        return plain
+    every = np.linspace(0, total - 1, min(total, _MOST)).round().astype(int)
+    samples = [original[i] if whole is None else _rows(whole, [i]) for i in every]
+    weights = sensitivity(samples, budget)
+    if weights is None:
+        return plain
+    chosen, represented = _choose(weights, size)
+    numbers = every[chosen].tolist()
+    if inputs is None:
+        return Sketch.of(feeds, numbers, [represented.tolist()], by_rows=False)
+    ends = np.searchsorted(every, np.cumsum([_count(feed) for feed in feeds]))
+    parts = [part.tolist() for part in np.split(represented, ends[:-1])]
+    return Sketch.of(feeds, numbers, [part for part in parts if part], by_rows=True)
+
+
+def _choose(weights: Array, size: int) -> tuple[Array, Array]:
+    """Choose samples, all of the most sensitive and some of the others.
+
+    Args:
+        weights: How sensitive samples are, floats of shape [samples].
+        size: How many are chosen.
+
+    Returns:
+        The numbers of the chosen samples, in order; and for each sample, the place among these
+        of the one that represents it.
+    """
+    order = np.argsort(-weights, kind="stable")
+    count, squares = len(weights), np.cumsum((weights[order] ** 2)[::-1])[::-1]
+    most = int(size * _SENSITIVE)
+    # Losses scatter about what the noise shows, in proportion to it.
+    spread = [(count - k) * squares[k] / (size - k) for k in range(most + 1)]
+    taken = int(np.argmin(spread))
+    blocks = np.array_split(order[taken:], size - taken)
+    middles = [block[len(block) // 2] for block in blocks]
+    chosen = np.sort(np.concatenate([order[:taken], middles]))
+    represented = np.zeros(count, int)
+    represented[order[:taken]] = np.searchsorted(chosen, order[:taken])
+    for block, middle in zip(blocks, middles, strict=True):
+        represented[block] = np.searchsorted(chosen, middle)
+    return chosen, represented
+
+
+def _join(samples: Sequence[Mapping[str, Data]]) -> dict[str, Data] | None:
+    """Return samples as one, along the first axis; None if they have none in common."""
+    found: dict[str, Data] = {}
+    for sample in samples:
+        sizes = _sizes(sample)
+        if len(sizes) != 1 or None in sizes:
+            return None
+    for name in samples[0]:
+        arrays = [np.asarray(sample[name]) for sample in samples]
+        if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
+            return None
+        found[name] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return found
+
+
+def _rows(values: Mapping[str, Data], rows: Sequence[int]) -> dict[str, Data]:
+    return {name: np.asarray(value)[list(rows)] for name, value in values.items()}
+
+
+def _count(values: Mapping[str, Data]) -> int:
+    return min((size for size in _sizes(values) if size is not None), default=1)
+
+
+def _sizes(values: Mapping[str, Data]) -> set[int | None]:
+    """Return the first dimensions of values; None for what has none."""
+    return {len(v) if isinstance(v, np.ndarray) and v.ndim else None for v in values.values()}

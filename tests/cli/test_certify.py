@@ -138,16 +138,16 @@ def test_stale_certificates_are_made_anew_with_no_fewer_models(cli):
 
 
 def test_a_certificate_is_written_before_the_next_pass_is_judged(cli, monkeypatch):
-    from onnx_passes.verify.rules import fuzz_child
+    from onnx_passes.verify.rules import certification
 
-    judge = fuzz_child.certify_apart
+    judge = certification.certify_apart
 
     def interrupted(job):
         if "unique_names" in job.subject:
             raise KeyboardInterrupt
         return judge(job)
 
-    monkeypatch.setattr(fuzz_child, "certify_apart", interrupted)
+    monkeypatch.setattr(certification, "certify_apart", interrupted)
     cli("certify", "eliminate-identity", "unique-names", *QUICK, "--write")
     assert '"pass":"eliminate-identity"' in Path("certificates/rules.jsonl").read_text()
 

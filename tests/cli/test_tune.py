@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from onnx_passes.cli import supervision
-from onnx_passes.tuning.all_samples import SamplesInMemory
+from onnx_passes.tuning.loss_budget import SamplesInMemory
 from tests.cli.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits"
@@ -200,9 +200,9 @@ def test_an_interrupt_writes_the_best_model_so_far(cli, config, monkeypatch):
 
 
 def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatch):
-    from onnx_passes.tuning import search_result
+    from onnx_passes.tuning import search_record
 
-    save = search_result.save
+    save = search_record.save
 
     def faulty(found, path, source):
         for value in found.model.graph.initializers.values():
@@ -210,7 +210,7 @@ def test_what_is_written_is_held_against_what_was_chosen(cli, config, monkeypatc
                 value.const_value = type(value.const_value)(value.const_value.numpy() * 2)
         save(found, path, source)
 
-    monkeypatch.setattr(search_result, "save", faulty)
+    monkeypatch.setattr(search_record, "save", faulty)
     found = cli("tune", MODEL, "-c", config, "-o", "out.onnx")
     assert found.code == 1
     assert "does not hold the chosen formats: /fc1/Gemm" in found.err

@@ -15,8 +15,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import Recipe
-from onnx_passes.verify.models.dispute import DISPUTED
-from onnx_passes.verify.models.trial import PassTrial, attempt
+from onnx_passes.verify.models.fuzz_pass import DISPUTED, PassTrial, attempt
 
 EXACT = ("cleanup", "simplify", "tensorrt")
 """Presets that compute every bit as it was, on one engine, the sign of zero as well."""

@@ -9,7 +9,7 @@ from onnx_passes.ops.domains.bitvectors import IeeeSemantics
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.running import EngineFailure, PairRunner
+from onnx_passes.verify.rules.replay import EngineFailure, PairRunner
 
 pytest.importorskip("z3")
 

@@ -15,7 +15,7 @@ from onnx_passes.ops.contrib import NOT_EVALUATED
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.operator_class import find, operators
-from onnx_passes.verify.rules.running import EngineFailure, run_once
+from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 OTHER_DOMAINS = {
     "ai.onnx.ml": 19,

@@ -10,7 +10,7 @@ from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
 from onnx_passes.ops.evaluation import evaluate, unknowns
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.running import EngineFailure, run_once
+from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 21]>

@@ -11,7 +11,7 @@ from onnx_passes.ops.call import Tensor, constant
 from onnx_passes.ops.domains.reals import RealSemantics
 from onnx_passes.ops.evaluation import evaluate
 from onnx_passes.ops.semantics import Semantics, Unsupported
-from onnx_passes.verify.rules.running import EngineFailure, PairRunner
+from onnx_passes.verify.rules.replay import EngineFailure, PairRunner
 
 PRIMITIVES = {
     "add": operator.add,

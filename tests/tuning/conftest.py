@@ -9,11 +9,10 @@ import pytest
 
 from onnx_passes.passes.convert.convert_opset import ConvertOpset
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.groups import partition, prepare, read_by_layers
+from onnx_passes.tuning.format_scores import record
+from onnx_passes.tuning.groups import BUILTIN, Observed, partition, prepare, read_by_layers
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.original_run import record
-from onnx_passes.tuning.part_formats import BUILTIN, Observed
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Task
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

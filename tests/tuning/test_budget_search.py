@@ -16,12 +16,10 @@ from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.model.save import save_model, written_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import AuditFinding
-from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.cheapest_choice import CheapestChoice
+from onnx_passes.tuning.budget_search import CheapestChoice, TuningSearch
+from onnx_passes.tuning.groups import convert
 from onnx_passes.tuning.loss_budget import Flips, LossBudget
-from onnx_passes.tuning.part_formats import convert
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_result import lines, to_json
+from onnx_passes.tuning.search_record import Record, lines, to_json
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.cheapest_choice import CheapestChoice
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_result import lines, to_json
+from onnx_passes.tuning.budget_search import CheapestChoice, TuningSearch
+from onnx_passes.tuning.search_record import Record, lines, to_json
 
 
 def run(task, report=lambda text: None):

@@ -1,14 +1,67 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from onnx_passes.tuning import choice as choices
-from onnx_passes.tuning.choice import ChoiceTable
+from onnx_passes.tuning.choice import (
+    ChoiceTable,
+    find_front,
+    find_smallest_subset,
+    list_neighbours,
+    solve,
+)
 from onnx_passes.tuning.format_scores import Score
+from onnx_passes.tuning.groups import by_format
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.pareto_front import find_front
-from onnx_passes.tuning.part_formats import by_format
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_optimum_is_that_of_all_choices(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 6)
+    costs = [rng.random(n) for n in sizes]
+    losses = [rng.random((n, 2)) for n in sizes]
+    limits = rng.random(2) * 4
+    best = min(
+        (
+            sum(c[i] for c, i in zip(costs, picks, strict=True))
+            for picks in itertools.product(*map(range, sizes))
+            if (sum(x[i] for x, i in zip(losses, picks, strict=True)) <= limits).all()
+        ),
+        default=None,
+    )
+    found = solve(costs, losses, limits)
+    assert (found is None) == (best is None)
+    if found is not None:
+        assert found.cost == pytest.approx(best)
+        assert found.bound <= best + 1e-9
+        assert found.gap < 1e-6
+
+
+def test_an_infinite_loss_is_never_chosen():
+    found = solve([np.array([1.0, 0.0])], [np.array([[0.0], [np.inf]])], np.array([9.0]))
+    assert found.picks == (0,)
+
+
+def test_choices_that_are_not_wanted_are_left_out():
+    costs, losses = [np.array([1.0, 0.0])] * 2, [np.zeros((2, 1))] * 2
+    found = solve(costs, losses, np.array([1.0]), without=[(1, 1)])
+    assert found.cost == 1.0
+
+
+def test_no_choice_within_the_limits():
+    assert solve([np.array([1.0])], [np.array([[2.0]])], np.array([1.0])) is None
+
+
+def test_near_a_choice_are_those_that_differ_in_one_or_two_groups():
+    found = list(list_neighbours((1, 0, 0), [2, 3, 2]))
+    every = list(itertools.product(range(2), range(3), range(2)))
+    far = {pick: sum(a != b for a, b in zip(pick, (1, 0, 0), strict=True)) for pick in every}
+    assert sorted(found) == sorted(pick for pick, count in far.items() if count in (1, 2))
+    many = list(list_neighbours((0,) * 40, [3] * 40))
+    assert len(many) == 80
 
 
 @pytest.fixture
@@ -111,3 +164,28 @@ def test_the_front_starts_in_float32(table):
 def test_nodes_by_format():
     groups = {"a": ["x", "y"], "b": ["z"]}
     assert by_format(groups, {"a": "low", "b": "low"}) == {"low": ["x", "y", "z"]}
+
+
+@pytest.mark.parametrize("needed", [{3}, {0, 31}, {4, 5, 6}, {1, 9, 17, 30}, set(range(32))])
+def test_exactly_the_needed_are_found_in_few_tests(needed):
+    tests = []
+
+    def holds(items):
+        tests.append(items)
+        return needed <= set(items)
+
+    assert set(find_smallest_subset(list(range(32)), holds)) == needed
+    assert len(tests) <= 3 * len(needed) * 6
+
+
+def test_what_is_needed_only_without_others_goes():
+    # {0} alone holds, but so do 1 and 2 together with anything.
+    def holds(items):
+        return 0 in items or {1, 2} <= set(items)
+
+    found = set(find_smallest_subset([0, 1, 2, 3], holds))
+    assert found in ({0}, {1, 2})
+
+
+def test_one_item():
+    assert find_smallest_subset(["a"], lambda items: bool(items)) == ["a"]

@@ -8,11 +8,10 @@ import pytest
 from onnx_passes.errors import PassError
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.tuning.culprits import find_culprits
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.choice import find_culprits
+from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.part_formats import BUILTIN
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Task
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

@@ -12,12 +12,9 @@ from onnx_passes.passes.registry import lookup
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.tuning.budget_search import TuningSearch
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.part_formats import BUILTIN
-from onnx_passes.tuning.search_journal import Record
-from onnx_passes.tuning.search_result import save
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Record, Task, save
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
 

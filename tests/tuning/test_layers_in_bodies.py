@@ -11,10 +11,15 @@ from onnx_passes.cli.main import main
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import audit
-from onnx_passes.tuning.format_scores import Scorer
-from onnx_passes.tuning.groups import partition, prepare, read_by_layers
-from onnx_passes.tuning.original_run import record
-from onnx_passes.tuning.part_formats import BUILTIN, Observed, convert
+from onnx_passes.tuning.format_scores import Scorer, record
+from onnx_passes.tuning.groups import (
+    BUILTIN,
+    Observed,
+    convert,
+    partition,
+    prepare,
+    read_by_layers,
+)
 from tests.passes.precision.bodies import cascade, writer
 
 TEXT = "usage: python [option] ... [-c cmd | -m mod | file | -] [arg] ...\n" * 3

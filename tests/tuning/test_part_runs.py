@@ -8,10 +8,9 @@ import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.format_scores import Scorer, negate_ends
-from onnx_passes.tuning.groups import partition, prepare
+from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
-from onnx_passes.tuning.part_formats import BUILTIN
-from onnx_passes.tuning.search_task import Task
+from onnx_passes.tuning.search_record import Task
 
 
 def constant(name, array):

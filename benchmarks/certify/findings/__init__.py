@@ -11,7 +11,7 @@ from benchmarks.certify.findings.algebra import ALGEBRA
 from benchmarks.certify.findings.elementwise import ELEMENTWISE
 from benchmarks.certify.findings.finding import Finding, replay
 from benchmarks.certify.findings.fusion import FUSIONS
-from onnx_passes.verify.rules.fault import Fault
+from onnx_passes.verify.rules.proof import Fault
 
 __all__ = ["FINDINGS", "Finding", "page", "replay"]
 

@@ -12,8 +12,8 @@ import onnx.shape_inference
 import onnx_ir as ir
 
 from benchmarks.certify.public_rules import public_rules
-from onnx_passes.verify.rules.fault import Fault
-from onnx_passes.verify.rules.fuzz_check import Examiner
+from onnx_passes.verify.rules.proof import Fault
+from onnx_passes.verify.rules.rule_fuzzing import Examiner
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Tune(Transformation):
                 help="give reference.inputs in the pipeline, or data: [FILE.npz]",
             )
         # It runs passes and engines: most of the package, which other uses need not load.
-        from onnx_passes.tuning.search_step import search_within
+        from onnx_passes.tuning.configured_search import search_within
 
         found, lines = search_within(model, self.config, feeds, self.record)
         self.context.notes.extend(line for line in lines if line)

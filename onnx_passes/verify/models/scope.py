@@ -1,29 +1,372 @@
-"""A graph in the making: values to choose from, and nodes that are known to be valid."""
+"""A graph under construction: its values, their types, and nodes that are known to be valid.
+
+A step chooses values from a scope by type, rank or size. It adds only nodes that onnx infers
+and that ONNX Runtime has a kernel for.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import TensorProto, helper
 
+from onnx_passes.errors import EngineError
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.models.element_types import BFLOAT16, FLOAT, FULL, Precision
-from onnx_passes.verify.models.inferring import UnfitError, infer_outputs
-from onnx_passes.verify.models.known_values import (
-    ALL,
-    KnownValue,
-    Shape,
-    known_of,
-    random_array,
-    random_dtype,
-    random_shape,
-    type_proto,
+
+FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
+FLOAT16, BFLOAT16 = TensorProto.FLOAT16, TensorProto.BFLOAT16
+FLOAT8 = (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2)
+_NEWER = (13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
+_WITH_FLOAT8 = (19, 20, 21, 22, 23, 23, 24, 24)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a model gets parts below float32.
+
+    Steps choose types as if a model were float32. A one-to-one map then says which type a
+    value has in the model: with FLOAT for FLOAT16, all forms that steps make are in float16.
+
+    Attributes:
+        swapped: Pairs of the type that steps choose and the one that the model has.
+        low: Types in the model that low precision steps cast to.
+        opsets: One of them is drawn; empty for those of all models.
+        emulated: Whether an operator without kernel for bfloat16 has Casts around it.
+        quantized: Whether the low precision steps quantize.
+    """
+
+    swapped: tuple[tuple[int, int], ...] = ()
+    low: tuple[int, ...] = ()
+    opsets: tuple[int, ...] = ()
+    emulated: bool = False
+    quantized: bool = False
+    _real: dict[int, int] = field(init=False, repr=False, compare=False)
+    _chosen: dict[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Invert the map."""
+        object.__setattr__(self, "_real", dict(self.swapped))
+        object.__setattr__(self, "_chosen", {real: chosen for chosen, real in self.swapped})
+
+    def real(self, dtype: int) -> int:
+        """Return the type in the model of one that a step chooses."""
+        return self._real.get(dtype, dtype)
+
+    def chosen(self, real: int) -> int:
+        """Return what a step chooses for a type in the model."""
+        return self._chosen.get(real, real)
+
+    def array(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return a constant of a step as the model has it; finite numbers stay finite.
+
+        Args:
+            array: Numbers of any shape, in the type that the step chose.
+        """
+        dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+        real = self.real(dtype)
+        if real == dtype:
+            return array
+        kind = helper.tensor_dtype_to_np_dtype(real)
+        if real == FLOAT16:
+            most = float(np.finfo(np.float16).max)
+            array = np.where(np.isfinite(array), np.clip(array, -most, most), array)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.asarray(array).astype(kind))
+
+    def seen(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return a constant as a step sees it: in the type that it chose, rounded.
+
+        Args:
+            array: Numbers of any shape and type.
+        """
+        with np.errstate(over="ignore"):
+            return np.asarray(self.array(array).astype(array.dtype))
+
+
+FULL = Precision()
+"""That of models which have no steps of low precision."""
+
+_HALF = ((FLOAT, FLOAT16), (DOUBLE, FLOAT), (FLOAT16, DOUBLE))
+_BRAIN = ((FLOAT, BFLOAT16), (BFLOAT16, FLOAT))
+
+PRECISIONS: dict[str, Precision] = {
+    "float16": Precision(_HALF, low=(FLOAT, FLOAT, BFLOAT16), opsets=_NEWER),
+    "mixed": Precision(
+        ((DOUBLE, FLOAT16), (FLOAT16, DOUBLE)), low=(FLOAT16, FLOAT16, BFLOAT16), opsets=_NEWER
+    ),
+    "bfloat16": Precision(_BRAIN, low=(FLOAT, FLOAT, FLOAT16), opsets=_NEWER, emulated=True),
+    "bfloat16 parts": Precision(low=(BFLOAT16,), opsets=_NEWER),
+    "float8": Precision(low=FLOAT8, opsets=_WITH_FLOAT8),
+    "float8 of float16": Precision(_HALF, low=FLOAT8, opsets=_WITH_FLOAT8),
+    "quantized": Precision(opsets=_NEWER, quantized=True),
+    "quantized float16": Precision(_HALF, opsets=_WITH_FLOAT8, quantized=True),
+}
+"""The kinds of low precision, by name."""
+
+
+Dim = int | str | None
+Shape = tuple[Dim, ...]
+SYMBOLS = ("N", "S", "T")
+
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+INTS = (
+    TensorProto.INT64,
+    TensorProto.INT32,
+    TensorProto.INT8,
+    TensorProto.UINT8,
+    TensorProto.INT16,
+    TensorProto.UINT16,
+    TensorProto.UINT32,
+    TensorProto.UINT64,
 )
-from onnx_passes.verify.models.support import runs
+BOOL = TensorProto.BOOL
+NUMBERS = (*FLOATS, *INTS)
+ALL = (*NUMBERS, BOOL)
+
+# Types as models have them: mostly float32, and int64 where shapes are computed.
+_WEIGHTS: dict[int, int] = {
+    TensorProto.FLOAT: 40,
+    TensorProto.INT64: 16,
+    TensorProto.INT32: 8,
+    TensorProto.DOUBLE: 6,
+    TensorProto.FLOAT16: 6,
+    TensorProto.BOOL: 6,
+    TensorProto.UINT8: 4,
+    TensorProto.INT8: 4,
+    TensorProto.BFLOAT16: 2,
+    TensorProto.INT16: 2,
+    TensorProto.UINT16: 1,
+    TensorProto.UINT32: 2,
+    TensorProto.UINT64: 2,
+}
+
+
+@dataclass(frozen=True)
+class KnownValue:
+    """A value that exists, and what is known of it.
+
+    Attributes:
+        name: Its name.
+        dtype: Element type, as onnx numbers them.
+        shape: Sizes; a name for a dynamic one, None for one that nothing is known of.
+        data: Its elements where it is a constant.
+    """
+
+    name: str
+    dtype: int
+    shape: Shape | None
+    data: NDArray[np.generic] | None = None
+
+    @property
+    def static(self) -> tuple[int, ...] | None:
+        """The shape, where every size is known."""
+        if self.shape is None:
+            return None
+        sizes = tuple(dim for dim in self.shape if isinstance(dim, int))
+        return sizes if len(sizes) == len(self.shape) else None
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions; -1 where even that is unknown."""
+        return -1 if self.shape is None else len(self.shape)
+
+
+def random_dtype(rng: np.random.Generator, among: tuple[int, ...] = ALL) -> int:
+    """Draw an element type, the common ones more often.
+
+    Args:
+        rng: Draws the type.
+        among: Types to draw from, as ONNX numbers them.
+    """
+    weights = np.asarray([_WEIGHTS[d] for d in among], np.float64)
+    return int(rng.choice(among, p=weights / weights.sum()))
+
+
+def random_array(
+    rng: np.random.Generator, dtype: int, shape: tuple[int, ...]
+) -> NDArray[np.generic]:
+    """Draw a constant: often all zeros or ones, as rules look for; else small numbers.
+
+    Args:
+        rng: Draws the numbers.
+        dtype: Element type, as ONNX numbers it.
+        shape: Shape of the array.
+    """
+    kind = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    if dtype == BOOL:
+        return np.asarray(rng.integers(0, 2, shape), bool)
+    style = rng.random()
+    signed = dtype in (*FLOATS, *INTS[:3], TensorProto.INT16)
+    if style < 0.12:
+        found = np.zeros(shape)
+    elif style < 0.28:
+        found = np.ones(shape)
+    elif style < 0.34 and signed:
+        found = -np.ones(shape)
+    elif style < 0.7 or dtype not in FLOATS:
+        found = np.asarray(rng.integers(-4 if signed else 0, 5, shape), np.float64)
+    else:
+        found = rng.standard_normal(shape)
+    return np.asarray(np.asarray(found).astype(kind))
+
+
+def type_proto(value: KnownValue) -> onnx.TypeProto:
+    """Return the type of a value, as onnx's inference takes it."""
+    return onnx.helper.make_tensor_type_proto(
+        value.dtype, None if value.shape is None else list(value.shape)
+    )
+
+
+def random_shape(rng: np.random.Generator) -> Shape:
+    """Draw a shape: rank 0 to 4, sizes 0 to 5, some of them dynamic."""
+    rank = int(rng.choice(5, p=[0.12, 0.2, 0.3, 0.2, 0.18]))
+    dims: list[Dim] = []
+    for _ in range(rank):
+        style = rng.random()
+        if style < 0.2:
+            dims.append(str(rng.choice(SYMBOLS)))
+        elif style < 0.22:
+            dims.append(0)
+        else:
+            dims.append(int(rng.choice([1, 2, 3, 4, 5], p=[0.2, 0.25, 0.3, 0.15, 0.1])))
+    return tuple(dims)
+
+
+def known_of(name: str, found: onnx.TypeProto) -> KnownValue:
+    """Return what onnx has inferred of a value.
+
+    Args:
+        name: Name of the value.
+        found: Its type, as onnx has it.
+    """
+    tensor = found.tensor_type
+    if not tensor.HasField("shape"):
+        return KnownValue(name, tensor.elem_type, None)
+    dims: list[Dim] = []
+    for dim in tensor.shape.dim:
+        field_ = dim.WhichOneof("value")
+        if field_ == "dim_value":
+            dims.append(dim.dim_value)
+        else:
+            dims.append(dim.dim_param if field_ == "dim_param" and dim.dim_param else None)
+    return KnownValue(name, tensor.elem_type, tuple(dims))
+
+
+IR_VERSION = 10
+
+_REFUSALS = (
+    onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    ValueError,
+)
+
+
+class UnfitError(Exception):
+    """No node of this kind can be made here."""
+
+
+def infer_outputs(
+    node: onnx.NodeProto,
+    opset: int,
+    types: Mapping[str, onnx.TypeProto],
+    data: Mapping[str, onnx.TensorProto],
+) -> dict[str, onnx.TypeProto]:
+    """Return the types and shapes of the outputs of a node, by name.
+
+    Args:
+        node: The node.
+        opset: Version of the main domain.
+        types: Types and shapes of its inputs, by name.
+        data: Those inputs that are constants, by name.
+
+    Raises:
+        UnfitError: onnx does not take the node, or infers nothing of an output.
+    """
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        found = onnx.shape_inference.infer_node_outputs(
+            schema,
+            node,
+            dict(types),
+            dict(data),
+            opset_imports=[onnx.helper.make_opsetid("", opset)],
+            ir_version=IR_VERSION,
+        )
+    except _REFUSALS:
+        raise UnfitError from None
+    if any(not t.tensor_type.elem_type for t in found.values()) or len(found) < len(
+        [name for name in node.output if name]
+    ):
+        raise UnfitError
+    return dict(found)
+
+
+def runs(
+    node: onnx.NodeProto,
+    dtypes: Sequence[int | None],
+    ranks: Mapping[str, int],
+    opset: int,
+) -> bool:
+    """Whether the engine starts a session for this operator on these types.
+
+    Args:
+        node: The node.
+        dtypes: Element type of each input; None for one that is left out.
+        ranks: Rank of each input by name; -1 where it is unknown.
+        opset: Of the main domain.
+    """
+    inputs = [name for name in node.input if name]
+    places = tuple(inputs.index(name) if name else -1 for name in node.input)
+    shape_ranks = tuple(ranks[name] for name in inputs)
+    bare = onnx.NodeProto()
+    bare.CopyFrom(node)
+    bare.name = ""
+    del bare.input[:], bare.output[:]
+    kept = tuple(dtypes[: len(places)])
+    key = bare.SerializeToString(deterministic=True)
+    return _runs(key, kept, places, shape_ranks, len(node.output), opset)
+
+
+@lru_cache(maxsize=20000)
+def _runs(
+    serialized: bytes,
+    dtypes: tuple[int | None, ...],
+    places: tuple[int, ...],
+    ranks: tuple[int, ...],
+    outputs: int,
+    opset: int,
+) -> bool:
+    import onnx_ir as ir
+
+    from onnx_passes.runtime.ort import OnnxRuntimeEngine
+
+    node = onnx.NodeProto.FromString(serialized)
+    names = ["" if place < 0 else f"x{place}" for place in places]
+    node.input.extend(names)
+    node.output.extend(f"y{i}" for i in range(outputs))
+    fed: dict[str, onnx.ValueInfoProto] = {}
+    for name, dtype in zip(names, dtypes, strict=True):
+        if name and dtype is not None:
+            rank = ranks[int(name[1:])]
+            dims = None if rank < 0 else [None] * rank
+            fed[name] = onnx.helper.make_tensor_value_info(name, dtype, dims)
+    results = [onnx.ValueInfoProto(name=name) for name in node.output]
+    graph = onnx.helper.make_graph([node], "g", list(fed.values()), results)
+    imports = [onnx.helper.make_opsetid("", opset)]
+    proto = onnx.helper.make_model(graph, opset_imports=imports, ir_version=10)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, check_type=True)
+        with OnnxRuntimeEngine(prepacking=False).prepare(ir.from_proto(inferred)):
+            return True
+    except (EngineError, onnx.shape_inference.InferenceError):
+        return False
 
 
 @dataclass
@@ -294,3 +637,41 @@ class GraphScope:
         except onnx.defs.SchemaError:
             raise UnfitError from None
         return name in schema.attributes
+
+
+def static(
+    scope: GraphScope, *dtypes: int, least: int = 0
+) -> tuple[KnownValue, tuple[int, ...]]:
+    """Choose a value of known sizes, of at least some rank.
+
+    Args:
+        scope: The model so far.
+        *dtypes: Element types that it may have.
+        least: The least rank.
+    """
+    value = scope.pick(
+        lambda v: v.dtype in dtypes and v.static is not None and v.rank >= least
+    )
+    assert value.static is not None
+    return value, value.static
+
+
+def ranked(scope: GraphScope, *dtypes: int, least: int = 1) -> KnownValue:
+    """Choose a value of known rank, of at least so much.
+
+    Args:
+        scope: The model so far.
+        *dtypes: Element types that it may have.
+        least: The least rank.
+    """
+    return scope.pick(lambda v: v.dtype in dtypes and v.rank >= least)
+
+
+def axis_of(rng: np.random.Generator, rank: int) -> int:
+    """Draw an axis, counted from either end.
+
+    Args:
+        rng: Draws the axis.
+        rank: Rank of the tensor.
+    """
+    return int(rng.integers(-rank, rank))

@@ -1,19 +1,170 @@
-"""Steps that make structure: branches, loops, and what optimisers look for."""
+"""Steps that add structure: branches, loops, local functions, and their bodies.
+
+Some steps add what optimizers look for, for example duplicates and unused nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto
 
-from onnx_passes.verify.models.body_steps import compute_like, make_body, make_graph
-from onnx_passes.verify.models.choosing import static
-from onnx_passes.verify.models.function_steps import call, call_of_steps, uncalled
-from onnx_passes.verify.models.inferring import IR_VERSION, UnfitError
-from onnx_passes.verify.models.known_values import ALL, BOOL, FLOATS, KnownValue, random_array
-from onnx_passes.verify.models.scope import GraphScope
+from onnx_passes.verify.models import operator_steps, planted
+from onnx_passes.verify.models.scope import (
+    ALL,
+    BOOL,
+    FLOATS,
+    FULL,
+    GraphScope,
+    KnownValue,
+    UnfitError,
+    random_array,
+    static,
+)
+
+_BODY = (
+    *operator_steps.ELEMENTWISE_STEPS,
+    *operator_steps.SHAPE_STEPS,
+    *operator_steps.REDUCING_STEPS,
+    *planted.STEPS,
+)
+
+
+def make_body(scope: GraphScope, word: str) -> GraphScope:
+    """Return the scope of a body, which sees the values around it.
+
+    Args:
+        scope: The scope of the node that has the body.
+        word: Which body it is; its first letter is part of names.
+    """
+    prefix = f"{scope.prefix}{word[0]}{scope.step}_"
+    seed = scope.seed + len(prefix) * 7919 + ord(word[0])
+    return GraphScope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
+
+
+def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) -> KnownValue:
+    """Compute something of the type of a value, by a few steps inside a body.
+
+    Args:
+        body: The scope of the body.
+        rng: Draws the steps.
+        value: The value whose type and shape the result has.
+    """
+    first = 1000 * (body.step + 1)
+    for turn in range(int(rng.integers(1, 4))):
+        inner = body.begin(first + turn)
+        among = _BODY if body.precision == FULL else (*_BODY, *planted.low_steps(body) * 8)
+        step = among[int(inner.integers(len(among)))]
+        marks = [(part, len(part)) for part in _parts(body)]
+        try:
+            step(body, inner)
+        except UnfitError:
+            for part, length in marks:
+                del part[length:]
+    body.begin(first + 999)
+    local = {v.name for v in (*body.values, *body.sealed)}
+    body.values += body.sealed
+    try:
+        found = body.pick(
+            lambda v: v.name in local and v.dtype == value.dtype and v.shape == value.shape
+        )
+    except UnfitError:
+        found = value
+    (result,) = body.emit("Identity", [found])
+    return result
+
+
+def _parts(body: GraphScope) -> list[list[Any]]:
+    """Return what a step that fits nowhere may have added to."""
+    own: list[list[Any]] = [body.nodes, body.values, body.initializers, body.sealed]
+    main = body.main
+    if main is not body:
+        own += [main.inputs, main.values, main.initializers]
+    return own
+
+
+def make_graph(
+    body: GraphScope, name: str, inputs: Sequence[KnownValue], outputs: Sequence[KnownValue]
+) -> onnx.GraphProto:
+    """Return a body as a graph.
+
+    Args:
+        body: The scope of the body.
+        name: Name of the graph.
+        inputs: Its inputs.
+        outputs: Its outputs.
+    """
+
+    def infos(values: Sequence[KnownValue]) -> list[onnx.ValueInfoProto]:
+        return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]
+
+    return onnx.helper.make_graph(
+        body.nodes, name, infos(inputs), infos(outputs), initializer=body.initializers
+    )
+
+
+def call(scope: GraphScope, rng: np.random.Generator) -> None:
+    """A call of a local function with an attribute."""
+    kind = scope.precision
+    # Its nodes have no Casts around them.
+    dtype = kind.chosen(TensorProto.FLOAT) if kind.emulated else TensorProto.FLOAT
+    value = scope.pick(lambda v: v.dtype == dtype and v.shape is not None)
+    name = f"{scope.prefix}F{scope.step}"
+    alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT)
+    alpha.ref_attr_name = "slope"
+    first = onnx.helper.make_node("LeakyRelu", ["X"], ["A"])
+    first.attribute.append(alpha)
+    second = onnx.helper.make_node(str(rng.choice(["Add", "Mul", "Sub"])), ["A", "X"], ["Y"])
+    imports = [onnx.helper.make_opsetid("", scope.opset)]
+    function = onnx.helper.make_function(
+        "local", name, ["X"], ["Y"], [first, second], imports, ["slope"]
+    )
+    scope.main.functions.append(function)
+    made = scope.name()
+    slope = float(rng.choice([0.0, 0.5, 1.0]))
+    node = onnx.helper.make_node(
+        name, [value.name], [made], f"n{made}", domain="local", slope=slope
+    )
+    scope.add(node, [KnownValue(made, value.dtype, value.shape)])
+
+
+def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
+    """A call of a local function of any steps, its constants as nodes."""
+    value = scope.pick(lambda v: v.shape is not None and v.data is None)
+    name = f"{scope.prefix}G{scope.step}"
+    seed = scope.seed + 104729
+    body = GraphScope(seed, scope.opset, None, scope.step, f"{name}_", scope.precision)
+    argument = KnownValue(body.name(), value.dtype, value.shape)
+    body.values.append(argument)
+    result = compute_like(body, rng, argument)
+    if body.inputs:
+        raise UnfitError  # a function has no inputs but its own
+    constants = [
+        onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
+        for tensor in body.initializers
+    ]
+    imports = [onnx.helper.make_opsetid("", scope.opset)]
+    nodes = [*constants, *body.nodes]
+    function = onnx.helper.make_function(
+        "local", name, [argument.name], [result.name], nodes, imports
+    )
+    scope.main.functions.append(function)
+    made = scope.name()
+    node = onnx.helper.make_node(name, [value.name], [made], f"n{made}", domain="local")
+    scope.add(node, [KnownValue(made, result.dtype, result.shape)])
+
+
+def uncalled(scope: GraphScope, rng: np.random.Generator) -> None:
+    """A function that nobody calls."""
+    name = f"{scope.prefix}U{scope.step}"
+    node = onnx.helper.make_node(str(rng.choice(["Abs", "Neg", "Exp"])), ["X"], ["Y"])
+    imports = [onnx.helper.make_opsetid("", scope.opset)]
+    function = onnx.helper.make_function("local", name, ["X"], ["Y"], [node], imports)
+    scope.main.functions.append(function)
+
 
 Step = Callable[[GraphScope, np.random.Generator], None]
 
@@ -243,5 +394,3 @@ STEPS: tuple[Step, ...] = (
     litter,
 )
 """Steps of this file, the common ones more than once."""
-
-__all__ = ["IR_VERSION", "STEPS", "Step"]

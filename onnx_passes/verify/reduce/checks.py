@@ -1,10 +1,21 @@
-"""Checks in this process: an engine against another, or a pass; and asking a person."""
+"""Checks of a candidate: an engine, a pass, a function, a command of the user, or a person."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from contextlib import redirect_stdout
+import json
+import os
+import queue
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,17 +26,24 @@ import onnx_ir as ir
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError, UsageError
 from onnx_passes.model.copy import copy_model
+from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, Outputs
 from onnx_passes.runtime.tensorrt.engine import compiler_of
 from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.outcome import CheckOutcome, SmallerModel, Status
-from onnx_passes.verify.reduce.store import CandidateStore
+from onnx_passes.verify.reduce.candidates import (
+    CandidateStore,
+    CheckOutcome,
+    SmallerModel,
+    Status,
+)
+from onnx_passes.verify.reduce.parts import Boundary
+from onnx_passes.verify.saved import write_samples
 from onnx_passes.verify.well_formed import check_structure
 
 if TYPE_CHECKING:
     from onnx_passes.passes.base import Pass
+
 
 UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 """What is said of a candidate that has no values."""
@@ -273,3 +291,343 @@ def _finite(data: object) -> bool:
 
 def _line(text: str) -> str:
     return text.strip().partition("\n")[0][:200]
+
+
+if TYPE_CHECKING:
+    from tempfile import _TemporaryFileWrapper
+
+    _TemporaryFile = _TemporaryFileWrapper[bytes]
+
+
+ARTIFACT = "onnx_passes_debug.onnx"
+"""Where a candidate is written if a command does not say {model}."""
+
+_TIMEOUT = 600.0
+_USAGE = 2
+"""Exit code of this program where a command or its data is wrong."""
+
+_LOG = 4 << 20  # bytes of each stream that are looked through, from its end
+
+
+@dataclass(frozen=True)
+class FailureCriteria:
+    """What counts as a failure.
+
+    Attributes:
+        codes: Exit codes that do; by default all but 0.
+        ignored: Exit codes that do not.
+        patterns: Regular expressions; the output has to match one. Without ``codes``,
+            the exit code does not count then.
+    """
+
+    codes: frozenset[int] = frozenset()
+    ignored: frozenset[int] = frozenset()
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    def bad(self, code: int, output: str) -> bool:
+        """Whether a command that ended so has failed.
+
+        Args:
+            code: The exit code of the command.
+            output: What it printed.
+        """
+        if code in self.ignored:
+            return False
+        if self.codes and code not in self.codes:
+            return False
+        if self.patterns:
+            return any(pattern.search(output) for pattern in self.patterns)
+        return code != 0 or bool(self.codes)
+
+
+@dataclass
+class CommandCheck:
+    """Writes candidates to files and runs a command on them.
+
+    Attributes:
+        command: The command; ``{model}`` becomes the candidate's path, ``{inputs}`` a .npz
+            file with the values of its inputs.
+        store: Writes candidates.
+        rules: What counts as a failure.
+        artifact: Where candidates go if the command does not say ``{model}``.
+        timeout: Seconds after which the command and its children are ended.
+        width: How many run at a time.
+        warm: Whether a Python script is started from a process that has imported what it
+            imports, which takes hundredths of a second.
+    """
+
+    command: str | Sequence[str]
+    store: CandidateStore
+    rules: FailureCriteria = FailureCriteria()
+    artifact: Path = Path(ARTIFACT)
+    timeout: float = _TIMEOUT
+    width: int = 1
+    warm: bool = False
+    words: list[str] = field(init=False)
+    _server: Warm | None = field(init=False, default=None)
+    _skip: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Look for the command.
+
+        Raises:
+            UsageError: There is none.
+        """
+        self.words = processes.check_words(self.command)
+        if self.width > 1 and not self.placed:
+            raise UsageError(
+                f"-j {self.width} needs {{model}} in --check: all checks would read "
+                f"{str(self.artifact)!r}",
+                help="write {model} where the command takes the path of the model",
+            )
+
+        if self.warm:
+            found = script_of(self.words)
+            if found is None:
+                raise UsageError(
+                    f"--warm needs a Python script as --check, and {self.words[0]!r} is none",
+                    help="write: --warm --check 'python SCRIPT {model}'; or leave --warm out",
+                )
+            interpreter, script, self._skip = found
+            self._server = Warm(interpreter, script)
+
+    @property
+    def placed(self) -> bool:
+        """Whether the command says where the candidate's path goes."""
+        return any("{model}" in word for word in self.words)
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether the command is given the values of the inputs."""
+        return any("{inputs}" in word for word in self.words)
+
+    @property
+    def text(self) -> str:
+        """The command and what counts as a failure of it."""
+        return f"{shlex.join(self.words)} {self.rules!r}"
+
+    @property
+    def own(self) -> bool:
+        """Whether the command is one of this program's, whose exit codes are known."""
+        name, *rest = self.words
+        if Path(name).name == "onnx-passes":
+            return True
+        return "python" in Path(name).name and rest[:2] == ["-m", "onnx_passes"]
+
+    def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
+        """Run the command on a candidate.
+
+        Raises:
+            UsageError: It is one of this program's, and is used wrongly.
+        """
+        with ExitStack() as stack:
+            path = stack.enter_context(self._file(candidate))
+            given = [word.replace("{model}", str(path)) for word in self.words]
+            if any("{inputs}" in word for word in given):
+                feeds = candidate.feeds()
+                if feeds is None:
+                    return CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                values = Path(folder) / "inputs.npz"
+                write_samples(values, [{k: np.asarray(v) for k, v in feeds.items()}])
+                given = [word.replace("{inputs}", str(values)) for word in given]
+            return self._run(given, number)
+
+    @contextmanager
+    def _file(self, model: SmallerModel) -> Iterator[Path]:
+        if self.placed:
+            with self.store.file(model) as path:
+                yield path
+            return
+        try:
+            self.store.write(model, self.artifact)
+            yield self.artifact
+        finally:
+            self.artifact.unlink(missing_ok=True)
+
+    def _run(self, words: Sequence[str], number: int) -> CheckOutcome:
+        with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+            code = self._code(words, out, err)
+            if code is None:
+                return CheckOutcome(Status.UNJUDGED, f"ran longer than {self.timeout:g} s")
+            log = _tail(out) + _tail(err)
+        output = log.decode(errors="replace")
+        told = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
+        if self.own and code == _USAGE and code not in self.rules.codes:
+            said = next((x for x in output.splitlines() if x.startswith("error")), told)
+            if number <= 1:
+                raise UsageError(
+                    f"--check is used wrongly, which is no failure of the model: {said}",
+                    help="try the command by itself, on the whole model",
+                )
+            # Inputs of the whole model do not fit a part of it.
+            return CheckOutcome(Status.UNJUDGED, said, log)
+        bad = self.rules.bad(code, output)
+        return CheckOutcome(Status.BAD if bad else Status.GOOD, told, log)
+
+    def _code(
+        self, words: Sequence[str], out: _TemporaryFile, err: _TemporaryFile
+    ) -> int | None:
+        """Return the exit code of a command; None where it took too long."""
+        if self._server is not None:
+            return self._server.run(words[self._skip :], out.name, err.name, self.timeout)
+        try:
+            ended = processes.run(words, self.timeout, stdout=out.file, stderr=err.file)
+        except OSError as error:
+            raise UsageError(
+                f"--check cannot be run: {words[0]}: {error.strerror or error}"
+            ) from error
+        return ended.code
+
+
+def _tail(stream: _TemporaryFile) -> bytes:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - _LOG))
+    return stream.read()
+
+
+_SERVER = Path(__file__).with_name("fork_server.py")
+
+_Answers = dict[int, "queue.SimpleQueue[tuple[str, int]]"]
+
+
+@dataclass
+class Warm:
+    """Runs a script in processes forked from one that has imported what the script imports.
+
+    The first run shows which modules it needs, and later ones find them there too.
+
+    Attributes:
+        interpreter: The script's interpreter.
+        script: The script.
+    """
+
+    interpreter: str
+    script: str
+    _process: subprocess.Popen[bytes] | None = None
+    _answers: _Answers = field(default_factory=dict)
+    _folder: Path = field(init=False)
+    _count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def run(self, arguments: Sequence[str], out: str, err: str, timeout: float) -> int | None:
+        """Run the script once.
+
+        Args:
+            arguments: Its arguments.
+            out: A file that is there, and gets what it prints.
+            err: One that gets what it prints on its standard error.
+            timeout: Seconds after which it is ended, with its process group.
+
+        Returns:
+            Its exit code, negative for a signal; None where it was ended.
+
+        Raises:
+            UsageError: It cannot be started.
+        """
+        answers: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
+        modules = ""
+        with self._lock:
+            if self._process is None:
+                self._process = self._start()
+                modules = str(self._folder / "modules.json")
+            self._count += 1
+            number = self._count
+            self._answers[number] = answers
+        request = {"id": number, "arguments": [*arguments], "out": out, "err": err}
+        self._send({**request, "modules": modules})
+        worker, end = 0, time.monotonic() + timeout
+        try:
+            while True:
+                kind, told = answers.get(timeout=max(0.0, end - time.monotonic()))
+                worker = told if kind == "pid" else 0
+                if kind == "gone":
+                    raise self._gone()
+                if kind == "code":
+                    if modules:
+                        self._send({"import": modules})
+                    return told
+        except queue.Empty:
+            return None
+        finally:
+            del self._answers[number]
+            if worker:
+                processes.kill_group(worker)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        folder = tempfile.TemporaryDirectory()
+        self._folder = Path(folder.name)
+        words = [self.interpreter, str(_SERVER), self.script]
+        process = processes.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        listen = threading.Thread(target=_listen, args=(process, self._answers), daemon=True)
+        listen.start()
+        weakref.finalize(self, _end, process, listen, folder)
+        return process
+
+    def _send(self, request: dict[str, object]) -> None:
+        stdin = None if self._process is None else self._process.stdin
+        assert stdin is not None
+        with self._lock:
+            try:
+                stdin.write(json.dumps(request).encode() + b"\n")
+                stdin.flush()
+            except BrokenPipeError as error:
+                raise self._gone() from error
+
+    def _gone(self) -> UsageError:
+        return UsageError(
+            f"--warm: {self.interpreter} does not run {self.script}, or no longer",
+            help="leave --warm out",
+        )
+
+
+def script_of(words: Sequence[str]) -> tuple[str, str, int] | None:
+    """Return the interpreter and script of a command, and the place of its first argument.
+
+    Args:
+        words: ``python check.py ...``, or a script whose first line names an interpreter.
+
+    Returns:
+        None for other commands, and where processes cannot be forked.
+    """
+    found = shutil.which(words[0])
+    if found is None or not hasattr(os, "fork"):
+        return None
+    if Path(words[0]).name.startswith("python"):
+        there = len(words) > 1 and Path(words[1]).is_file()
+        return (words[0], words[1], 2) if there else None
+    with open(found, "rb") as stream:
+        line = stream.readline(500)
+    interpreter = line[2:].decode(errors="replace").split() if line[:2] == b"#!" else []
+    if interpreter and Path(interpreter[0]).name == "env":
+        interpreter = interpreter[1:]
+    if len(interpreter) != 1 or not Path(interpreter[0]).name.startswith("python"):
+        return None
+    return interpreter[0], found, 1
+
+
+def _listen(process: subprocess.Popen[bytes], answers: _Answers) -> None:
+    """Pass answers on until the server has gone; those who wait get a message then."""
+    assert process.stdout is not None
+    with process.stdout:
+        for line in process.stdout:
+            number, kind, value = line.split()
+            if (told := answers.get(int(number))) is not None:
+                told.put((kind.decode(), int(value)))
+    for waiting in list(answers.values()):
+        waiting.put(("gone", 0))
+
+
+def _end(
+    process: subprocess.Popen[bytes],
+    listen: threading.Thread,
+    folder: tempfile.TemporaryDirectory[str],
+) -> None:
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    processes.kill(process)
+    listen.join(5)
+    folder.cleanup()

@@ -1,36 +1,584 @@
-"""The smallest model that still fails."""
+"""Find the smallest model that still fails: fewer nodes, smaller sizes, simpler values.
+
+A guess of the culprit comes first. The search uses bisection and delta debugging. Every result
+is checked.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from threading import RLock
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.errors import ModelError, UsageError
-from onnx_passes.model.digest import canonical_hash, tensor_digest
+from onnx_passes.arrays import Array
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
+from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
 from onnx_passes.model.walk import Choice, replaced
-from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.runtime.engine_models import split_weights
-from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.ledger import Ledger, Question, Trial
-from onnx_passes.verify.reduce.outcome import (
+from onnx_passes.verify.bisection import first_of
+from onnx_passes.verify.case import Case
+from onnx_passes.verify.judge import Promise
+from onnx_passes.verify.reduce.candidates import (
     CheckOutcome,
+    Ledger,
     ModelCheck,
+    Question,
     Reduction,
     SmallerModel,
     Status,
+    Trial,
 )
-from onnx_passes.verify.reduce.parts import Nodes, Parts, Piece
-from onnx_passes.verify.reduce.rendered_parts import Renderer
-from onnx_passes.verify.reduce.search import Mode, search
+from onnx_passes.verify.reduce.checks import RunCheck
+from onnx_passes.verify.reduce.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
+from onnx_passes.verify.result import OutputCheck
+from onnx_passes.verify.shrink import Shrinker
+
+Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
+MODES: tuple[Mode, ...] = ("auto", "bisect", "linear", "ddmin")
+
+
+class PartJudge(Protocol):
+    """Returns the parts that fail; what cannot be judged does not."""
+
+    @property
+    def width(self) -> int:
+        """How many parts are judged at a time."""
+        ...
+
+    def fail(self, parts: Sequence[Nodes]) -> list[bool]:
+        """Judge some parts, at most ``width`` of them."""
+        ...
+
+
+def search(parts: Parts, judge: PartJudge, mode: Mode, bad: Nodes) -> Nodes:
+    """Return a set of nodes that fails, as small as the mode finds.
+
+    ``bisect`` finds the earliest end of a failing part and then its latest start, in a
+    logarithmic number of checks. ``linear`` removes one node at a time until none can go,
+    ``ddmin`` halves of what is left first (Zeller and Hildebrandt, 2002). ``auto`` bisects for
+    one node after the other without which nothing fails, looking near those it knows first (as
+    QuickXplain does for constraints; Junker, 2004). It ends with ``ddmin``, so that no single
+    node can be removed from the result.
+
+    Args:
+        parts: The model.
+        judge: Judges parts.
+        mode: How to search.
+        bad: The nodes to begin with, which fail.
+    """
+    run = _Minimiser(parts, judge)
+    if mode == "bisect":
+        return run.latest_start(run.earliest_end(bad))
+    if mode == "linear":
+        return run.one_by_one(bad)
+    if mode == "ddmin":
+        return run.ddmin(bad, pieces=2)
+    if len(bad) > 2:  # of two, each is tried alone either way
+        bad = run.needed(bad)
+    return run.ddmin(bad, pieces=len(bad))
+
+
+class _Minimiser:
+    def __init__(self, parts: Parts, judge: PartJudge) -> None:
+        self.parts, self.judge = parts, judge
+
+    def earliest_end(self, bad: Nodes) -> Nodes:
+        order = sorted(bad)
+        count = self.shortest(order, lambda n: self.parts.trim(order[:n]), low=0)
+        return self.parts.trim(order[:count])
+
+    def latest_start(self, bad: Nodes) -> Nodes:
+        order = sorted(bad)
+        total = len(order)
+        count = self.shortest(order, lambda n: self.parts.trim(order[total - n :]), low=0)
+        return self.parts.trim(order[total - count :])
+
+    def shortest(self, order: Sequence[int], part: _Part, *, low: int) -> int:
+        """Return the least number for which a part fails, above one that does not."""
+
+        def fail(points: Sequence[int]) -> list[bool]:
+            return self.failing([part(point) for point in points])
+
+        return first_of(low, len(order), fail, self.judge.width)
+
+    def failing(self, candidates: Sequence[Nodes]) -> list[bool]:
+        """Judge parts; one without nodes does not fail."""
+        real = [kept for kept in candidates if kept]
+        told = iter(self.judge.fail(real) if real else ())
+        return [next(told) if kept else False for kept in candidates]
+
+    def first(self, candidates: Sequence[Nodes]) -> Nodes | None:
+        """Return the first part that fails."""
+        for start in range(0, len(candidates), self.judge.width):
+            batch = candidates[start : start + self.judge.width]
+            for kept, wrong in zip(batch, self.failing(batch), strict=True):
+                if wrong:
+                    return kept
+        return None
+
+    def one_by_one(self, bad: Nodes) -> Nodes:
+        shrunk = True
+        while shrunk and len(bad) > 1:
+            shrunk = False
+            left = sorted(bad)
+            while left:
+                batch, left = left[-self.judge.width :], left[: -self.judge.width]
+                tries = [self.parts.trim(bad - {i}) for i in reversed(batch) if i in bad]
+                kept = self.first([t for t in tries if len(t) < len(bad)])
+                if kept is not None:
+                    left += [i for i in batch if i in kept and i not in left]
+                    left = [i for i in left if i in kept]
+                    bad, shrunk = kept, True
+        return bad
+
+    def ddmin(self, bad: Nodes, *, pieces: int) -> Nodes:
+        while len(bad) > 1:
+            order = sorted(bad)
+            pieces = max(2, min(pieces, len(order)))
+            chunks = [frozenset(chunk) for chunk in _split(order, pieces)]
+            single = pieces == len(order) > 2  # that one node fails alone was known before
+            alone = [] if single else [self.parts.trim(chunk) for chunk in chunks]
+            kept = self.first([t for t in alone if len(t) < len(bad)])
+            if kept is not None:
+                bad, pieces = kept, 2
+                continue
+            # Of two chunks, each is what the other leaves.
+            left = chunks if pieces > 2 else ()
+            without = [self.parts.trim(bad - chunk) for chunk in left]
+            kept = self.first([t for t in without if len(t) < len(bad)])
+            if kept is not None:
+                bad, pieces = kept, pieces - 1
+            elif pieces == len(order):
+                break
+            else:
+                pieces = 2 * pieces
+        return bad
+
+    def needed(self, bad: Nodes) -> Nodes:
+        """Find one after the other node without which nothing fails, the last one first."""
+        found: list[int] = []
+        rest = sorted(bad)
+        while rest:
+            count = self._count(found, rest)
+            if count == 0:
+                break
+            found.append(rest[count - 1])
+            rest = self._nearest(found, rest[: count - 1])
+        return self.parts.grow(found)
+
+    def _count(self, found: Sequence[int], rest: Sequence[int]) -> int:
+        """Return how many of the rest, from the first on, it takes to fail."""
+
+        def part(count: int) -> Nodes:
+            return self.parts.grow([*found, *rest[:count]])
+
+        if not found:
+            return self.shortest(rest, part, low=0)
+        low, step = -1, 0
+        while step < len(rest):
+            # What is missing is near; steps get longer, in case that it is not.
+            steps = [step]
+            while len(steps) < self.judge.width and 2 * steps[-1] < len(rest):
+                steps.append(max(1, 2 * steps[-1]))
+            wrong = self.failing([part(s) for s in steps])
+            for each, bad in zip(steps, wrong, strict=True):
+                if bad:
+                    return self.shortest(rest[:each], part, low=low)
+                low = each
+            step = max(1, 2 * steps[-1])
+        return self.shortest(rest, part, low=low)
+
+    def _nearest(self, found: Sequence[int], rest: Sequence[int]) -> list[int]:
+        """Sort nodes: between those that are needed first, then by their distance to these."""
+        inside = reach(found, self.parts.children) & reach(found, self.parts.parents)
+        distance = dict.fromkeys(found, 0)
+        frontier = list(found)
+        while frontier:
+            following = []
+            for index in frontier:
+                for other in (*self.parts.parents[index], *self.parts.children[index]):
+                    if other not in distance:
+                        distance[other] = distance[index] + 1
+                        following.append(other)
+            frontier = following
+        far = len(self.parts.nodes)
+        return sorted(rest, key=lambda i: (i not in inside, distance.get(i, far), -i))
+
+
+class _Part(Protocol):
+    def __call__(self, count: int, /) -> Nodes:
+        """Return the part of the first nodes of an order."""
+        ...
+
+
+def _split(order: list[int], pieces: int) -> list[list[int]]:
+    bounds = [len(order) * i // pieces for i in range(pieces + 1)]
+    return [order[a:b] for a, b in pairwise(bounds)]
+
+
+_MEMORY = 1 << 30  # bytes of values; both runs are held at a time
+_EPSILON = float(np.finfo(np.float32).eps)
+_SAID = 1 << 16  # bytes at the end of what a check printed
+_FEW = 2  # a log that names more nodes than these says nothing
+
+
+def suspects(parts: Parts, check: ModelCheck) -> Iterator[Nodes]:
+    """Return parts that are likely at fault, the likeliest first, found when asked for.
+
+    Args:
+        parts: The model.
+        check: What fails on it; an engine has to have been asked of the whole model.
+    """
+    yield from (frozenset([index]) for index in _by_values(parts, check))
+    yield from rare(parts)
+
+
+def _by_values(parts: Parts, check: ModelCheck) -> list[int]:
+    if isinstance(check, RunCheck):
+        if check.kind == "finite":
+            return not_finite(parts, check.engine)
+        if check.kind == "differs":
+            return divergent(parts, check.engine, check.contract)
+        return []
+    if parts.boundary.golden.keys() & _made(parts):
+        return divergent(parts, parts.boundary.engine)
+    return []
+
+
+def named(parts: Parts, outcome: CheckOutcome) -> list[int]:
+    """Return the nodes that a failure calls by name, if these are few.
+
+    Args:
+        parts: The nodes of the model.
+        outcome: The failure, with its log.
+    """
+    said = f"{outcome.told}\n{outcome.log[-_SAID:].decode(errors='replace')}"
+    names = {node.name: i for i, node in enumerate(parts.nodes) if node.name}
+    words = (word.rstrip(".:") for word in re.findall(r"[^\s'\"()\[\],;]+", said))
+    found = list(dict.fromkeys(names[word] for word in words if word in names))
+    return found if len(found) <= _FEW else []
+
+
+def divergent(
+    parts: Parts, engine: Engine, contract: Equality | Tolerance | None = None
+) -> list[int]:
+    """Return the node whose value is the first to be wrong, and that which adds most to it.
+
+    Args:
+        parts: The model; its boundary knows the right values.
+        engine: What is in doubt.
+        contract: How close values have to be; None where that is not known, so that only the
+            node that adds most is reported.
+
+    Returns:
+        Positions of nodes; none where the right values are not known, or the model does not
+        run with all of its values as outputs.
+    """
+    made, boundary = _made(parts), parts.boundary
+    names = [n for n in made if n in boundary.golden] or list(made)
+    known = ((name, boundary.value(name)) for name in names)
+    right = {name: array for name, array in known if array is not None}
+    if not right or sum(array.nbytes for array in right.values()) > _MEMORY:
+        return []
+    seen = _values(parts, engine, right)
+    if seen is None:
+        return []
+    off = {name: size for name in seen if (size := _off(right[name], seen[name])) > 0}
+    found = []
+    if contract is not None and (first := _first(names, off, right, seen, contract)):
+        found.append(first)
+    if (most := _most(parts, off)) is not None:
+        found.append(most)
+    return list(dict.fromkeys(made[name] for name in found))
+
+
+def not_finite(parts: Parts, engine: Engine) -> list[int]:
+    """Return the first node that makes NaN or Inf when the model runs.
+
+    Args:
+        parts: The nodes of the model.
+        engine: Runs the model.
+    """
+    seen = _values(parts, engine, _made(parts))
+    if seen is None:
+        return []
+    for index, node in enumerate(parts.nodes):
+        for value in node.outputs:
+            array = seen.get(str(value.name))
+            if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+                return [index]
+    return []
+
+
+def _made(parts: Parts) -> dict[str, int]:
+    """Return the node that computes each value, by the value's name."""
+    return {
+        str(v.name): i for i, node in enumerate(parts.nodes) for v in node.outputs if v.name
+    }
+
+
+def _values(
+    parts: Parts, engine: Engine, wanted: Mapping[str, object]
+) -> dict[str, Array] | None:
+    try:
+        feeds: Feeds = parts.boundary.feeds()
+        with exposing(parts, wanted), engine.prepare(parts.model) as session:
+            ran: Mapping[str, Data] = session.run(feeds)
+    except OnnxPassesError:
+        return None
+    return {n: a for n, a in ran.items() if n in wanted and isinstance(a, np.ndarray)}
+
+
+@contextmanager
+def exposing(parts: Parts, wanted: Mapping[str, object]) -> Iterator[None]:
+    """Make inner values outputs of the model for a while; a copy would take longer to make.
+
+    Args:
+        parts: The nodes of the model.
+        wanted: Names of the values; what they map to does not matter.
+    """
+    graph = parts.model.graph
+    count, known = len(graph.outputs), set(graph.outputs)
+    try:
+        graph.outputs.extend(
+            value
+            for node in parts.nodes
+            for value in node.outputs
+            if value.name in wanted and value not in known
+        )
+        yield
+    finally:
+        while len(graph.outputs) > count:  # a slice that is deleted leaves its values marked
+            graph.outputs.pop()
+
+
+def _off(right: Array, seen: Array) -> float:
+    """Return the largest difference, as a share of the largest right value."""
+    if right.shape != seen.shape:
+        return float("inf")
+    if np.array_equal(right, seen) or right.dtype.kind not in "fiu" or not right.size:
+        return 0.0
+    with np.errstate(all="ignore"):
+        a, b = right.astype(np.float64), seen.astype(np.float64)
+        size = float(np.max(np.abs(a - b)) / (np.max(np.abs(a)) + np.finfo(np.float32).tiny))
+    return float("inf") if np.isnan(size) else size
+
+
+def _first(
+    names: Sequence[str],
+    off: Mapping[str, float],
+    right: Mapping[str, Array],
+    seen: Mapping[str, Array],
+    contract: Equality | Tolerance,
+) -> str | None:
+    promise = Promise(contract, inside=True)
+    for name in names:
+        if name in off and promise.broken({name: right[name]}, {name: seen[name]}):
+            return name
+    return None
+
+
+def _most(parts: Parts, off: Mapping[str, float]) -> str | None:
+    """Return the value that is off most, against what is read to compute it."""
+    most: tuple[float, str] | None = None
+    for index, node in enumerate(parts.nodes):
+        read = max((off.get(str(v.name), 0.0) for v in parts.reads[index]), default=0.0)
+        for value in node.outputs:
+            size = off.get(str(value.name), 0.0)
+            grown = size / max(read, _EPSILON)
+            if size and (most is None or grown > most[0]):
+                most = grown, str(value.name)
+    return None if most is None else most[1]
+
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def rare(parts: Parts) -> list[Nodes]:
+    """Return the nodes of kinds that occur once, and then ends of one edge of each kind.
+
+    Parts of more than half of the nodes are left out: bisection does as well as these.
+    """
+    kinds = _kinds(parts)
+    counts = Counter(kinds)
+    once = frozenset(i for i, kind in enumerate(kinds) if counts[kind] == 1)
+    found = [once, _edges(parts, kinds)]
+    return [p for p in dict.fromkeys(found) if p and 2 * len(p) <= len(kinds)]
+
+
+def _edges(parts: Parts, kinds: list[int]) -> Nodes:
+    makers = {v: i for i, node in enumerate(parts.nodes) for v in node.outputs}
+    kept: set[int] = set()
+    seen: set[tuple[int, int, int]] = set()
+    for index, read in enumerate(parts.reads):
+        for place, value in enumerate(read):
+            maker = makers.get(value, -1)
+            edge = (kinds[maker] if maker >= 0 else -1, place, kinds[index])
+            if edge not in seen:
+                seen.add(edge)
+                kept |= {index, maker} if maker >= 0 else {index}
+    return frozenset(kept)
+
+
+def _kinds(parts: Parts) -> list[int]:
+    """Number the nodes' operators with their attributes; equal ones get equal numbers."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(_kind(node), len(numbers)) for node in parts.nodes]
+
+
+def _kind(node: ir.Node) -> object:
+    attributes = tuple(
+        (name, attribute.type if attribute.type in _GRAPHS else leaf_key(attribute))
+        for name, attribute in sorted(node.attributes.items())
+    )
+    return node.domain, node.op_type, node.overload, len(node.inputs), attributes
+
+
+_LARGEST = 64 << 20  # bytes of a weight that are still looked at
+
+
+@dataclass
+class Simplifier:
+    """Shrinks what the nodes of a model work on, once none of them can go.
+
+    Attributes:
+        model: The smallest model so far.
+        feeds: Values of its inputs.
+        fails: Whether a model fails on values.
+        engine: What gives inner values, for their shapes.
+        limit: How many checks may be run.
+        runs: Whether the engine runs the model, so that it has to run smaller ones as well.
+        seconds: How long it may take.
+    """
+
+    model: ir.Model
+    feeds: Feeds
+    fails: Callable[[ir.Model, Feeds], bool]
+    engine: Engine
+    limit: int
+    seconds: float = 60.0
+    runs: bool = False
+    tried: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> tuple[ir.Model, Feeds]:
+        """Shrink as far as the limits allow."""
+        before = _size(self.model, self.feeds)
+        self.runs = _runs(self.model, self.feeds, self.engine)
+        shrinker = Shrinker(
+            Case(self.model, self.model, dict(self.feeds), "the model"),
+            self._judge,
+            repeats=lambda model, feeds: False,
+            engine=self.engine,
+            deadline=time.monotonic() + self.seconds,
+        )
+        case = shrinker.run()
+        self.model, self.feeds = case.before, case.feeds
+        self._simpler_weights()
+        if self.runs:
+            self._declare()
+        after = _size(self.model, self.feeds)
+        if after < before:
+            self.notes.append(
+                f"inputs and weights shrunk from {before:,} to {after:,} elements"
+            )
+        return self.model, self.feeds
+
+    def _declare(self) -> None:
+        """Declare the shapes that outputs have by now, and forget inner ones."""
+        self.model = self.model.clone()
+        with self.engine.prepare(self.model) as session:
+            given = session.run(self.feeds)
+        for node in self.model.graph:
+            for value in node.outputs:
+                value.shape = None
+        for value in self.model.graph.outputs:
+            data = given[str(value.name)]
+            value.shape = ir.Shape(data.shape) if isinstance(data, np.ndarray) else None
+
+    def _judge(self, case: Case) -> tuple[OutputCheck, ...] | None:
+        return () if self._fails(case.before, case.feeds) else None
+
+    def _fails(self, model: ir.Model, feeds: Feeds) -> bool:
+        if self.tried >= self.limit:
+            return False
+        if self.runs and not _runs(model, feeds, self.engine):
+            return False  # dimensions that do not fit each other do not make a smaller case
+        self.tried += 1
+        return self.fails(model, feeds)
+
+    def _simpler_weights(self) -> None:
+        """Replace weights by ones or rounded numbers: all, then each."""
+        names = [name for name, _ in _weights(self.model)]
+        for chosen in (names, *([name] for name in names if len(names) > 1)):
+            for simpler in (np.ones_like, _rounded):
+                model = _with(self.model, chosen, simpler)
+                if model is not None and self._fails(model, self.feeds):
+                    self.model = model
+                    if len(chosen) == len(names):
+                        return
+                    break
+
+
+def _runs(model: ir.Model, feeds: Feeds, engine: Engine) -> bool:
+    try:
+        with engine.prepare(model) as session:
+            session.run(feeds)
+    except OnnxPassesError:
+        return False
+    return True
+
+
+def _weights(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None or tensor.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE):
+            continue  # integers are shapes, axes and indices
+        if tensor.size > 1 and tensor.nbytes <= _LARGEST:
+            yield name, tensor
+
+
+def _with(
+    model: ir.Model, names: list[str], simpler: Callable[[Array], Array]
+) -> ir.Model | None:
+    copy = model.clone()
+    changed = False
+    for name, tensor in list(_weights(copy)):
+        if name in names:
+            array = tensor.numpy()
+            other = simpler(array)
+            if not np.array_equal(array, other):
+                copy.graph.initializers[name].const_value = ir.tensor(other, name=name)
+                changed = True
+    return copy if changed else None
+
+
+def _rounded(array: Array) -> Array:
+    return np.rint(array).astype(array.dtype)
+
+
+def _size(model: ir.Model, feeds: Feeds) -> int:
+    tensors = [v.const_value for v in model.graph.initializers.values()]
+    weights = sum(tensor.size for tensor in tensors if tensor is not None)
+    return weights + sum(_elements(data) for data in feeds.values())
+
+
+def _elements(data: Data) -> int:
+    return data.size if isinstance(data, np.ndarray) else 0
 
 
 @dataclass
@@ -127,7 +675,6 @@ class Reducer:
         """Return suspects with what they need, found when asked for."""
         if self.mode != "auto" or len(whole) == 1:
             return
-        from onnx_passes.verify.reduce.localize import suspects
 
         for suspect in suspects(self.parts, self.check):
             grown = self.parts.grow(suspect)
@@ -140,7 +687,6 @@ class Reducer:
         """Return a suspect that fails by itself, or else all."""
         if self.mode != "auto":
             return whole
-        from onnx_passes.verify.reduce.localize import named
 
         outcome = self.ledger.ask([self._question(whole)])[0]
         called = (self.parts.grow([i]) for i in named(self.parts, outcome))
@@ -181,7 +727,6 @@ class Reducer:
         return hash_of(model, feeds if self.check.reads_values else {})
 
     def _shrunk(self, model: ir.Model, feeds: Feeds, nodes: int) -> tuple[ir.Model, Feeds]:
-        from onnx_passes.verify.reduce.smaller_values import Simplifier
 
         def fails(model: ir.Model, feeds: Feeds) -> bool:
             question = Question(
@@ -288,7 +833,7 @@ def reduce(
         model: The model; left as it is.
         check: What judges candidates.
         boundary: What is known of the values of the model.
-        mode: How to search, see :func:`~onnx_passes.verify.reduce.search.search`.
+        mode: How to search, see :func:`~onnx_passes.verify.reduce.reducer.search`.
 
     Raises:
         UsageError: The check does not fail on the model, or fails on any.

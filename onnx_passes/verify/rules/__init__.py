@@ -4,7 +4,7 @@
 every arithmetic that applies. z3 is needed: ``pip install '.[prove]'``.
 """
 
-from onnx_passes.verify.rules.exact import Effort
+from onnx_passes.verify.rules.arithmetic_verdicts import Effort
 from onnx_passes.verify.rules.proof import (
     Arithmetic,
     ArithmeticVerdict,

@@ -11,25 +11,22 @@ from onnxscript.rewriter import RewriteRule
 
 from onnx_passes.errors import ModelError, PassError
 from onnx_passes.ops.domains.bitvectors import z3
-from onnx_passes.verify.rules import solver
-from onnx_passes.verify.rules.applying import RuleLike, apply_rule, rules_of
-from onnx_passes.verify.rules.covered import Template, covered_by, describe
-from onnx_passes.verify.rules.enumeration import operand_names
-from onnx_passes.verify.rules.exact import Effort, judge_exact
-from onnx_passes.verify.rules.fault import Fault
-from onnx_passes.verify.rules.instantiate import instances
-from onnx_passes.verify.rules.pairs import ModelPair
+from onnx_passes.verify.rules import arithmetic_verdicts
+from onnx_passes.verify.rules.arithmetic_verdicts import Effort, judge_exact, judge_ieee
+from onnx_passes.verify.rules.coverage import Template, covered_by, describe, operand_names
+from onnx_passes.verify.rules.equivalence import ModelPair
 from onnx_passes.verify.rules.proof import (
     NEAR,
     Arithmetic,
     ArithmeticVerdict,
+    Fault,
     Outcome,
     Proof,
     merge,
 )
-from onnx_passes.verify.rules.replay import Replayer
-from onnx_passes.verify.rules.rounding import judge_ieee
-from onnx_passes.verify.rules.running import engine_name
+from onnx_passes.verify.rules.replay import Replayer, engine_name
+from onnx_passes.verify.rules.rewrite_rule import RuleLike, apply_rule, rules_of
+from onnx_passes.verify.rules.template_models import instances
 
 _OPEN = (Outcome.UNDECIDED, Outcome.TESTED)
 
@@ -52,7 +49,7 @@ def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = Non
     """
     start = time.perf_counter()
     effort = effort or Effort()
-    versions = {"z3": solver.version(), "engine": engine_name()}
+    versions = {"z3": arithmetic_verdicts.version(), "engine": engine_name()}
     pair = ModelPair.of(before, after)
     replayer = Replayer(pair.before, pair.after)
     judgements = {a: ArithmeticVerdict(a, Outcome.NOT_APPLICABLE) for a in Arithmetic}
@@ -98,7 +95,7 @@ def prove_rule(
     z3()  # its absence is said before anything is built
     try:
         return _proved(rule, templates, effort or Effort(), confirm)
-    except solver.QueryTimeout as error:
+    except arithmetic_verdicts.QueryTimeout as error:
         return replace(_undecided(str(error)), out_of_time=True)
 
 
@@ -259,4 +256,4 @@ def _undecided(reason: str, *, templates: int = 1, notes: tuple[str, ...] = ()) 
     judgements = tuple(
         ArithmeticVerdict(a, Outcome.UNDECIDED, reason=reason) for a in Arithmetic
     )
-    return Proof(judgements, 0.0, {"z3": solver.version()}, templates, notes)
+    return Proof(judgements, 0.0, {"z3": arithmetic_verdicts.version()}, templates, notes)

@@ -1,22 +1,225 @@
-"""Run both sides on ONNX Runtime: what z3 says is a bug counts once an engine shows it."""
+"""Run small models on an engine, in a process that may be ended, and compare their results."""
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.errors import (
+    EngineCrashedError,
+    EngineError,
+    EngineMemoryError,
+    EngineTimeoutError,
+    UnsupportedModelError,
+)
 from onnx_passes.model.walk import all_nodes
+from onnx_passes.ops.call import Tensor
+from onnx_passes.ops.domains.concrete import UNKNOWN
 from onnx_passes.ops.evaluation import concrete_shape
 from onnx_passes.ops.operator_class import operator_of
-from onnx_passes.ops.semantics import is_float
+from onnx_passes.ops.semantics import Unsupported, is_float, scalars
+from onnx_passes.runtime.engine_base import Engine, Session
+from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.verify.double_precision import agree_in_double, is_rounding
-from onnx_passes.verify.judge import Promise
+from onnx_passes.verify.judge import Promise, describe
 from onnx_passes.verify.rules.proof import Counterexample
-from onnx_passes.verify.rules.running import EngineFailure, Feeds, PairRunner, engine_name
+
+Feeds: TypeAlias = Mapping[str, Array]
+Result: TypeAlias = "list[Array] | EngineFailure"
+
+_SECONDS = 120.0
+_UNKNOWN = ("No Op registered", "is not a registered function/op")
+# Its Scan wants shapes that its own inference does not find for every operator.
+_LACKS = ("Could not find an impl", "Subgraph must have the shape set")
+
+
+def engine_name() -> str:
+    """Return the name and version of the engine."""
+    import onnxruntime
+
+    return f"ONNX Runtime {onnxruntime.__version__}, CPU, no graph optimisation"
+
+
+@cache
+def _engine(*, apart: bool) -> Engine:
+    # As in the gate: a weight in a layout of its own has another kernel than a computed one.
+    options = {"prepacking": False, "isolate": apart}
+    return engine_from_config(
+        "onnxruntime", options | ({"time_limit": _SECONDS} if apart else {})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailure:
+    """Why an engine has no result.
+
+    Attributes:
+        message: What the engine says.
+        missing: Whether this says nothing about the model: the engine lacks an
+            implementation, or was stopped because it took too long or too much memory.
+        crashed: Whether the engine ended its process.
+    """
+
+    message: str
+    missing: bool = False
+    crashed: bool = False
+
+    @classmethod
+    def of(cls, error: EngineError) -> EngineFailure:
+        """Return what an error of the engine means."""
+        message, stopped = error.message, (EngineTimeoutError, EngineMemoryError)
+        lacks = isinstance(error, UnsupportedModelError) and not any(
+            text in message for text in _UNKNOWN
+        )
+        missing = lacks or isinstance(error, stopped) or any(t in message for t in _LACKS)
+        return cls(message[:300], missing, isinstance(error, EngineCrashedError))
+
+
+class PairRunner:
+    """Two models with the same inputs, run side by side without the engine's own rewrites.
+
+    The engine has a process of its own: what crashes it is a failure of one model on one
+    sample, and the next one finds another process.
+    """
+
+    def __init__(self, models: tuple[ir.Model, ir.Model]) -> None:
+        """Prepare the models; sessions are made when they are first run."""
+        self._models = models
+        self._sessions: list[Session | EngineFailure | None] = [None, None]
+        self._open = ExitStack()
+        weakref.finalize(self, self._open.close).atexit = False
+
+    def run(self, candidates: Iterable[Feeds]) -> Iterator[tuple[Feeds, Result, Result]]:
+        """Yield each of the inputs with what the two models make of it."""
+        for feeds in candidates:
+            yield feeds, self._run(0, feeds), self._run(1, feeds)
+
+    def _run(self, side: int, feeds: Feeds) -> Result:
+        session, model = self._sessions[side], self._models[side]
+        if session is None:
+            try:
+                session = self._open.enter_context(_engine(apart=True).prepare(model))
+            except EngineError as error:
+                session = EngineFailure.of(error)
+            self._sessions[side] = session
+        return (
+            session if isinstance(session, EngineFailure) else _results(session, model, feeds)
+        )
+
+
+def run_once(model: ir.Model, feeds: Feeds, *, apart: bool = False) -> Result:
+    """Run a model, in this process unless ``apart``: an integer division by 0 ends it.
+
+    Args:
+        model: The model.
+        feeds: Inputs by name.
+        apart: Whether it runs in a child process.
+    """
+    try:
+        with _engine(apart=apart).prepare(model) as session:
+            return _results(session, model, feeds)
+    except EngineError as error:
+        return EngineFailure.of(error)
+
+
+def _results(session: Session, model: ir.Model, feeds: Feeds) -> Result:
+    wanted = {str(value.name) for value in model.graph.inputs}
+    try:
+        found = session.run({k: np.asarray(v) for k, v in feeds.items() if k in wanted})
+    except EngineError as error:
+        return EngineFailure.of(error)
+    return [np.asarray(found[str(value.name)]) for value in model.graph.outputs]
+
+
+EMPTY = "an empty operand of a kernel that divides by its sizes, or never ends"
+_DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization", "Conv")
+"""Operators that make ONNX Runtime 1.31.1 end the process or hang (Conv of no channel)."""
+
+
+def measured(
+    node: ir.Node, known: Mapping[ir.Value, Tensor], domains: Mapping[str, int]
+) -> tuple[Tensor, ...]:
+    """Run one node on inputs of ones, and return its results with their values unknown.
+
+    Args:
+        node: The node; its outputs have names.
+        known: Types and shapes of its inputs, with numbers where they are constant.
+        domains: Opsets.
+
+    Raises:
+        Unsupported: The engine does not run it.
+    """
+    inputs, arrays = [], []
+    for value in node.inputs:
+        if value is None:
+            continue
+        tensor = known[value]
+        if node.op_type in _DIVIDES and 0 in tensor.shape:
+            raise Unsupported(EMPTY)
+        data = [1 if s is UNKNOWN else s for s in tensor.data.flat]
+        arrays.append(np.array(data, tensor.dtype.numpy()).reshape(tensor.shape))
+        inputs.append((str(value.name), int(tensor.dtype), tensor.shape))
+    proto = ir.to_proto(node)
+    key = proto.SerializeToString(deterministic=True)
+    constants = tuple(a.tobytes() if a.dtype == np.int64 else b"" for a in arrays)
+    imports = tuple(sorted(domains.items()))
+    shapes = _run(key, tuple(dict.fromkeys(inputs)), constants, imports, _Feeds(arrays))
+    return tuple(_blank(dtype, shape) for dtype, shape in shapes)
+
+
+class _Feeds:
+    """Arrays that play no part in the identity of a call, since their content is elsewhere."""
+
+    def __init__(self, arrays: Sequence[object]) -> None:
+        self.arrays = arrays
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Feeds)
+
+
+def _blank(dtype: ir.DataType, shape: tuple[int, ...]) -> Tensor:
+    size = int(np.prod(shape, dtype=np.int64))
+    return Tensor(scalars([UNKNOWN] * size, shape), dtype)
+
+
+@functools.lru_cache(4096)
+def _run(
+    node: bytes,
+    inputs: tuple[tuple[str, int, tuple[int, ...]], ...],
+    constants: tuple[bytes, ...],
+    imports: tuple[tuple[str, int], ...],
+    feeds: _Feeds,
+) -> tuple[tuple[ir.DataType, tuple[int, ...]], ...]:
+    del constants  # part of the key alone
+    proto = onnx.NodeProto.FromString(node)
+    graph = onnx.helper.make_graph(
+        [proto],
+        "node",
+        [onnx.helper.make_tensor_value_info(n, t, s) for n, t, s in inputs],
+        [onnx.ValueInfoProto(name=name) for name in proto.output],
+    )
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in imports]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    by_name = dict(zip([n for n in proto.input if n], feeds.arrays, strict=True))
+    results = run_once(ir.from_proto(model), by_name, apart=True)
+    if isinstance(results, EngineFailure):
+        raise Unsupported(f"{proto.op_type} that the engine does not run: {results.message}")
+    return tuple((ir.DataType.from_numpy(r.dtype), r.shape) for r in results)
+
 
 # Over the reals a counterexample must stand clear of rounding: this share of the largest
 # value is far above what a kernel loses on tensors of a few elements.
@@ -212,3 +415,72 @@ def difference(expected: Array, actual: Array, *, real: bool) -> str | None:
     if found.worst is None:
         return f"the {found.reason}"
     return f"element {list(found.worst)} is {found.actual}, expected {found.expected}"
+
+
+_ORDINARY = 1e3
+"""Inputs up to this size; behind infinities and overflow no tolerance is kept by anyone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """The largest differences seen in outputs of one type.
+
+    Attributes:
+        relative: Largest difference, measured against the largest element of its tensor.
+        absolute: Largest difference.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+    def joined(self, other: Error) -> Error:
+        """Return the larger of both in each respect."""
+        return Error(max(self.relative, other.relative), max(self.absolute, other.absolute))
+
+
+def errors_of(found: Counterexample) -> dict[str, Error]:
+    """Return the errors of float outputs by type; empty where inputs are not ordinary."""
+    for array in found.feeds.values():
+        if array.dtype.kind not in "biu":
+            wide = np.abs(array.astype(np.float64))
+            if not np.all(wide <= _ORDINARY):
+                return {}
+    errors: dict[str, Error] = {}
+    for name, expected in found.expected.items():
+        actual = found.actual.get(name)
+        if actual is None or expected.dtype.kind in "biuOSU" or actual.shape != expected.shape:
+            continue
+        wide, other = expected.astype(np.float64), actual.astype(np.float64)
+        finite = np.isfinite(wide) & np.isfinite(other)
+        gap = float(np.max(np.abs(wide[finite] - other[finite]), initial=0.0))
+        largest = float(np.max(np.abs(wide[finite]), initial=0.0))
+        error = Error(gap / largest if largest else 0.0, gap)
+        key = str(expected.dtype)
+        errors[key] = errors.get(key, Error()).joined(error)
+    return errors
+
+
+def exceeds(
+    found: Counterexample, declared: Tolerance, low: Mapping[str, Tolerance]
+) -> str | None:
+    """Return in one sentence which output breaks a declared tolerance, or None.
+
+    As for tensors inside a model, the relative part is taken of the largest element. Elements
+    that are not finite on one of the sides do not count.
+
+    Args:
+        found: What differs.
+        declared: The tolerance; None in it means the default.
+        low: Tolerances of outputs that depend on values below float32, as the gate has them.
+    """
+    promise = Promise(declared, overrides=low if declared == Tolerance() else {}, inside=True)
+    for name, expected in found.expected.items():
+        actual = found.actual.get(name)
+        if actual is None or expected.dtype.kind in "biuOSU" or actual.shape != expected.shape:
+            continue
+        sides = (expected.astype(np.float64), actual.astype(np.float64))
+        finite = np.isfinite(sides[0]) & np.isfinite(sides[1])
+        broken = promise.broken({name: expected[finite]}, {name: actual[finite]})
+        if broken:
+            return f"{expected.dtype} output {name} breaks {declared}: {describe(broken[0])}"
+    return None

@@ -6,8 +6,8 @@ from benchmarks.certify.correct_rules import correct_rules
 from benchmarks.certify.mutants import Mutant
 from benchmarks.certify.mutation import judge, new_nodes, rule_mutants, spread
 from benchmarks.certify.places import place_mutants
-from onnx_passes.verify.rules import fuzz
-from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules import rule_fuzzing
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
 
 FAST = ("neg-neg", "sub-as-add", "transpose-transpose", "unsqueeze", "clip-clip", "flatten")
 
@@ -73,7 +73,7 @@ def test_a_place_is_a_rank_a_type_an_opset_an_attribute_or_a_breakpoint():
 
 
 def test_a_rule_with_no_wrong_place_is_right(monkeypatch):
-    monkeypatch.setattr(fuzz, "ATTEMPTS", 200)
+    monkeypatch.setattr(rule_fuzzing, "ATTEMPTS", 200)
     mutant = next(m for m in place_mutants() if m.change == "operand 0 of rank 2")
     mutant.rule._condition_function = lambda *_, **__: False
     assert fuzz_rule(mutant.rule, seconds=600, models=20).verdict == "never fired"

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.certify import seeds
 from benchmarks.certify.seeds import subjects, table
-from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
 
 FAULTY = (
     "rules.common:successive_clip_rule",

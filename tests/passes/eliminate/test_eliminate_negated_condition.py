@@ -5,8 +5,7 @@ from onnx_passes.contracts import Equality, contracts_of
 from onnx_passes.passes.eliminate.eliminate_negated_condition import (
     EliminateNegatedCondition,
 )
-from onnx_passes.verify.rules.replay import Replayer
-from onnx_passes.verify.rules.running import PairRunner
+from onnx_passes.verify.rules.replay import PairRunner, Replayer
 
 
 def test_fires(rewrites):

@@ -12,9 +12,14 @@ from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.eliminate.eliminate_noop_transpose import EliminateNoopTranspose
 from onnx_passes.passes.lowering.lower_max_pool import LowerMaxPool
 from onnx_passes.verify.models import recipes
-from onnx_passes.verify.models.dispute import DISPUTED, is_disputed, other_opinion
-from onnx_passes.verify.models.fuzz_pass import fuzz_pass
-from onnx_passes.verify.models.trial import NOT_PREPARED, attempt
+from onnx_passes.verify.models.fuzz_pass import (
+    DISPUTED,
+    NOT_PREPARED,
+    attempt,
+    fuzz_pass,
+    is_disputed,
+    other_opinion,
+)
 
 pytestmark = pytest.mark.usefixtures("random_models_are_kept")
 

@@ -5,9 +5,8 @@ import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify.reduce.boundary import Boundary
-from onnx_passes.verify.reduce.outcome import CheckOutcome, Status
-from onnx_passes.verify.reduce.parts import Parts
+from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
+from onnx_passes.verify.reduce.parts import Boundary, Parts
 
 DIAMOND = """<ir_version: 10, opset_import: ["" : 20]>
 main (float[N,4] x) => (float[N,4] y)

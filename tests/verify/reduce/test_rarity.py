@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.verify.reduce import Reducer, reduce
-from onnx_passes.verify.reduce.localize import rare
-from onnx_passes.verify.reduce.outcome import CheckOutcome, Status
+from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
+from onnx_passes.verify.reduce.reducer import rare
 
 BLOCK = ("Abs", "Tanh", "Neg", "Sigmoid")
 

@@ -1,9 +1,167 @@
-"""What is reduced still fails, nothing is judged twice, and useless checks are found out."""
+import itertools
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from onnx_passes.contracts import Tolerance
 from onnx_passes.errors import UsageError
-from onnx_passes.verify.reduce import Reducer, reduce
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.reduce import Boundary, Reducer, reduce
+from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
+from onnx_passes.verify.reduce.checks import RunCheck
+from onnx_passes.verify.reduce.parts import Parts
+from onnx_passes.verify.reduce.reducer import MODES, divergent, named, search
+
+
+class Sets:
+    """Fails for a part that holds one of some sets of nodes."""
+
+    def __init__(self, *culprits, width=1):
+        self.culprits, self.width, self.asked = culprits, width, []
+
+    def fail(self, parts):
+        assert 0 < len(parts) <= self.width
+        self.asked += parts
+        return [any(c <= kept for c in self.culprits) for kept in parts]
+
+
+class Flat:
+    """The parts of a model if only the number of nodes and edges is known."""
+
+    def __init__(self, count, edges=()):
+        self.nodes = list(range(count))
+        self.parents = [{a for a, b in edges if b == n} for n in self.nodes]
+        self.children = [{b for a, b in edges if a == n} for n in self.nodes]
+        self.whole = frozenset(self.nodes)
+
+    def grow(self, kept):
+        return frozenset(kept)
+
+    trim = grow
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_single_node_is_found(mode, width):
+    judge = Sets({17}, width=width)
+    assert search(Flat(40), judge, mode, Flat(40).whole) == {17}
+
+
+@pytest.mark.parametrize("mode", ["auto", "linear", "ddmin"])
+def test_nodes_far_apart_are_found_together(mode):
+    judge = Sets({3, 30})
+    assert search(Flat(40), judge, mode, Flat(40).whole) == {3, 30}
+
+
+def test_bisection_keeps_what_lies_between():
+    assert search(Flat(40), Sets({3, 30}), "bisect", Flat(40).whole) == set(range(3, 31))
+
+
+def test_a_connected_pair_takes_a_logarithmic_number_of_checks():
+    chain = Flat(4096, list(itertools.pairwise(range(4096))))
+    judge = Sets({1000, 1001})
+    assert search(chain, judge, "auto", chain.whole) == {1000, 1001}
+    assert len(judge.asked) <= 12 + 5
+
+
+def test_a_whole_path_is_found_when_all_of_it_is_needed():
+    chain = Flat(200, list(itertools.pairwise(range(200))))
+    path = set(range(50, 70))
+    assert search(chain, Sets(path), "auto", chain.whole) == path
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.sets(st.integers(0, 29), min_size=1, max_size=5), min_size=1, max_size=3),
+    st.sampled_from(["auto", "linear", "ddmin"]),
+    st.integers(1, 4),
+)
+def test_no_node_can_be_taken_out_of_a_result(culprits, mode, width):
+    judge = Sets(*culprits, width=width)
+    found = search(Flat(30), judge, mode, Flat(30).whole)
+    assert any(culprit <= found for culprit in culprits)
+    assert not any(any(c <= found - {node} for c in culprits) for node in found)
+
+
+ENGINE = OnnxRuntimeEngine()
+OPERATORS = ("Abs", "Sin", "Tanh", "Neg", "Cos", "Relu", "Sqrt")
+
+
+@pytest.fixture
+def golden(chain):
+    """Values of a chain whose fifth node is a Cos; ours has a Sin there."""
+    boundary = Boundary(chain(*OPERATORS), ENGINE)
+    names = ["x", *(f"v{i}" for i in range(len(OPERATORS)))]
+    feeds = {"x": np.array([0.3, 0.4], np.float32)}
+    boundary.golden = feeds
+    return {name: boundary.value(name) for name in names}
+
+
+@pytest.fixture
+def wrong(chain):
+    return chain("Abs", "Sin", "Tanh", "Neg", "Sin", "Relu", "Sqrt")
+
+
+def test_the_node_that_is_wrong_is_found_with_one_run(wrong, golden):
+    boundary = Boundary(wrong, ENGINE, golden)
+    found = reduce(wrong, RunCheck(ENGINE, boundary), boundary)
+    assert [node.op_type for node in found.model.graph] == ["Sin"]
+    assert found.model.graph.inputs[0].name == "v3"
+    assert found.checks == 3  # the whole, the suspect, and one beside that has to be good
+    assert found.good is not None
+
+
+def test_the_model_is_as_before_when_its_values_were_looked_at(wrong, golden):
+    parts = Parts(wrong, Boundary(wrong, ENGINE, golden))
+    assert divergent(parts, ENGINE, Tolerance()) == [4]
+    assert [value.name for value in wrong.graph.outputs] == ["v6"]
+    assert not wrong.graph.node(4).outputs[0].is_graph_output()
+
+
+def test_without_a_contract_the_node_that_adds_most_is_told(wrong, golden):
+    noise = {n: a * np.float32(1 + 1e-6) if n == "v0" else a for n, a in golden.items()}
+    parts = Parts(wrong, Boundary(wrong, ENGINE, noise))
+    assert divergent(parts, ENGINE) == [4]
+
+
+def test_a_suspect_that_does_not_fail_is_let_go(parts_of, chain, operators):
+    model = chain("Abs", "Neg", "Tanh", "Sin")
+    for index, node in enumerate(model.graph):
+        node.name = f"n{index}"
+    check = operators("Neg", "Sin")
+    judge = check.judge
+
+    def tell(candidate, number):
+        outcome = judge(candidate, number)
+        return CheckOutcome(outcome.status, "Name:'n0' failed" if outcome.bad else "")
+
+    check.judge = tell
+    found = Reducer(parts_of(model), check).run()
+    assert check.judged[:2] == [4, 1]
+    assert [node.op_type for node in found.model.graph] == ["Neg", "Sin"]
+
+
+def test_a_log_that_names_many_nodes_says_nothing(parts_of, diamond):
+    for index, node in enumerate(diamond.graph):
+        node.name = f"n{index}"
+    parts = parts_of(diamond)
+    assert named(
+        parts, CheckOutcome(Status.BAD, log=b"while running (n3), n4: no kernel")
+    ) == [
+        3,
+        4,
+    ]
+    assert named(parts, CheckOutcome(Status.BAD, log=b"n0 n1 n2 n3")) == []
+
+
+def test_the_first_node_that_makes_nan_is_found(chain):
+    model = chain("Abs", "Neg", "Sqrt", "Tanh", "Relu")
+    boundary = Boundary(model, ENGINE, {"x": np.array([1, 2], np.float32)})
+    found = reduce(model, RunCheck(ENGINE), boundary)
+    assert [node.op_type for node in found.model.graph] == ["Sqrt"]
+    assert found.checks == 3
 
 
 def test_the_nodes_that_fail_together_are_left(diamond, boundary_of, operators):

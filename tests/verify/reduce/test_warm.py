@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from onnx_passes.verify.reduce.command import Warm, script_of
+from onnx_passes.verify.reduce.checks import Warm, script_of
 
 
 @pytest.fixture

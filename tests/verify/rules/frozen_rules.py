@@ -27,7 +27,7 @@ from benchmarks.certify.correct_rules import (
 from benchmarks.certify.mutants import changed
 from onnx_passes.contracts import equality, tolerance
 from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass, Rule, Transformation
-from onnx_passes.verify.rules.applying import rules_of
+from onnx_passes.verify.rules.rewrite_rule import rules_of
 
 _T = ir.DataType
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from onnx_passes.verify.rules.certificates import VERIFIER
+from onnx_passes.verify.rules.certification import verdict_of
 from onnx_passes.verify.rules.definitions import Definitions, package_folder
-from onnx_passes.verify.rules.fuzz_verdict import verdict_of
-from onnx_passes.verify.rules.job import Job
+from onnx_passes.verify.rules.rewrite_rule import Job
 from tests.verify.rules.frozen_rules import FrozenRule, frozen_rules
 
 STORED = Path(__file__).with_name("frozen_verdicts.jsonl")

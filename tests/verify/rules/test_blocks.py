@@ -1,8 +1,7 @@
 import pytest
 
 from onnx_passes.ops.semantics import Unsupported
-from onnx_passes.verify.rules.blocks import SUMMATION, block_argument
-from onnx_passes.verify.rules.pairs import ModelPair
+from onnx_passes.verify.rules.equivalence import SUMMATION, ModelPair, block_argument
 
 pytest.importorskip("z3")
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import testing
-from onnx_passes.verify.rules.covered import covered_by, describe
+from onnx_passes.verify.rules.coverage import covered_by, describe
 
 MODEL = """<ir_version: 10, opset_import: ["" : 18]> g
 (float[2,3] x, int64[3] s) => (float[3,2] y) <float one = {1}>

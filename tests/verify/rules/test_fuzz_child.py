@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.errors import UsageError
-from onnx_passes.verify.rules.fuzz_child import certify_apart, end_children
-from onnx_passes.verify.rules.job import Job, resolve
+from onnx_passes.verify.rules.certification import certify_apart, end_children
+from onnx_passes.verify.rules.rewrite_rule import Job, resolve
 
 RULES = """
 import os, time

@@ -11,14 +11,12 @@ from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRuleSetPass, Rule, Transformation
 from onnx_passes.passes.hints import Hint, Spec, data, filled, ints
 from onnx_passes.passes.registry import all_passes, collect
-from onnx_passes.verify.rules import property_models
-from onnx_passes.verify.rules.applying import rules_of
-from onnx_passes.verify.rules.draws import Draws
-from onnx_passes.verify.rules.enumeration import plans_of
-from onnx_passes.verify.rules.fuzz import fuzz_rule
-from onnx_passes.verify.rules.hinted_operands import Guide, hint_of
-from onnx_passes.verify.rules.plausible_operands import Chooser
-from onnx_passes.verify.rules.property_models import TYPES
+from onnx_passes.verify.rules import template_models
+from onnx_passes.verify.rules.coverage import plans_of
+from onnx_passes.verify.rules.operand_choice import Chooser, Draws, Guide, hint_of
+from onnx_passes.verify.rules.rewrite_rule import rules_of
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
+from onnx_passes.verify.rules.template_models import TYPES
 
 
 def _guide(hint, seed=0):
@@ -133,7 +131,7 @@ def test_the_hints_of_the_docs_are_for_rules_by_name_in_all_orders(monkeypatch):
 @pytest.fixture
 def few_plans(monkeypatch):
     """Enumerate one in eight ranks, types and opsets: what fires by a hint is drawn."""
-    monkeypatch.setattr(property_models, "plans_of", lambda *given: plans_of(*given)[::8])
+    monkeypatch.setattr(template_models, "plans_of", lambda *given: plans_of(*given)[::8])
 
 
 @pytest.mark.usefixtures("few_plans")

@@ -6,7 +6,7 @@ import pytest
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.concrete import UNKNOWN
 from onnx_passes.ops.semantics import Unsupported, scalars
-from onnx_passes.verify.rules.measuring import measured
+from onnx_passes.verify.rules.replay import measured
 
 
 def operand(name, *shape):

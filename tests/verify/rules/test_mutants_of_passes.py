@@ -3,8 +3,8 @@
 import pytest
 
 from onnx_passes.passes.registry import collect
-from onnx_passes.verify.rules.applying import assumes_finite, rules_of
-from onnx_passes.verify.rules.fuzz import fuzz_rule
+from onnx_passes.verify.rules.rewrite_rule import assumes_finite, rules_of
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
 
 
 class _Meddling:

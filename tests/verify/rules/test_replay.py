@@ -2,8 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.rules.replay import Replayer, difference, samples
-from onnx_passes.verify.rules.running import PairRunner
+from onnx_passes.verify.rules.replay import PairRunner, Replayer, difference, samples
 
 pytest.importorskip("z3")
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.ops.semantics import Unsupported
 from onnx_passes.verify.rules import Arithmetic, Effort, Outcome, prove_pair
-from onnx_passes.verify.rules.blocks import block_argument
-from onnx_passes.verify.rules.pairs import ModelPair
+from onnx_passes.verify.rules.equivalence import ModelPair, block_argument
 from onnx_passes.verify.rules.replay import Replayer
 
 pytest.importorskip("z3")

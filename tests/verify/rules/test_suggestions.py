@@ -5,8 +5,8 @@ import onnxruntime
 import pytest
 from onnxscript.rewriter import RewriteRule
 
-from onnx_passes.verify.rules.fuzz import fuzz_rule
-from onnx_passes.verify.rules.property_models import candidates
+from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
+from onnx_passes.verify.rules.template_models import candidates
 
 PATTERNS = {
     "AffineGrid": lambda op, x, n: op.AffineGrid(x, n),

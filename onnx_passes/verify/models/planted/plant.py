@@ -11,9 +11,15 @@ from onnx import TensorProto
 
 from onnx_passes.arrays import Array, DType
 from onnx_passes.plain import Plain
-from onnx_passes.verify.models.inferring import UnfitError
-from onnx_passes.verify.models.known_values import ALL, FLOATS, INTS, KnownValue, Shape
-from onnx_passes.verify.models.scope import GraphScope
+from onnx_passes.verify.models.scope import (
+    ALL,
+    FLOATS,
+    INTS,
+    GraphScope,
+    KnownValue,
+    Shape,
+    UnfitError,
+)
 
 FLOAT = TensorProto.FLOAT
 EXACT = 0.6

@@ -8,9 +8,8 @@ import pytest
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import planted, recipes
-from onnx_passes.verify.models.inferring import UnfitError
 from onnx_passes.verify.models.planted.plant import Plant
-from onnx_passes.verify.models.scope import GraphScope
+from onnx_passes.verify.models.scope import GraphScope, UnfitError
 
 SEEDS = 12
 

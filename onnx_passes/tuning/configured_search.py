@@ -1,0 +1,439 @@
+"""A search from a pipeline file: its task, its data set, and the search as a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.configs.data_spec import DataSpec
+from onnx_passes.configs.engine_configs import options_of, resolve_engines
+from onnx_passes.configs.pipeline_files import config_from_data
+from onnx_passes.configs.resolve import resolve
+from onnx_passes.configs.schema import DEFAULT_ENGINES, PipelineConfig
+from onnx_passes.contracts import metrics
+from onnx_passes.data.dataset import DataSet
+from onnx_passes.data.evaluation_job import EngineChoice
+from onnx_passes.data.input_binding import DataInterface
+from onnx_passes.data.measures import make_metric
+from onnx_passes.data.plan import IncompleteDataError, make_plan
+from onnx_passes.data.workers import Executor, choose_executor
+from onnx_passes.errors import ConfigError, PassError, ReferenceDataError
+from onnx_passes.model.walk import weight_bytes
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.options import did_you_mean
+from onnx_passes.passes.precision._node_selection import OnSomeNodes
+from onnx_passes.passes.registry import lookup
+from onnx_passes.plain import Plain, PlainDict, PlainMapping
+from onnx_passes.runtime.engine_base import Engine, Feeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.tuning.budget_search import TuningSearch
+from onnx_passes.tuning.groups import BUILTIN, FLOAT32, Format, FormatGroup, partition, prepare
+from onnx_passes.tuning.loss_budget import Flips, LossBudget, Stream, Watch
+from onnx_passes.tuning.search_record import Record, Task, lines, to_json
+from onnx_passes.verify.reference_data import ReferenceData, load_reference
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A whole data set, and what runs models over it.
+
+    Attributes:
+        spec: The data set.
+        executor: Makes what runs the shards.
+        allow_mixed: Whether workers with different processors may run models in 8 bits.
+        journals: Folder of finished shards, from which a killed run continues; None for none.
+        watch: Shows how far a run is; see ``Stream``.
+    """
+
+    spec: DataSpec
+    executor: Callable[[], Executor]
+    allow_mixed: bool = False
+    journals: Path | None = None
+    watch: Watch | None = None
+
+
+def source_of(config: PipelineConfig) -> DataSource | None:
+    """Return the whole data set that a pipeline file names; None if there is none.
+
+    Raises:
+        UsageError: It has no source, or two.
+    """
+    data = config.reference.data
+    if data is None:
+        return None
+    base, allow_nan = str(config.folder or Path()), config.reference.allow_nan
+    return DataSource(
+        data.spec(base, early=False, allow_nan=allow_nan),
+        lambda: choose_executor(data.jobs, data.scheduler),
+    )
+
+
+def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> Stream:
+    """Plan a data set, and choose the engine that runs over it.
+
+    Args:
+        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
+        config: The file: its engines, imports and metrics count.
+        source: The data set.
+
+    Raises:
+        ConfigError: A metric needs labels, and there are none.
+        ReferenceDataError: The data does not fit the model.
+        UsageError: A metric needs all samples at once, or the engine has no number of threads.
+    """
+    plan = make_plan(source.spec, DataInterface.of(model))
+    for name in config.verify.metrics:
+        make_metric(name)
+        if metrics.lookup(name).expects == "labels" and plan.binding.labels is None:
+            raise ConfigError(
+                f"the metric {name!r} needs labels, and the data has none",
+                where=config.where("verify", "metrics", name),
+                help="name their column: labels: COLUMN, or --labels",
+            )
+    if config.engines == DEFAULT_ENGINES:
+        choice = EngineChoice("onnxruntime", {"optimization": "all"})
+    else:
+        use = config.engines[0]
+        choice = EngineChoice(use.name, options_of(config, use))
+        choice.check_threads()
+    return Stream(
+        plan,
+        choice,
+        source.executor,
+        source.allow_mixed,
+        config.imports,
+        source.journals,
+        source.watch,
+    )
+
+
+def draw_batches(stream: Stream, count: int) -> list[Feeds]:
+    """Return samples from all over a data set, as the model is fed with them.
+
+    Args:
+        stream: The data set.
+        count: How many samples, at most; rounded up to whole batches.
+
+    Raises:
+        IncompleteDataError: They cannot be read.
+    """
+    try:
+        shard = DataSet(stream.plan).sample(count)
+        return [feed for part in shard.batches() for feed in part.feeds]
+    except ReferenceDataError as error:
+        where = f" ({error.where})" if error.where else ""
+        raise IncompleteDataError(
+            f"a part of the data set could not be evaluated: {error.message}{where}",
+            help=error.help,
+        ) from error
+    except OSError as error:
+        raise IncompleteDataError(
+            f"a part of the data set could not be evaluated: {error}",
+            help="mend that part, or leave it out of the data",
+        ) from error
+
+
+_LARGE = 1 << 28
+"""Bytes of weights from which on sessions of a model share no memory."""
+_CHANGES = ("convert-", "quantize-")
+"""How the names of passes begin that give a part its format."""
+
+
+def task_of(
+    model: ir.Model,
+    config: PipelineConfig,
+    source: DataSource | None = None,
+    reference: ReferenceData | None = None,
+) -> Task:
+    """Return what a pipeline file asks.
+
+    Args:
+        model: The model; not changed.
+        config: The file: its sections ``tune``, ``reference``, ``engines`` and
+            ``verify.metrics`` count.
+        source: A whole data set; None for what the file says.
+        reference: Samples, in place of those of the file.
+
+    Raises:
+        ConfigError: The file is wrong, has no data, or no budget.
+        ReferenceDataError: The data does not fit the model.
+        IncompleteDataError: The samples of the scores cannot be read.
+    """
+    if config.passes:
+        raise ConfigError(
+            "tune runs no passes but those of its formats",
+            where=config.where("passes"),
+            help="run the passes first, or make tune one of the steps",
+        )
+    resolve(config)  # imports the modules that may register passes, metrics and engines
+    asked = config.tune
+    if config.verify.accuracy is not None:
+        raise ConfigError(
+            "tune holds models to metrics and flips, not to verify.accuracy",
+            where=config.where("verify", "accuracy"),
+            help="give verify.metrics: {accuracy: [0.97, 1]}, or tune.flips: {most: 1 %}",
+        )
+    if reference is None:
+        reference = load_reference(config.reference.model_dump(), model, config.folder)
+    if source is not None and reference.samples:
+        raise ConfigError(
+            "there are two sources of data, reference.inputs and a whole data set",
+            where=config.where("reference", "inputs"),
+            help="give one of the two",
+        )
+    if source is None and not reference.samples:
+        raise ConfigError(
+            "there is no data, and what a model loses on random inputs says nothing",
+            where=config.where("reference"),
+            help="give reference.data or --data, or reference.inputs for few samples",
+        )
+    arrays = [value for sample in reference.samples for value in sample.values()]
+    if arrays and not any(isinstance(a, np.ndarray) and a.size for a in arrays):
+        raise ConfigError(
+            "the data holds no samples",
+            where=config.where("reference", "inputs"),
+            help="give arrays with at least one sample",
+        )
+    if not config.verify.metrics and asked.flips is None:
+        raise ConfigError(
+            "there is no budget",
+            where=config.where("tune"),
+            help="give verify.metrics, such as {kl_divergence: [0, 0.01]}, or tune.flips",
+        )
+    formats = _formats(asked.formats, config)
+    for name, group in asked.groups.items():
+        for wanted in group.formats:
+            if wanted not in formats:
+                raise ConfigError(
+                    f"the group {name!r} has an unknown format {wanted!r}",
+                    where=config.where("tune", "groups", name),
+                    help=did_you_mean(wanted, formats, f"known are {', '.join(formats)}"),
+                )
+    prepared = prepare(model)
+    stream = None if source is None else make_stream(prepared, config, source)
+    names = [name for name in formats if name != FLOAT32]
+    groups = {
+        name: (group.model_dump(exclude={"formats"}), group.formats)
+        for name, group in asked.groups.items()
+    }
+    flips = None
+    if asked.flips is not None:
+        section, data = asked.flips, config.reference.data
+        scores = section.output or (data.scores if data is not None else None)
+        ends = [str(value.name) for value in model.graph.outputs]
+        if scores is not None and scores not in ends:
+            raise ConfigError(
+                f"the model has no output {scores!r}, which holds the scores",
+                where=config.where("tune", "flips", "output"),
+                help=did_you_mean(scores, ends, f"known are {', '.join(ends)}"),
+            )
+        flips = Flips(section.most, section.confidence, scores, asked.evaluations)
+    labels = [
+        [np.asarray(value) for value in sample.values()] for sample in reference.expected or ()
+    ]
+    return Task(
+        prepared,
+        _groups(prepared, names, groups, config),
+        formats,
+        _engine(config, prepared),
+        asked.objective,
+        LossBudget(dict(config.verify.metrics), flips, labels),
+        reference.samples,
+        take_few(prepared, reference.samples, asked.samples)
+        if stream is None
+        else draw_batches(stream, asked.samples),
+        asked.evaluations,
+        asked.seconds or math.inf,
+        stream,
+        judges=_judges(config),
+        gap=asked.gap,
+    )
+
+
+def _groups(
+    model: ir.Model,
+    formats: Sequence[str],
+    wanted: Mapping[str, tuple[PlainMapping, Sequence[str]]],
+    config: PipelineConfig,
+) -> list[FormatGroup]:
+    """Return the groups; see ``onnx_passes.tuning.groups.partition``."""
+    try:
+        return partition(model, formats, wanted, config.tune.most_groups)
+    except ConfigError as error:
+        where = config.where("tune", "groups")
+        raise ConfigError(error.message, where=where, help=error.help) from error
+
+
+def _formats(listed: Sequence[Plain], config: PipelineConfig) -> dict[str, Format]:
+    found = {FLOAT32: BUILTIN[FLOAT32]}
+    for index, item in enumerate(listed):
+        if isinstance(item, str):
+            if item not in BUILTIN:
+                raise ConfigError(
+                    f"there is no format {item!r}",
+                    where=config.where("tune", "formats", index),
+                    help=did_you_mean(item, BUILTIN, f"known are {', '.join(BUILTIN)}"),
+                )
+            found[item] = BUILTIN[item]
+            continue
+        ((name, use),) = item.items()
+        found[name] = _own(str(name), use, config, index)
+    return found
+
+
+def _own(name: str, use: object, config: PipelineConfig, index: int) -> Format:
+    """Return a format that the user has made of passes and their options."""
+    where = config.where("tune", "formats", index)
+    if name == FLOAT32:
+        raise ConfigError(
+            f"{FLOAT32} is the format of what stays as it is",
+            where=where,
+            help="give the format another name",
+        )
+    listed = use if isinstance(use, list | tuple) else [use]
+    steps: list[tuple[str, PlainDict]] = []
+    for entry in listed:
+        item = {entry: {}} if isinstance(entry, str) else entry
+        if not isinstance(item, Mapping) or len(item) != 1:
+            raise ConfigError(
+                f"a step of the format {name!r} does not name one pass",
+                where=where,
+                help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+            )
+        ((pass_name, options),) = item.items()
+        (cls,) = lookup(pass_name, where=where)
+        steps.append((cls.name, _options(name, cls, options, where)))
+    mains = [i for i, (one, _) in enumerate(steps) if one.startswith(_CHANGES)]
+    if len(mains) != 1:
+        raise ConfigError(
+            f"the format {name!r} has {len(mains)} passes that round weights, not one",
+            where=where,
+            help="it may have others before it (smooth-activations) and behind it "
+            "(correct-biases)",
+        )
+    place = mains[0]
+    main, given = steps[place]
+    made: Plain = lookup(main)[0](**given, nodes=["*"])
+    kinds = [getattr(made, part, None) for part in ("weights", "activations")]
+    bits = [int("".join(c for c in kind if c.isdigit())) if kind else 0 for kind in kinds]
+    if main.startswith("convert-"):
+        bits = [8, 8] if main == "convert-float8" else [16, 16]
+    data = bits[1] or (8 if main == "quantize-dynamic" else 32)
+    around = tuple(steps[:place]), tuple(steps[place + 1 :])
+    return Format(name, main, given, bits[0] or 32, data, *around)
+
+
+def _options(name: str, cls: type[Pass], options: Plain, where: str | None) -> PlainDict:
+    """Return the options of a pass of a format, checked as far as the search cares."""
+    if not issubclass(cls, OnSomeNodes):
+        raise ConfigError(
+            f"the format {name!r} has the pass {cls.name}, which changes whole models",
+            where=where,
+            help="a format takes passes that have the option 'nodes', such as quantize-static",
+        )
+    if not isinstance(options or {}, Mapping):
+        raise ConfigError(
+            f"the format {name!r} gives {cls.name} no options by name",
+            where=where,
+            help="write {name: {quantize-weights: {weights: int4, block: 64}}}",
+        )
+    found: PlainDict = dict(options or {})
+    if "nodes" in found:
+        raise ConfigError(
+            f"the format {name!r} names nodes",
+            where=where,
+            help="tune.groups says which nodes may have a format",
+        )
+    return found
+
+
+def _judges(config: PipelineConfig) -> list[Engine]:
+    """Return the engines behind the first, which have to build what is chosen."""
+    if config.engines == DEFAULT_ENGINES:
+        return []
+    return [entry.engine for entry in resolve_engines(config)[1:]]
+
+
+def _engine(config: PipelineConfig, model: ir.Model) -> Engine:
+    if config.engines == DEFAULT_ENGINES:
+        # What users run: all its optimisations. What a session has left stays in the arena,
+        # its copies of the weights among them, where passes need the memory. Weights in a
+        # layout of kernels are another copy, which counts only for time.
+        small = weight_bytes(model) < _LARGE
+        timed = config.tune.objective == "time"
+        return OnnxRuntimeEngine(
+            optimization="all", memory_arena=small, prepacking=small or timed
+        )
+    return resolve_engines(config)[0].engine
+
+
+def take_few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]:
+    """Return the first samples of some feeds.
+
+    A batch is cut where the model says that its inputs share a first dimension of any size;
+    else whole feeds are taken.
+
+    Args:
+        model: The model.
+        feeds: All feeds.
+        count: Number of samples wanted.
+    """
+    dims = {_first(value) for value in model.graph.inputs if str(value.name) in feeds[0]}
+    if len(dims) != 1 or None in dims:
+        return list(feeds[: max(1, count)])
+    found: list[Feeds] = []
+    for feed in feeds:
+        sizes = {np.shape(value)[0] for value in feed.values()}  # type: ignore[arg-type]
+        size = min(sizes)
+        taken = min(count, size)
+        found.append({name: np.asarray(value)[:taken] for name, value in feed.items()})
+        count -= taken
+        if count <= 0:
+            break
+    return found
+
+
+def _first(value: ir.Value) -> str | None:
+    dim = value.shape[0] if value.shape is not None and len(value.shape) else None
+    return dim.value if isinstance(dim, ir.SymbolicDim) else None
+
+
+def search_within(
+    model: ir.Model,
+    config: PlainMapping,
+    samples: Sequence[PlainMapping],
+    record: str | None,
+) -> tuple[ir.Model | None, list[str]]:
+    """Search for precisions on behalf of a pass.
+
+    Args:
+        model: The model; not changed.
+        config: The pipeline file as plain data; its own steps do not count.
+        samples: The user's samples.
+        record: A folder for decisions; None for none.
+
+    Returns:
+        The model that was chosen, None for the one given; and what was found, as text.
+
+    Raises:
+        ConfigError: There is no budget, or a setting is wrong.
+        PassError: The search was interrupted.
+    """
+    kept = {"tune", "verify", "engines", "imports"}
+    own = {name: value for name, value in config.items() if name in kept}
+    reference = ReferenceData(
+        [dict(sample) for sample in samples], None, "those of the pipeline"
+    )
+    task = task_of(model, config_from_data(own), None, reference)
+    folder = None if record is None else Path(record)
+    result = TuningSearch(task, Record(folder, task.key)).run()
+    if result.ended == "interrupted":
+        raise PassError("tune: the search was interrupted")
+    text = lines(to_json(result))
+    same = all(name == "float32" for name in result.best.names.values())
+    return None if same else result.model, text

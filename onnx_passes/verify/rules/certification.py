@@ -1,0 +1,366 @@
+"""Certify one rule in a process of its own, and return the verdict as plain data.
+
+A crash, a hang or too much memory is a verdict. The module is also the program of the child
+process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.contracts import Equality, Tolerance, contracts_of
+from onnx_passes.errors import UsageError
+from onnx_passes.passes.patterns import rule_name
+from onnx_passes.plain import PlainDict
+from onnx_passes.runtime.processes import kill, kill_group, start
+from onnx_passes.verify.rules.coverage import impossible
+from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage, Fault
+from onnx_passes.verify.rules.regression import repeats, write_refutation, write_regression
+from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
+from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
+
+if TYPE_CHECKING:
+    from onnx_passes.verify.rules.proof import Proof
+
+
+LIMIT_BEHIND_TEST = 9
+"""Templates that are drawn for a proof, where the rule has been tested on many models."""
+
+_CAUSES = {
+    "values": "wrong values",
+    "bits": "other bits",
+    "tolerance": "beyond the tolerance",
+    "model": "an invalid model",
+    "engine": "a result that the engine does not run",
+    "rule": "an exception of the rule",
+}
+"""What a fault breaks, in words."""
+
+LEAST_MODELS = 20
+"""Models of the property test on which a rule that is called proved must fire."""
+
+
+def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
+    """Test and prove one rule as ``job`` asks, and say what follows.
+
+    Args:
+        subject: The class or rule that is certified.
+        rule: The rule.
+        job: What is asked, with limits and seed.
+
+    Returns:
+        Names, the verdict ("proved", "tested", "refuted", "never fired", "undecided"), its
+        reason, contracts derived and declared, whether they disagree, and the evidence.
+    """
+    cls = subject if isinstance(subject, type) else type(subject)
+    allowed = frozenset(getattr(cls, "interface_changes", ()))
+    declared = next(
+        (c for c in contracts_of(cls) if isinstance(c, Equality | Tolerance)), None
+    )
+    tested = proof = None
+    finite = assumes_finite(cls)
+    shown: list[Fault] = []
+
+    def confirm(fault: Fault) -> bool:
+        found = repeats(fault, declared)
+        shown.extend([fault] * found)
+        return found
+
+    if job.level != "prove":
+        tested = fuzz_rule(
+            rule,
+            seconds=job.seconds,
+            seed=job.seed,
+            models=job.models,
+            allowed=allowed,
+            faults=job.faults,
+            declared=declared if isinstance(declared, Tolerance) else None,
+            finite=finite,
+            confirm=confirm,
+        )
+    unproved = ""
+    if job.level != "test":
+        differ = tested is not None and tested.inexact is not None
+        proof, unproved = _proof(rule, job, confirm, ieee=not differ)
+    verdict, reason = _verdict(rule, tested, proof, unproved)
+    contract = _contract(tested, proof, verdict)
+    loose = None if tested is None else tested.loose
+    disagrees = (
+        verdict == "refuted"
+        or loose is not None
+        or (isinstance(declared, Equality) and _inexact(tested, proof))
+    )
+    if loose is not None and not reason:
+        reason = loose.reason
+    result: PlainDict = {
+        "rule": rule_name(rule),
+        "verdict": verdict,
+        "reason": reason,
+        "claim": _claim(proof) if verdict == "proved" else "",
+        "contract": None if contract is None else str(contract),
+        "declared": None if declared is None else str(declared),
+        "assumes": "no input is NaN or infinite" if finite else "",
+        "disagrees": disagrees,
+        "arguable": verdict == "refuted" and _arguable(tested, proof),
+        "tested": None if tested is None else _tested(tested),
+        "proof": None if proof is None else proof.as_dict(),
+    }
+    fault = None if tested is None else tested.fault
+    if fault is None and verdict == "refuted":
+        fault = shown[-1] if shown else None
+    if fault is None and tested is not None:
+        fault = loose or (tested.inexact if disagrees else None)
+    if fault is not None:
+        result["counterexample"] = fault.text()
+        result["sort"] = fault.sort
+        result["cause"] = _CAUSES[fault.breaks]
+        if tested is not None and len(tested.faults) > 1:
+            result["further"] = [(_CAUSES[f.breaks], f.text()) for f in tested.faults[1:]]
+        if job.folder is not None:
+            folder = Path(job.folder)
+            if fault.after is not None and fault.found is not None:
+                folder, _ = write_refutation(fault, declared, folder)
+            result["folder"] = str(folder)
+            test = write_regression(fault, job.subject, job.index or 0, folder, declared)
+            result["test"] = str(test)
+    return result
+
+
+def _proof(
+    rule: RewriteRule, job: Job, confirm: Callable[[Fault], bool], *, ieee: bool
+) -> tuple[Proof | None, str]:
+    from onnx_passes.verify.rules import Effort, prove_rule
+
+    # The property test has tried to break the rule already.
+    limit = LIMIT_BEHIND_TEST if job.level == "all" else Effort().limit
+    try:
+        effort = Effort(seed=job.seed, limit=limit, ieee=ieee)
+        return prove_rule(rule, effort=effort, confirm=confirm), ""
+    except UsageError as error:
+        return None, f"not proved: {error.message}"
+
+
+def _claim(proof: Proof | None) -> str:
+    """Return what "proved" ranges over: the templates that were made, and no more.
+
+    A rule is a program: what another path of its guard or its rewrite would do is not proved.
+    """
+    if proof is None:
+        return ""
+    parts = [
+        f"{j.arithmetic} for {_covered(j.coverage)}"
+        for j in proof.judgements
+        if j.outcome == "proved" and j.coverage is not None
+    ]
+    return (
+        f"{'; '.join(parts)}; on the {proof.templates} templates that its guard admitted, "
+        "along the paths that they take through its check and rewrite"
+    )
+
+
+def _covered(coverage: Coverage) -> str:
+    """Return what a proof covers, with the sizes that it excludes."""
+    cuts = f" ({CUTS})" if CUTS in coverage.conditions else ""
+    return f"{coverage.text}{cuts}"
+
+
+def _idle(rule: RewriteRule, tested: Tested) -> str:
+    models = f"its pattern or guard admitted none of {tested.attempts} models"
+    if tested.not_run:
+        models = f"the engine ran none of the {tested.not_run} models that its guard admitted"
+    return impossible(pattern_of(rule)) or models
+
+
+def _verdict(
+    rule: RewriteRule, tested: Tested | None, proof: Proof | None, unproved: str
+) -> tuple[str, str]:
+    if tested is not None and tested.fault is not None:
+        arguable = "" if tested.faults else f"; {NEAR}"
+        return "refuted", tested.fault.reason + arguable
+    if proof is not None and proof.outcome == "refuted":
+        found = proof.counterexample
+        reason = "" if found is None else found.reason
+        return "refuted", f"{reason}; {NEAR}" if NEAR in proof.notes else reason
+    if tested is not None and tested.out_of_time:
+        return "undecided", f"out of time: {tested.models} models; give it more with --time"
+    if proof is not None and proof.out_of_time:
+        return "undecided", f"out of time: {proof.judgements[0].reason}"
+    if proof is not None and proof.outcome == "proved":
+        if tested is None or tested.models >= LEAST_MODELS:
+            return "proved", ""
+        if tested.models:
+            few = f"proved, but it fired on {tested.models} of {tested.attempts} models only"
+            return "tested", few
+    reasons = [] if proof is None else [j.reason for j in proof.judgements if j.reason]
+    reason = unproved or next(iter(reasons), "")
+    if tested is not None and tested.verdict == "never fired":
+        return tested.verdict, _idle(rule, tested)
+    if tested is not None:
+        return tested.verdict, reason
+    return "undecided", reason
+
+
+def _arguable(tested: Tested | None, proof: Proof | None) -> bool:
+    """Whether all that refutes a rule rests on constants within its own tolerances."""
+    if tested is not None and tested.faults:
+        return False
+    return proof is None or proof.outcome != "refuted" or NEAR in proof.notes
+
+
+def _contract(
+    tested: Tested | None, proof: Proof | None, verdict: str
+) -> Equality | Tolerance | None:
+    """Return the weaker of what the two levels support, where both say something."""
+    if verdict not in ("proved", "tested"):
+        return None
+    of_test = None if tested is None else tested.contract
+    of_proof = None if proof is None else proof.contract
+    said = [c for c in (of_test, of_proof) if isinstance(c, Equality | Tolerance)]
+    return next((c for c in said if isinstance(c, Tolerance)), said[0] if said else None)
+
+
+def _inexact(tested: Tested | None, proof: Proof | None) -> bool:
+    if tested is not None and tested.inexact is not None:
+        return True
+    found = None if proof is None else proof.counterexample
+    return found is not None
+
+
+def _tested(tested: Tested) -> PlainDict:
+    return {
+        "models": tested.models,
+        "firings": tested.firings,
+        "runs": tested.runs,
+        "covers": tested.covered.as_dict(),
+        "operators": [f"{d}:{o}" if d else o for d, o in sorted(tested.operators)],
+        "unrepeated": tested.unrepeated,
+        "attempts": tested.attempts,
+        "not_run": tested.not_run,
+        "dtypes": dict(sorted(tested.dtypes.items())),
+        "surroundings": dict(sorted(tested.kinds.items())),
+        "opsets": {str(k): n for k, n in sorted(tested.opsets.items())},
+        "errors": {
+            kind: {"rtol": error.relative, "atol": error.absolute}
+            for kind, error in sorted(tested.errors.items())
+        },
+        "out_of_time": tested.out_of_time,
+    }
+
+
+_running: set[subprocess.Popen[bytes]] = set()
+_killed: set[subprocess.Popen[bytes]] = set()
+"""Children that :func:`end_children` ended: nothing is asked again without the proof."""
+
+
+def end_children() -> None:
+    """End the children that other threads wait for, and what these have started."""
+    for child in tuple(_running):
+        _killed.add(child)
+        kill_group(child.pid)
+
+
+def certify_apart(job: Job) -> PlainDict:
+    """Run a job in a child process, and return its verdict as plain data.
+
+    Never raises for what the rule does: a child that dies, hangs or fails gives the verdict
+    "refuted" (a crash) or "undecided" (limits), with the reason.
+    """
+    command = [sys.executable, "-m", "onnx_passes.verify.rules.certification"]
+    pipe = subprocess.PIPE
+    child = start(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    _running.add(child)
+    try:
+        asked = json.dumps(asdict(job)).encode()
+        out, err = child.communicate(asked, job.seconds + job.grace)
+    except subprocess.TimeoutExpired:
+        unended = f"did not end in {job.seconds + job.grace:g} seconds"
+        found = _without_proof(job, unended) if job.level == "all" else {}
+        if found.get("verdict") == "refuted":
+            return found
+        # What was tested is kept, but a verdict must not depend on the machine.
+        what = "the proof" if found else "it"
+        ended = _ended(job, "undecided", f"out of time: {what} {unended}")
+        return {**found, **ended, "rule": found.get("rule", ended["rule"])}
+    finally:
+        # Its own group: an engine that the child started ends with it.
+        kill(child)
+        child.communicate()
+        _running.discard(child)
+        interrupted = child in _killed
+        _killed.discard(child)
+    if child.returncode == 0:
+        result: PlainDict = json.loads(out.splitlines()[-1])
+        return result
+    if child.returncode < 0:
+        died = f"died of {signal.Signals(-child.returncode).name}"
+        if job.level != "all" or interrupted:
+            verdict = "undecided" if job.level == "prove" else "refuted"
+            return _ended(job, verdict, f"the process {died}")
+        # Engines have a process of their own: what is left is the rule, or the proof.
+        return _without_proof(job, died)
+    said = err.decode(errors="replace")
+    if "MemoryError" in said or "bad_alloc" in said:
+        if job.level == "all":
+            return _without_proof(job, f"needs {_memory(job)}")
+        return _ended(job, "undecided", f"it needs {_memory(job)}")
+    last = (said.strip().splitlines() or ["no message"])[-1]
+    return _ended(job, "undecided", f"the process failed: {last}")
+
+
+def _without_proof(job: Job, why: str) -> PlainDict:
+    """Return what the property test alone finds, where the proof did not come to an end."""
+    tested = certify_apart(replace(job, level="test"))
+    return {**tested, "reason": tested["reason"] or f"the proof {why}"}
+
+
+def _memory(job: Job) -> str:
+    return f"over {job.memory / GIB:g} GiB of memory"
+
+
+def _ended(job: Job, verdict: str, reason: str) -> PlainDict:
+    name = job.subject if job.index is None else f"{job.subject}[{job.index}]"
+    return {"rule": name, "verdict": verdict, "reason": reason, "contract": None}
+
+
+def _work(job: Job) -> PlainDict:
+    from onnx_passes.verify.rules.rewrite_rule import rules_of
+
+    subject = resolve(job.subject)
+    if job.index is None:
+        from onnx_passes.verify.models.fuzz_pass import verdict_of_pass
+
+        return verdict_of_pass(
+            subject,
+            seconds=job.seconds,
+            seed=job.seed,
+            models=job.models,
+            folder=job.folder,
+        )
+    return verdict_of(subject, rules_of(subject)[job.index], job)
+
+
+def _main() -> None:
+    import logging
+    import resource
+
+    job = Job(**json.loads(sys.stdin.read()))
+    resource.setrlimit(resource.RLIMIT_AS, (job.memory, job.memory))
+    # Rules may print: the answer goes where stdout was, all else to stderr.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    logging.getLogger("onnx_ir").setLevel(logging.CRITICAL)
+    print(json.dumps(_work(job)), file=answer, flush=True)
+
+
+if __name__ == "__main__":
+    _main()

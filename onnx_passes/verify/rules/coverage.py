@@ -1,0 +1,546 @@
+"""Ranks, types, opsets and attributes: what operators admit, what is tried, what is covered.
+
+A plan lists what is tried of a pattern before random choices. A verdict states what the tried
+models cover.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import onnx
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.ops.input_hints import Shape
+from onnx_passes.ops.operator_class import find
+from onnx_passes.plain import PlainDict
+from onnx_passes.verify.rules.rewrite_rule import PatternPart, alternatives_of, pattern_of
+
+MAIN = frozenset({"", "ai.onnx"})
+"""Names of the main domain."""
+
+OPSETS = (18, 18, 18, 21, 13, 11, 9, 23, 20, 14, 24, 26)
+"""Opsets of models; repeated ones are tried more often.
+
+The old ones have attributes that became inputs, the new ones operators.
+"""
+
+_CONTRIB: dict[str, tuple[str, ...]] = {
+    "FusedMatMul": ("alpha", "transA", "transB", "transBatchA", "transBatchB"),
+    "MultiHeadAttention": ("num_heads", "scale", "mask_filter_value", "unidirectional"),
+    "GroupNorm": ("activation", "channels_last", "epsilon", "groups"),
+    "SkipLayerNormalization": ("epsilon",),
+    "IntQuant": ("signed", "narrow", "rounding_mode"),
+    "Quant": ("signed", "narrow", "rounding_mode"),
+    "MultiThreshold": ("out_dtype", "out_scale", "out_bias", "data_layout"),
+    "LayoutConverter": ("assumes", "perm"),
+}
+"""Attributes of operators whose schemas no package publishes: ``com.microsoft`` and QONNX."""
+
+_REQUIRED = {"num_heads", "groups", "activation", "assumes", "perm"}
+
+
+def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+    """Return onnx's schema of an operator of the main domain, or None where there is none.
+
+    Args:
+        op_type: The operator.
+        opset: Version of the main domain.
+    """
+    try:
+        schema = onnx.defs.get_schema(op_type, opset)
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema
+
+
+def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
+    """Return the attributes of an operator, and whether each is required.
+
+    Args:
+        domain: Domain of the operator.
+        op_type: The operator.
+        opset: Version of the main domain.
+    """
+    if domain not in MAIN:
+        return {name: name in _REQUIRED for name in _CONTRIB.get(op_type, ())}
+    schema = schema_of(op_type, opset)
+    attributes = {} if schema is None else dict(schema.attributes)
+    return {name: attribute.required for name, attribute in attributes.items()}
+
+
+def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
+    """Whether an operator takes an empty name at an input.
+
+    Args:
+        schema: The schema of the operator; None if it is not known.
+        index: Number of the input.
+    """
+    if schema is None or index >= len(schema.inputs):
+        return False
+    return bool(
+        schema.inputs[index].option == onnx.defs.OpSchema.FormalParameterOption.Optional
+    )
+
+
+def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bool:
+    """Whether an operator of the main domain takes inputs of these element types.
+
+    Args:
+        op_type: The operator; one that has no schema takes any.
+        opset: Its version.
+        dtypes: Of its inputs; None where an input is left out or its type is not known.
+    """
+    schema = schema_of(op_type, opset)
+    if schema is None or not schema.inputs:
+        return True
+    bound: dict[str, ir.DataType] = {}
+    for index, dtype in enumerate(dtypes):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        if dtype is None or not any(t.startswith("tensor(") for t in formal.types):
+            continue
+        if f"tensor({dtype.name.lower()})" not in formal.types:
+            return False
+        if formal.is_homogeneous and bound.setdefault(formal.type_str, dtype) != dtype:
+            return False
+    return True
+
+
+def operator_in(node: PatternPart) -> tuple[str, str] | None:
+    """Return domain and operator of a node of a pattern, or None where it takes several.
+
+    The copies that ``commute`` makes do not know their identifier, but still its parts.
+    """
+    identifier = node.op_identifier()
+    if identifier is not None:
+        return identifier[0], identifier[1]
+    parts = [getattr(part, "value", None) for part in (node.domain, node.op)]
+    if not all(callable(part) for part in parts):
+        return None
+    domain, op_type = (str(part()) for part in parts if part is not None)
+    return domain, op_type
+
+
+def fits(pattern: PatternPart, opset: int) -> bool:
+    """Whether an opset has the operators, inputs and attributes that a pattern names.
+
+    Args:
+        pattern: The pattern.
+        opset: Version of the main domain.
+    """
+    return not lacking(pattern, opset)
+
+
+def lacking(pattern: PatternPart, opset: int) -> list[str]:
+    """Return the operators of a pattern that an opset lacks, in the form that it wants.
+
+    Args:
+        pattern: The pattern.
+        opset: Version of the main domain.
+    """
+    missing = []
+    for node in pattern:
+        identifier = operator_in(node)
+        if identifier is None or identifier[0] not in MAIN:
+            continue
+        schema = schema_of(identifier[1], opset)
+        wanted = {k for k, a in node.attributes.items() if not a.can_match_none}
+        if schema is None or len(node.inputs) > schema.max_input:
+            missing.append(identifier[1])
+        elif not wanted <= set(schema.attributes):
+            names = ", ".join(sorted(wanted - set(schema.attributes)))
+            missing.append(f"{identifier[1]} with {names}")
+    return missing
+
+
+def impossible(pattern: PatternPart) -> str:
+    """Return why no opset has all that a pattern names; empty where one has."""
+    found = {opset: lacking(pattern, opset) for opset in OPSETS}
+    if not all(found.values()):
+        return ""
+    least = min(found.values(), key=len)
+    return f"no opset has all of its operators and attributes: {', '.join(least)}"
+
+
+RANKS = range(5)
+"""Ranks that each operand is tried with; a pattern or guard may admit fewer."""
+
+_PRODUCT = 125
+"""Combinations of ranks up to which all are tried; of more, one operand differs at a time."""
+
+_DRAWS = 4
+"""Models that are drawn for one plan."""
+
+_MORE, _ENOUGH = 100, 40
+"""Models that are drawn where many do not fit, and those that fire after which it ends."""
+
+_FEW = 3
+_VARIADIC = 1000
+_SQUARE: Shape = (4, 4)
+
+EDGES: tuple[Shape, ...] = (
+    *((0,), (1,), (0, 3), (2, 0), (1, 1), (2, 0, 3), (2, 1, 3), (0, 2, 3), (4, 5)),
+)
+"""Shapes with axes that authors forget."""
+
+_LONGEST = 1 << 17
+"""The longest axis that an integer of a pattern asks for."""
+
+Ranks: TypeAlias = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one model is to have; all else is drawn.
+
+    Attributes:
+        ranks: Ranks by name of an operand of the pattern.
+        dtype: The element type; None for any.
+        opset: The opset; None for any.
+        edge: A shape that all data have, with axes of size 0 or 1; None for any.
+        full: Operators that have all the optional inputs that the pattern leaves open, and
+            others none; empty for any number of them.
+        near: Whether numbers of the pattern are replaced by such as its tolerance admits.
+        draws: How many models are drawn for it.
+        enough: Models on which the rule fires that are enough.
+    """
+
+    ranks: Ranks = field(default_factory=dict)
+    dtype: ir.DataType | None = None
+    opset: int | None = None
+    edge: Shape | None = None
+    full: tuple[str, ...] = ()
+    near: bool = False
+    draws: int = _DRAWS
+    enough: int = 1
+
+
+def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) -> list[Plan]:
+    """Return what the templates of a rule are to have, in an order that repeats.
+
+    Ranks first, since a rule that forgets one is wrong on all types; then axes of size 0 and
+    1, each element type and each opset.
+
+    Args:
+        rule: The rule, whose pattern names the operands.
+        types: Element types, each tried once.
+        since: The first opset that its guard admits, if a hint says so.
+    """
+    ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
+    opsets = [o for o in sorted(set(OPSETS)) if fits(pattern_of(rule), o)]
+    opsets = [o for o in opsets if o >= since] or opsets
+    edges = (*EDGES, *_longer(rule)) if operand_names(rule) else ()
+    nodes = list(pattern_of(rule))
+    more = [Plan(full=f, draws=_MORE, enough=_ENOUGH) for f in choices_of_inputs(rule)]
+    # An empty axis and the axis that an attribute names are each one of few.
+    times = _DRAWS if any(map(_takes_axis, nodes)) else 1
+    if sum(map(_is_steered, nodes)) > 1:
+        # Shapes and places that must fit one another do so for few draws of many.
+        more.append(Plan(edge=_SQUARE, draws=3 * _MORE, enough=2 * _ENOUGH))
+    if any(map(_is_tolerant, operands_of(rule))):
+        floats = [t for t in dict.fromkeys(types) if t.is_floating_point()]
+        more += [Plan(dtype=t, near=True, draws=_MORE, enough=_DRAWS) for t in floats]
+    return [
+        *ranks,
+        *(Plan(edge=edge, draws=times * _DRAWS, enough=times * _DRAWS) for edge in edges),
+        *(Plan(dtype=dtype) for dtype in dict.fromkeys(types)),
+        *_opset_plans(rule, opsets),
+        *_one_rank(operand_names(rule)),
+        *more,
+    ]
+
+
+def _longer(rule: RewriteRule) -> Iterator[Shape]:
+    """Yield shapes with an axis that is longer than an integer of the pattern.
+
+    A Slice that ends at 1000 takes all of an axis, until there are more.
+    """
+    found = [getattr(operand, "value", None) for operand in operands_of(rule)]
+    for node in pattern_of(rule):
+        plain = (node.attributes.get(name) for name in ("value_int", "value_ints"))
+        found += [getattr(attribute, "_value", None) for attribute in plain]
+    numbers: set[object] = set()
+    for each in found:
+        numbers.update(each if isinstance(each, list | tuple) else [each])
+    sizes = {abs(n) for n in numbers if isinstance(n, int) and _FEW < abs(n) < _LONGEST}
+    for size in sorted(sizes):
+        yield from ((size + 1,), (2, size + 1))
+
+
+def _opset_plans(rule: RewriteRule, opsets: Sequence[int]) -> Iterator[Plan]:
+    """Yield a plan for each opset; more draws where the operators have another form."""
+    seen = set()
+    for opset in opsets:
+        form = tuple(_form(node, opset) for node in pattern_of(rule))
+        yield Plan(opset=opset, draws=_DRAWS if form in seen else _MORE)
+        seen.add(form)
+
+
+def _form(node: PatternPart, opset: int) -> tuple[object, ...]:
+    """Return the inputs and attributes that an operator of a pattern has in an opset."""
+    identifier = operator_in(node)
+    schema = None if identifier is None else schema_of(identifier[1], opset)
+    if schema is None:
+        return ()
+    return schema.min_input, schema.max_input, frozenset(schema.attributes)
+
+
+def _one_rank(names: Sequence[str]) -> list[Plan]:
+    """Return plans that give one operand a rank, and draw those of all others.
+
+    Where not all combinations are tried: of operators such as Conv, which want ranks that
+    differ, few combinations fit.
+    """
+    if len(RANKS) ** len(names) <= _PRODUCT:
+        return []
+    return [
+        Plan(ranks={name: rank}, draws=_DRAWS * _DRAWS) for name in names for rank in RANKS
+    ]
+
+
+def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
+    """Return the element types that an operator of a pattern takes, if they are but a few.
+
+    Args:
+        rule: The rule, for its pattern.
+        types: Element types to choose from.
+    """
+    found = list(dict.fromkeys(types))
+    for node in pattern_of(rule):
+        identifier = operator_in(node)
+        schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+        if schema is not None and schema.inputs and node.inputs:
+            # Of Where, say, the first operand is a condition.
+            known = max((formal.types for formal in schema.inputs), key=len)
+            fitting = [t for t in found if f"tensor({t.name.lower()})" in known]
+            found = fitting or found
+    return tuple(found) if len(found) <= _FEW else ()
+
+
+def choices_of_inputs(rule: RewriteRule) -> list[tuple[str, ...]]:
+    """Return which operators of a pattern may have the inputs that it does not name.
+
+    One operator at a time, since few draws fit many inputs, and then all of them.
+    """
+    nodes = [node for node in pattern_of(rule) if _is_open(node)]
+    names = tuple(dict.fromkeys(n[1] for n in map(operator_in, nodes) if n is not None))
+    alone: list[tuple[str, ...]] = [(name,) for name in names]
+    return [*alone, names] if len(names) > 1 else alone
+
+
+def _is_open(node: PatternPart) -> bool:
+    """Whether a node of a pattern may have inputs that the pattern does not name."""
+    identifier = operator_in(node)
+    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    return bool(
+        schema is not None
+        and node.allow_other_inputs
+        and len(node.inputs) < schema.max_input < _VARIADIC
+    )
+
+
+def _is_steered(node: object) -> bool:
+    identifier = operator_in(node)
+    operator = None if identifier is None else find(*identifier)
+    return operator is not None and bool(operator.steers)
+
+
+def _takes_axis(node: PatternPart) -> bool:
+    """Whether a node of a pattern may have any axis."""
+    identifier = operator_in(node)
+    schema = None if identifier is None else schema_of(identifier[1], max(OPSETS))
+    fixed = getattr(node.attributes.get("axis"), "value", None) is not None
+    return schema is not None and "axis" in schema.attributes and not fixed
+
+
+def rank_profiles(names: Sequence[str]) -> list[Ranks]:
+    """Return combinations of ranks: equal ones, then one that differs, then all others."""
+    if not names:
+        return []
+    equal = [dict.fromkeys(names, rank) for rank in RANKS]
+    one = [
+        {**dict.fromkeys(names, most), name: rank}
+        for name in names
+        for most in (2, 3)
+        for rank in RANKS
+    ]
+    every: list[dict[str, int]] = []
+    if len(RANKS) ** len(names) <= _PRODUCT:
+        every = [
+            dict(zip(names, ranks, strict=True))
+            for ranks in itertools.product(RANKS, repeat=len(names))
+        ]
+    found: dict[tuple[int, ...], Ranks] = {}
+    for profile in (*equal, *one, *every):
+        found.setdefault(tuple(profile.values()), profile)
+    return list(found.values())
+
+
+@functools.lru_cache(256)
+def operand_names(rule: RewriteRule) -> tuple[str, ...]:
+    """Return the names of the operands that a pattern leaves open, in its order."""
+    open_ = (v for v in operands_of(rule) if getattr(v, "value", None) is None)
+    return tuple(dict.fromkeys(v.name for v in open_ if v.name))
+
+
+def operands_of(rule: RewriteRule) -> list[PatternPart]:
+    """Return the operands of a pattern that no node of it computes, numbers among them."""
+    seen: set[int] = set()
+    return [value for output in pattern_of(rule).outputs for value in _leaves(output, seen)]
+
+
+def _is_tolerant(operand: object) -> bool:
+    """Whether an operand is a number, which others beside it are taken for."""
+    found = getattr(operand, "value", None) is not None
+    return found and bool(getattr(operand, "_rel_tol", 0) or getattr(operand, "_abs_tol", 0))
+
+
+def _leaves(value: PatternPart, seen: set[int]) -> Iterator[PatternPart]:
+    if value is None or id(value) in seen:
+        return
+    seen.add(id(value))
+    alternatives = alternatives_of(value)
+    if alternatives is not None:
+        for each in alternatives:
+            yield from _leaves(each, seen)
+    elif value.producer() is not None:
+        for each in value.producer().inputs:
+            yield from _leaves(each, seen)
+    else:
+        yield value
+
+
+_VALUES = (ir.AttributeType.INT, ir.AttributeType.STRING)
+"""Attributes of these types differ by value, others by whether they are given."""
+
+_NOTHING: tuple[set[int], set[str], set[bool]] = (set(), set(), set())
+LEFT_OUT, GIVEN = "left out", "given"
+
+
+@dataclass(frozen=True)
+class Template:
+    """One model that a verdict rests on, as far as a claim distinguishes models.
+
+    Attributes:
+        operands: Rank, element type, and whether it is a constant, by name in the pattern. An
+            operand that the pattern does not name has the operator and the index of the input.
+        opset: Version of the main domain.
+        attributes: Values by operator, a dot, and name.
+    """
+
+    operands: dict[str, tuple[int, str, bool]]
+    opset: int
+    attributes: dict[str, set[str]]
+
+
+@dataclass
+class Covered:
+    """What a set of templates covers; anything else is excluded from the claim.
+
+    Attributes:
+        templates: How many there are.
+        operands: By name: ranks, element types, and whether they were constants.
+        opsets: Of the main domain.
+        attributes: Values by operator, a dot, and name.
+    """
+
+    templates: int = 0
+    operands: dict[str, tuple[set[int], set[str], set[bool]]] = field(default_factory=dict)
+    opsets: set[int] = field(default_factory=set)
+    attributes: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, template: Template) -> None:
+        """Widen the claim by one template."""
+        self.templates += 1
+        self.opsets.add(template.opset)
+        for name, parts in template.operands.items():
+            ranks, types, constant = self.operands.setdefault(name, (set(), set(), set()))
+            rank, dtype, is_constant = parts
+            ranks.add(rank)
+            types.add(dtype)
+            constant.add(is_constant)
+        for key, given in template.attributes.items():
+            self.attributes.setdefault(key, set()).update(given)
+
+    def holds(self, template: Template) -> bool:
+        """Whether a template is one that the claim speaks of."""
+        if template.opset not in self.opsets:
+            return False
+        for name, parts in template.operands.items():
+            rank, dtype, constant = parts
+            ranks, types, constants = self.operands.get(name, _NOTHING)
+            if rank not in ranks or dtype not in types or constant not in constants:
+                return False
+        return all(
+            given <= self.attributes.get(key, set())
+            for key, given in template.attributes.items()
+        )
+
+    def as_dict(self) -> PlainDict:
+        """Return the claim as JSON has it."""
+        return {
+            "templates": self.templates,
+            "operands": {
+                name: {
+                    "ranks": sorted(ranks),
+                    "types": sorted(types),
+                    "constant": sorted(constant),
+                }
+                for name, (ranks, types, constant) in sorted(self.operands.items())
+            },
+            "opsets": sorted(self.opsets),
+            "attributes": {k: sorted(v) for k, v in sorted(self.attributes.items())},
+        }
+
+
+def covered_by(templates: Iterable[Template]) -> Covered:
+    """Return what templates cover together."""
+    found = Covered()
+    for template in templates:
+        found.add(template)
+    return found
+
+
+def describe(model: ir.Model, names: Iterable[str]) -> Template:
+    """Return what a claim says of one model.
+
+    Args:
+        model: Built from the pattern; values are named as its variables are.
+        names: The names of the variables.
+    """
+    named = set(names)
+    operands: dict[str, tuple[int, str, bool]] = {}
+    attributes: dict[str, set[str]] = {}
+    for node in model.graph:
+        if node.op_type == "Constant":
+            continue
+        for name in _attribute_names(node, model):
+            given = node.attributes.get(name)
+            key = f"{node.op_type}.{name}"
+            attributes.setdefault(key, set()).add(_shown(given))
+        for index, value in enumerate(node.inputs):
+            producer = None if value is None else value.producer()
+            if value is None or (producer is not None and producer.op_type != "Constant"):
+                continue
+            role = str(value.name) if value.name in named else f"{node.op_type}.{index}"
+            dtype = "UNDEFINED" if value.dtype is None else value.dtype.name
+            rank = 0 if value.shape is None else len(value.shape)
+            constant = producer is not None or value.is_initializer()
+            operands[role] = rank, dtype, constant
+    return Template(operands, model.graph.opset_imports.get("", 0), attributes)
+
+
+def _attribute_names(node: ir.Node, model: ir.Model) -> list[str]:
+    opset = model.graph.opset_imports.get("", 0)
+    return sorted({*node.attributes, *attribute_names(node.domain, node.op_type, opset)})
+
+
+def _shown(attribute: ir.Attr | None) -> str:
+    if attribute is None:
+        return LEFT_OUT
+    return str(attribute.value) if attribute.type in _VALUES else GIVEN

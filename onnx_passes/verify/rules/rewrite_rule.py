@@ -1,0 +1,290 @@
+"""A rule under test: the job that names it, its pattern, its literals, its application."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import os
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase, RewriteRuleSet
+
+from onnx_passes.errors import UsageError
+from onnx_passes.passes.context import Rewrites
+from onnx_passes.passes.rewriting import rewrite
+
+GRACE = 120.0
+"""Seconds on top of the time asked for: imports, shrinking, the last model."""
+
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one child does.
+
+    Attributes:
+        subject: ``module:object``, where the rule or set of rules is found.
+        index: Which rule of the subject; None for a pass that is not a rewrite rule.
+        level: "test", "prove" or "all".
+        seconds: For the property test.
+        seed: Of all choices.
+        folder: Where a refutation is written to; None for nowhere.
+        memory: Address space in bytes.
+        models: Models on which the rule fires, at most.
+        faults: Faults of different sorts after which the test ends.
+        grace: Seconds beyond ``seconds`` after which the child is ended.
+    """
+
+    subject: str
+    index: int | None = 0
+    level: str = "all"
+    seconds: float = 10.0
+    seed: int = 0
+    folder: str | None = None
+    memory: int = 8 * GIB
+    models: int = 200
+    grace: float = GRACE
+    faults: int = 1
+
+
+def resolve(subject: str) -> Any:
+    """Return the object that ``module:object`` names; the current folder is searched as well.
+
+    Raises:
+        UsageError: It is not of that form, or the module or object is not there.
+    """
+    import importlib
+
+    module_name, _, path = subject.partition(":")
+    if not module_name or not path:
+        raise UsageError(f"{subject!r} is not of the form module:object")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise UsageError(
+            f"the module {module_name!r} does not import: {type(error).__name__}: {error}",
+            help="run from the folder that holds it, or install it",
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"the module {module_name!r} has no object {path!r}")
+        found = getattr(found, part)
+    return found
+
+
+PatternPart: TypeAlias = Any
+"""A pattern, or a node, value or attribute of one: the classes of onnxscript are private."""
+
+
+def pattern_of(rule: RewriteRule) -> PatternPart:
+    """Return the pattern of a rule; to iterate over it yields its nodes."""
+    return rule._target_pattern
+
+
+def replacement_of(rule: RewriteRule) -> PatternPart:
+    """Return what a rule replaces its pattern by."""
+    return rule._replacement_pattern
+
+
+def alternatives_of(value: PatternPart) -> Sequence[PatternPart] | None:
+    """Return the alternatives of an Or pattern, or None for any other value."""
+    found: Sequence[PatternPart] | None = getattr(value, "_values", None)
+    if found is None and hasattr(value, "_op_to_pattern"):
+        return [choice for _, choice in value._op_to_pattern.values()]
+    return found
+
+
+RuleLike: TypeAlias = Any
+"""A rule or several: see ``rules_of``."""
+
+
+def rules_of(subject: RuleLike) -> list[RewriteRule]:
+    """Return the onnxscript rules that an object describes.
+
+    Args:
+        subject: A ``RewriteRule``, a ``RewriteRuleSet``, a ``RewriteRuleClassBase``, a pass of
+            this project, any object with ``pattern`` and ``rewrite``, or a class of these.
+
+    Raises:
+        UsageError: It is something else, or a class that cannot be made without arguments.
+    """
+    if isinstance(subject, type):
+        try:
+            subject = for_certificate(subject)
+        except TypeError as error:
+            raise UsageError(
+                f"rule class {subject.__name__} cannot be made without arguments: {error}",
+                help="pass an instance",
+            ) from None
+    if isinstance(subject, RewriteRule):
+        return [subject]
+    if isinstance(subject, RewriteRuleClassBase):
+        return [
+            RewriteRule(
+                subject.pattern,
+                subject.rewrite,
+                subject.check,
+                name=subject.name,
+                remove_nodes=subject.remove_nodes,
+                graph_pre_visitor=subject.setup,
+                graph_post_visitor=subject.cleanup,
+                as_function=subject.as_function,
+            )
+        ]
+    rules = getattr(subject, "rules", None)
+    if rules is not None:
+        return list(rules() if callable(rules) else rules)
+    pattern, rewrite = getattr(subject, "pattern", None), getattr(subject, "rewrite", None)
+    if not callable(pattern) or not callable(rewrite):
+        raise UsageError(
+            f"{type(subject).__name__} is no rewrite rule: it lacks pattern or rewrite",
+            help="give an onnxscript RewriteRule, or a class with pattern, check and rewrite",
+        )
+    name = str(getattr(subject, "name", type(subject).__name__))
+    return [RewriteRule(pattern, rewrite, getattr(subject, "check", None), name=name)]
+
+
+def for_certificate(cls: type[object]) -> Any:
+    """Return a pass as it is certified: with what its options let it assume.
+
+    A guard that asks for an assumption admits little without it. What is assumed is not
+    tested against: see ``assumes_finite``.
+    """
+    names = [n for n in _fields(cls) if n.startswith("assume_")]
+    return cls(**dict.fromkeys(names, True))
+
+
+def assumes_finite(cls: type[object]) -> bool:
+    """Whether a pass claims something for finite numbers alone: always, or by an option."""
+    return bool(getattr(cls, "finite_only", False)) or "assume_no_nan" in _fields(cls)
+
+
+def _fields(cls: type[object]) -> list[str]:
+    return [name for kind in cls.__mro__ for name in inspect.get_annotations(kind)]
+
+
+def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:
+    """Return a copy of ``model`` with the rule applied once, or None where it does not fire.
+
+    The project's own driver applies it, so that what is judged is the rule. onnxscript's sweep
+    renames an input that becomes an output, and lets initializers of one name overwrite one
+    another.
+
+    Args:
+        rule: The rule.
+        model: The model; it stays as it is.
+
+    Raises:
+        PassError: The rule raised; the message says what.
+    """
+    copy = model.clone()
+    if rule.as_function:
+        # The driver makes no functions; onnxscript's own sweep does.
+        return copy if RewriteRuleSet([rule]).apply_to_model(copy) else None
+    return copy if rewrite(copy, [rule], Rewrites(limit=1)) else None
+
+
+_USUAL = (0.0, 1.0, 2.0, -1.0, 0.5, 3.0, 6.0)
+
+
+def literals(rule: RewriteRule) -> list[float]:
+    """Return the numbers in the code of a rule's check, rewrite and pattern.
+
+    Followed by numbers that guards usually ask for, those that are there already left out.
+    """
+    functions = (rule._condition_function, replacement_of(rule)._function)
+    found = [n for f in functions if f is not None for n in _of_callable(f)]
+    return list(dict.fromkeys([*found, *_USUAL]))
+
+
+@functools.lru_cache(256)
+def guarded(rule: RewriteRule) -> dict[str, list[float]]:
+    """Return the numbers that a rule's check holds each of its variables against.
+
+    A call such as ``is_singleton_value(clip_min, 0.0)`` says that clip_min is to be 0; so does
+    a comparison. Read from the source, where there is one.
+    """
+    found: dict[str, list[float]] = {}
+    for tree in _sources(rule._condition_function):
+        for node in ast.walk(tree):
+            sides: list[ast.expr] = []
+            if isinstance(node, ast.Call):
+                sides = list(node.args)
+            elif isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+            names = [side.id for side in sides if isinstance(side, ast.Name)]
+            numbers = [n for side in sides if (n := _number(side)) is not None]
+            for name in names:
+                found.setdefault(name, []).extend(numbers)
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def _number(node: ast.expr) -> float | None:
+    """Return a number as the source spells it, with its sign."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _sources(function: Any) -> Iterator[ast.AST]:
+    owner = getattr(function, "__self__", None)
+    functions = [function]
+    if owner is not None:
+        functions += [
+            getattr(kind, function.__name__)
+            for kind in type(owner).__mro__
+            if hasattr(kind, function.__name__)
+        ]
+    for one in functions:
+        try:
+            yield ast.parse(textwrap.dedent(inspect.getsource(one)))
+        except (OSError, TypeError, SyntaxError):
+            continue  # made at run time, or a lambda in the middle of an expression
+
+
+def _of_callable(function: Callable[..., object]) -> Iterator[float]:
+    owner = getattr(function, "__self__", None)
+    if owner is not None:
+        for value in [*vars(owner).values(), *vars(type(owner)).values()]:
+            yield from _numbers(value)
+            if inspect.isfunction(value):
+                yield from _of_code(value.__code__)
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    for cell in getattr(plain, "__closure__", None) or ():
+        try:
+            yield from _numbers(cell.cell_contents)
+        except ValueError:
+            continue  # a cell that was never filled
+    if isinstance(plain, types.FunctionType):
+        yield from _of_code(plain.__code__)
+
+
+def _of_code(code: types.CodeType) -> Iterator[float]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _of_code(constant)
+        else:
+            yield from _numbers(constant)
+
+
+def _numbers(value: object) -> Iterator[float]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+    elif isinstance(value, tuple | list | frozenset):
+        for item in value:
+            yield from _numbers(item)

@@ -1,0 +1,780 @@
+"""Build models from the pattern of a rule, for the proof and for the property test.
+
+The proof needs models on which the rule fires. The property test also varies shapes, constants
+and surroundings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+from onnx.shape_inference import InferenceError
+from onnxscript.rewriter import RewriteRule
+
+from onnx_passes.arrays import Array
+from onnx_passes.ops.call import Tensor
+from onnx_passes.ops.domains.concrete import ShapeSemantics
+from onnx_passes.ops.evaluation import evaluate_node
+from onnx_passes.ops.input_hints import Operand, Shape
+from onnx_passes.ops.operator_class import find, operator_of
+from onnx_passes.ops.semantics import Misfit, Opaque, Unsupported, scalars
+from onnx_passes.passes.hints import Spec
+from onnx_passes.verify.rules.coverage import (
+    MAIN,
+    OPSETS,
+    Plan,
+    Template,
+    admits,
+    choices_of_inputs,
+    describe,
+    few_types,
+    fits,
+    may_be_absent,
+    operand_names,
+    operator_in,
+    plans_of,
+    schema_of,
+)
+from onnx_passes.verify.rules.operand_choice import (
+    AttributeChooser,
+    Chooser,
+    Draw,
+    Draws,
+    Guide,
+    Hits,
+    hint_of,
+)
+from onnx_passes.verify.rules.replay import Replayer, measured, samples
+from onnx_passes.verify.rules.rewrite_rule import (
+    PatternPart,
+    alternatives_of,
+    apply_rule,
+    guarded,
+    literals,
+    pattern_of,
+)
+from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed
+
+
+class TemplateDraft:
+    """A model in the making.
+
+    Attributes:
+        values: Values by what the pattern calls them.
+        tensors: What is known of values.
+        inputs: Inputs of the model.
+        initializers: Its initializers.
+        nodes: Its nodes, in order.
+        domains: Versions of the operators, by domain.
+        by_chance: Whether a variable became a constant that need not be one.
+    """
+
+    def __init__(self, chooser: Chooser, opset: int, *, measures: bool) -> None:
+        """Begin a model.
+
+        Args:
+            chooser: The choices.
+            opset: Version of the main domain.
+            measures: Whether the engine says what nodes yield that no semantics covers; if
+                not, such a template is left out.
+        """
+        self.values: dict[Hashable, ir.Value] = {}
+        self.tensors: dict[ir.Value, Tensor] = {}
+        self.inputs: list[ir.Value] = []
+        self.initializers: list[ir.Value] = []
+        self.nodes: list[ir.Node] = []
+        self.domains = {"": opset}
+        self.by_chance = False
+        self._choose, self._opset, self._measures = chooser, opset, measures
+        # Where constants come from: initializers, Constant nodes, or nodes that compute them.
+        self._source = chooser.source()
+
+    def model(self, outputs: list[ir.Value]) -> ir.Model:
+        """Return the model.
+
+        Args:
+            outputs: Its outputs.
+        """
+        graph = ir.Graph(
+            self.inputs,
+            outputs,
+            nodes=self.nodes,
+            initializers=self.initializers,
+            opset_imports=self.domains,
+            name="template",
+        )
+        return ir.Model(graph, ir_version=10)
+
+    def append(self, node: ir.Node) -> None:
+        """Add a node, and note what is known of its outputs."""
+        self.nodes.append(node)
+        for k, output in enumerate(node.outputs):
+            output.name = f"{node.op_type.lower()}{len(self.nodes)}_{k}"
+        for output, tensor in zip(node.outputs, self._evaluated(node), strict=False):
+            if tensor is not None:
+                self.tensors[output] = tensor
+                output.dtype, output.shape = tensor.dtype, ir.Shape(tensor.shape)
+
+    def _evaluated(self, node: ir.Node) -> tuple[Tensor | None, ...]:
+        try:
+            return evaluate_node(node, self.tensors, ShapeSemantics(), self._opset)
+        except Misfit:
+            raise  # engines take more than the standard admits, or end the process
+        except Unsupported as gap:
+            operator, opaque = operator_of(node), isinstance(gap, Opaque)
+            if operator and operator.evaluates and not (opaque or self._measures):
+                raise
+            return measured(node, self.tensors, self.domains)
+
+    def variable(self, key: Hashable, name: str | None, operand: Operand) -> ir.Value:
+        """Add an operand: an input, or a constant.
+
+        Args:
+            key: What the pattern calls it; None for nothing.
+            name: Its name in the model; None to number it.
+            operand: Its type and shape, and its numbers if they are chosen.
+        """
+        choose = self._choose
+        if operand.ints is not None:
+            return self.constant(
+                key, np.array(operand.ints, np.int64).reshape(operand.shape), name
+            )
+        constant = operand.constant
+        if constant is None:
+            likely = 0.5 if len(operand.shape) == 0 else 0.25
+            # The first variable as well: it may be the one that a guard wants constant.
+            likely = likely if self.inputs else likely / 2
+            constant = bool(choose.rng.random() < likely)
+            self.by_chance |= constant
+        if constant:
+            return self.constant(key, choose.content(operand), name)
+        value = ir.val(
+            name or f"v{len(self.inputs)}", dtype=operand.dtype, shape=list(operand.shape)
+        )
+        self.inputs.append(value)
+        semantics = ShapeSemantics()
+        size = int(np.prod(operand.shape, dtype=np.int64))
+        elements = [semantics.variable("", operand.dtype)] * size
+        return self.remember(
+            key, value, Tensor(scalars(elements, operand.shape), operand.dtype)
+        )
+
+    def constant(self, key: Hashable, array: Array, name: str | None = None) -> ir.Value:
+        """Add a constant: an initializer, or a node.
+
+        Args:
+            key: What the pattern calls it; None for nothing.
+            array: The numbers, of any shape and type.
+            name: Its name in the model; None to number it.
+        """
+        tensor = ir.tensor(array)
+        value = ir.val(
+            name or f"c{len(self.initializers)}", dtype=tensor.dtype, shape=list(array.shape)
+        )
+        value.const_value = tensor
+        self.initializers.append(value)
+        elements = [x.item() for x in array.reshape(-1)]
+        made = self.remember(key, value, Tensor(scalars(elements, array.shape), tensor.dtype))
+        return made if self._source == "initializers" else self._moved(key, made)
+
+    def _moved(self, key: Hashable, value: ir.Value) -> ir.Value:
+        """Return an initializer's stand-in: a Constant node, or a node behind it."""
+        if self._source == "nodes":
+            node = ir.node("Constant", [], attributes={"value": value.const_value})
+            self.initializers.remove(value)
+        elif value.dtype == ir.DataType.INT64 and len(value.shape or ()) == 1:
+            node = ir.node("Concat", [value], attributes={"axis": 0})
+        else:
+            return value
+        self.append(node)
+        return self.remember(key, node.outputs[0], self.tensors[value])
+
+    def remember(self, key: Hashable, value: ir.Value, tensor: Tensor) -> ir.Value:
+        """Note what is known of a value, and return it.
+
+        Args:
+            key: What the pattern calls it; None for nothing.
+            value: The value.
+            tensor: What is known.
+        """
+        self.tensors[value] = tensor
+        if key is not None:
+            self.values[key] = value
+        return value
+
+
+_REDRAWS = 6
+"""Draws of an operand until it has the rank that is wanted."""
+
+
+class CannotInstantiate(Exception):  # noqa: N818 (an outcome of one attempt)
+    """A choice led to a model that is not valid."""
+
+
+class ModelBuilder:
+    """Builds one model from a pattern."""
+
+    def __init__(
+        self,
+        rule: RewriteRule,
+        chooser: Chooser,
+        plan: Plan | None = None,
+        *,
+        measures: bool = False,
+    ) -> None:
+        """Build from the pattern of ``rule`` with the choices of ``chooser``.
+
+        Args:
+            rule: The rule.
+            chooser: The choices.
+            plan: Ranks and the opset, where they are enumerated.
+            measures: Whether the engine says what nodes yield that no semantics covers; if
+                not, such a template is left out.
+        """
+        self._plan = plan or Plan()
+        self._pattern = pattern_of(rule)
+        self._choose = chooser
+        self._alternatives: dict[int, PatternPart] = {}
+        chooser.prefer({n.op_type for n in self._pattern})
+        self._guarded = guarded(rule)
+        self._guide = Guide(hint_of(rule.name), chooser)
+        options = [o for o in OPSETS if fits(self._pattern, o)]
+        if not options:
+            raise CannotInstantiate
+        worth = [o for o in options if o >= self._guide.since]
+        self._opset = self._plan.opset or int(chooser.pick(worth or options))
+        self._draft = TemplateDraft(chooser, self._opset, measures=measures)
+        self._attributes = AttributeChooser(chooser, self._guide, self._opset)
+
+    def build(self) -> ir.Model:
+        """Return the model.
+
+        Raises:
+            CannotInstantiate: The pattern has something that is not supported.
+            Unsupported: The choices do not make a valid model.
+        """
+        ends = [self._value(output) for output in self._pattern.outputs]
+        if not self._draft.inputs and self._draft.by_chance:
+            raise Unsupported("every variable became a constant")
+        return self._draft.model(ends)
+
+    def _value(self, pattern: PatternPart) -> ir.Value:
+        """Return the value for an output of a pattern node, building the node first."""
+        pattern = self._alternative(pattern)
+        key = self._key(pattern)
+        if key not in self._draft.values:
+            if pattern.producer() is None:
+                raise CannotInstantiate
+            self._node(pattern.producer())
+        return self._draft.values[key]
+
+    def _alternative(self, pattern: PatternPart) -> PatternPart:
+        """Choose among the alternatives of an Or pattern, once for the whole model."""
+        alternatives = alternatives_of(pattern)
+        if alternatives is None:
+            return pattern
+        chosen = self._alternatives.setdefault(id(pattern), self._choose.pick(alternatives))
+        return self._alternative(chosen)
+
+    def _key(self, value: PatternPart) -> Hashable:
+        # Variables of one name are one value; a clone of a pattern makes several objects.
+        producer = value.producer()
+        return (id(producer), value.output_index) if producer else value.name or id(value)
+
+    def _node(self, pattern: PatternPart) -> None:
+        identifier = operator_in(pattern)
+        if identifier is None:
+            raise CannotInstantiate
+        domain, op_type = identifier[0], identifier[1]
+        domain = "" if domain in MAIN else domain
+        operands, known = self._operands(pattern, op_type)
+        attributes = self._attributes.values(pattern, domain, op_type, known)
+        dtypes = [None if v is None else v.dtype for v in operands]
+        if domain == "" and not admits(op_type, self._opset, dtypes):
+            raise Unsupported(f"{op_type} of these element types")
+        outputs = len(pattern.outputs)
+        node = ir.node(
+            op_type, operands, attributes=attributes, num_outputs=outputs, domain=domain
+        )
+        self._draft.domains.setdefault(domain, 1)
+        self._draft.append(node)
+        for result, value in zip(pattern.outputs, node.outputs, strict=True):
+            self._draft.values[self._key(result)] = value
+
+    def _operands(
+        self, pattern: PatternPart, op_type: str
+    ) -> tuple[list[ir.Value | None], list[Shape | None]]:
+        inputs = [None if v is None else self._alternative(v) for v in pattern.inputs]
+        plain = {n: getattr(a, "_value", None) for n, a in pattern.attributes.items()}
+        fixed = {name: value for name, value in plain.items() if value is not None}
+        # What nodes compute comes first, because variables are fitted to it.
+        operands: list[ir.Value | None] = [None] * len(inputs)
+        known: list[Shape | None] = [None] * len(inputs)
+        computed = [i for i, v in enumerate(inputs) if v is not None and v.producer()]
+        for index in computed:
+            self._join(inputs[index], op_type, index, known)
+        for index in [*computed, *(i for i in range(len(inputs)) if i not in computed)]:
+            self._choose.fixed = fixed
+            operand = self._operand(inputs[index], op_type, index, known)
+            operands[index] = operand
+            known[index] = self._draft.tensors[operand].shape if operand is not None else None
+        if pattern.allow_other_inputs:
+            schema = schema_of(op_type, self._opset)
+            named = (*(v.name or op_type for v in pattern.outputs), op_type)
+            self._choose.fixed = fixed
+            for index in self._further(op_type, len(operands), named):
+                if may_be_absent(schema, index) and self._choose.rng.random() < 0.1:
+                    operands.append(None)  # an optional input may be left out by an empty name
+                    known.append(None)
+                    continue
+                spec = self._guide.spec(*(f"{name}.{index}" for name in named))
+                operand = (
+                    self._draft.variable(
+                        None, None, self._choose.operand(op_type, index, known)
+                    )
+                    if spec is None
+                    else self._specified(None, None, spec)
+                )
+                operands.append(operand)
+                known.append(self._draft.tensors[operand].shape)
+        return operands, known
+
+    def _join(
+        self, pattern: PatternPart, op_type: str, index: int, known: Sequence[Shape | None]
+    ) -> None:
+        """Choose the variables that a pattern joins to a shape, or to other known integers."""
+        operator, producer = find("", op_type), pattern.producer()
+        if operator is None or index not in operator.steers:
+            return
+        joins, parts = find(*(operator_in(producer) or ("", ""))), [*producer.inputs]
+        free = all(p is not None and not p.producer() and p.name for p in parts)
+        if joins is None or not joins.joins or not free:
+            return
+        keys = [self._key(part) for part in parts]
+        hinted = any(self._guide.names(part.name) for part in parts)
+        if (
+            hinted
+            or any(key in self._draft.values for key in keys)
+            or len({*keys}) < len(keys)
+        ):
+            return
+        self._choose.parts = len(parts)
+        operand = self._choose.operand(op_type, index, known)
+        self._choose.parts = None
+        if operand.ints is not None and len(operand.ints) == len(parts):
+            for key, part, number in zip(keys, parts, operand.ints, strict=True):
+                self._draft.constant(key, np.array([number], np.int64), part.name)
+
+    def _further(self, op_type: str, count: int, names: Sequence[str]) -> range:
+        """Return the inputs beyond those that the pattern names; hinted ones are there."""
+        schema = schema_of(op_type, self._opset)
+        if schema is None:
+            return range(0)
+        full = op_type in self._plan.full
+        if full and schema.max_input < 10:
+            return range(count, schema.max_input)
+        least = max(schema.min_input, count)
+        most = (
+            least
+            if self._plan.full
+            else min(schema.max_input, max(least, count) + 2, 5 if count < 5 else count)
+        )
+        while least < most and self._guide.names(*(f"{name}.{least}" for name in names)):
+            least += 1
+        most = least if self._plan.full else most
+        return range(count, int(self._choose.rng.integers(least, max(most, least) + 1)))
+
+    def _operand(
+        self, pattern: PatternPart, op_type: str, index: int, known: list[Shape | None]
+    ) -> ir.Value | None:
+        if pattern is None:
+            return None
+        if pattern.producer() is not None:
+            return self._value(pattern)
+        key = self._key(pattern)
+        if key in self._draft.values:
+            return self._draft.values[key]
+        rank = self._plan.ranks.get(pattern.name)
+        spec = self._spec(pattern.name, rank)
+        if spec is not None and not (
+            pattern.can_match_none and self._choose.rng.random() < 0.4
+        ):
+            return self._specified(key, pattern.name, spec)
+        operand = self._drawn(op_type, index, known, rank)
+        wanted = self._guarded.get(pattern.name, [])
+        if wanted and self._choose.rng.random() < 0.8:
+            return self._draft.constant(
+                key, self._choose.wanted(operand, wanted), pattern.name
+            )
+        literal = getattr(pattern, "value", None)
+        if literal is not None:
+            dtype = operand.dtype if operand.ints is None else ir.DataType.INT64
+            return self._draft.constant(key, self._choose.literal(pattern, dtype))
+        if pattern.can_match_none and self._choose.rng.random() < 0.4:
+            return None
+        return self._draft.variable(key, pattern.name, operand)
+
+    def _spec(self, name: str | None, rank: int | None) -> Spec | None:
+        """Return what a hint says of an operand, if need be of a rank."""
+        for _ in range(1 if rank is None else _REDRAWS):
+            spec = self._guide.spec(name)
+            fixed = spec is None or spec.known or spec.node or spec.of
+            if fixed or rank in (None, len(spec.dims.split()) if spec else None):
+                return spec
+        return None
+
+    def _drawn(
+        self, op_type: str, index: int, known: list[Shape | None], rank: int | None
+    ) -> Operand:
+        """Return an operand, of the rank that is wanted if there is one."""
+        self._choose.rank = rank
+        for _ in range(1 if rank is None else _REDRAWS):
+            operand = self._choose.operand(op_type, index, known)
+            if rank is None or operand.ints is not None or len(operand.shape) == rank:
+                self._choose.rank = None
+                return operand
+        self._choose.rank = None
+        raise Unsupported(f"{op_type} with an operand of rank {rank}")
+
+    def _specified(self, key: object, name: str | None, spec: Spec) -> ir.Value:
+        """Return the operand that a hint describes."""
+        if spec.node:
+            return self._computed(key, spec)
+        if spec.of:
+            return self._named(spec.of[0])
+        operand = self._guide.operand(spec)
+        array = self._guide.content(spec, operand)
+        if array is not None:
+            return self._draft.constant(key, array, name)
+        return self._draft.variable(key, name, operand)
+
+    def _named(self, name: str) -> ir.Value:
+        """Return the value of a variable, made as its own hint says if it is not there yet."""
+        if name not in self._draft.values:
+            own = self._guide.spec(name)
+            if own is None:
+                raise Unsupported("a hint that is not followed")
+            self._specified(name, name, own)
+        return self._draft.values[name]
+
+    def _computed(self, key: object, spec: Spec) -> ir.Value:
+        """Return the result of a node that a hint describes, made for this operand alone."""
+        inputs = [self._named(name) for name in spec.of]
+        node = ir.node(spec.node, inputs, attributes=dict(spec.attributes))
+        self._draft.append(node)
+        if node.outputs[0] not in self._draft.tensors:
+            raise Unsupported(f"{spec.node} of which nothing is known")
+        return self._draft.remember(key, node.outputs[0], self._draft.tensors[node.outputs[0]])
+
+
+_TYPES = (
+    *(ir.DataType.FLOAT,) * 4,
+    *(ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.UINT8),
+    *(ir.DataType.DOUBLE, ir.DataType.FLOAT16),
+)
+
+_USUAL = (ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.FLOAT)
+"""Element types that a plan of ranks is tried with."""
+
+SIZES = (1, 2, 2, 3)
+"""Sizes that keep formulas small enough for a proof."""
+
+
+def instances(
+    rule: RewriteRule,
+    *,
+    limit: int = 24,
+    attempts: int = 600,
+    seed: int = 0,
+    near: bool = False,
+    planned: bool = False,
+) -> Iterator[ir.Model]:
+    """Yield models on which ``rule`` fires.
+
+    Args:
+        rule: The rule; its pattern is walked, and its check decides.
+        limit: How many models at most, all unlike one another in types or shapes.
+        attempts: How many random models are tried.
+        seed: Of the choices.
+        near: Whether to yield the models alone that have a constant beside the number that
+            the pattern spells out, within its tolerance; without, there are none such.
+        planned: Whether models come first that enumerate ranks, types and opsets; these do
+            not count.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = literals(rule)
+    seen: set[str] = set()
+    hits, hint = Hits(rng), hint_of(rule.name)
+    few = few_types(rule, _TYPES) if hint is None else hint.types
+    usual = few or _USUAL
+    since = 1 if hint is None else hint.since
+    plans = plans_of(rule, _TYPES, since) if planned else []
+    # Nothing is proved of empty tensors: the property test runs them.
+    for plan in (p for p in plans if not p.near and (p.edge is None or 0 not in p.edge)):
+        before = hits.count
+        for draw in range(plan.draws):
+            dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)
+            if draw % 2 and hits:
+                (name, *_), draws = hits.pick()
+                dtype = plan.dtype or ir.DataType[name]
+            chooser = Chooser(draws, dtype, numbers)
+            model = _template(rule, chooser, plan, seen, near=False)
+            if model is not None:
+                hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+                yield model
+                if hits.count - before >= plan.enough:
+                    break
+    found = 0
+    for attempt in range(attempts):
+        if found >= limit:
+            return
+        # The common type first: most rules are about it, and others may be refused.
+        dtype, draws = _TYPES[attempt % len(_TYPES)], Draws(rng)
+        # Fresh ones first: variations of one template would crowd out the other types.
+        if attempt % 2 and hits and attempt > attempts // 4:
+            (name, *_), draws = hits.pick()
+            dtype = ir.DataType[name]
+        elif hint is not None and hint.types and attempt % 3:
+            dtype = hint.types[attempt % len(hint.types)]
+        model = _template(rule, Chooser(draws, dtype, numbers), Plan(), seen, near=near)
+        if model is not None:
+            found += 1
+            hits.add(hits.kind(dtype.name, model), tuple(draws.trace))
+            yield model
+
+
+def _template(
+    rule: RewriteRule, chooser: Chooser, plan: Plan, seen: set[str], *, near: bool
+) -> ir.Model | None:
+    """Return a model on which the rule fires, unlike those seen; None if the choices fail."""
+    # No constant is infinite: the reals, in which is proved, have no such number.
+    chooser.slack, chooser.sizes, chooser.finite = near, SIZES, True
+    chooser.edge = plan.edge
+    try:
+        model = ModelBuilder(rule, chooser, plan).build()
+    except (CannotInstantiate, Unsupported, OverflowError):
+        return None
+    key = _signature(model)
+    if near != chooser.near or key in seen:
+        return None
+    # A rule may refuse to make an output of an input; behind a further node it need not.
+    for candidate in (model, _followed(model)):
+        if candidate is not None and _fires(rule, candidate) and _runs(candidate):
+            seen.add(key)
+            return candidate
+    return None
+
+
+def _signature(model: ir.Model) -> str:
+    values = (*model.graph.inputs, *model.graph.initializers.values())
+    constants = (v.const_value for v in values)
+    numbers = (str(None if c is None else c.numpy().tolist()) for c in constants)
+    nodes = (
+        f"{n.op_type}{sorted(str(a) for a in n.attributes.values())}" for n in model.graph
+    )
+    return ";".join((*(f"{v.dtype}{v.shape}" for v in values), *numbers, *nodes))
+
+
+def _followed(model: ir.Model) -> ir.Model | None:
+    """Return a copy whose outputs are negated, which loses nothing but NaN's sign."""
+    copy = model.clone()
+    for index, output in enumerate(list(copy.graph.outputs)):
+        dtype = output.dtype
+        if dtype == ir.DataType.BOOL:
+            negation = ir.node("Not", [output])
+        elif dtype is not None and dtype.is_signed():
+            negation = ir.node("Neg", [output])
+        else:
+            return None
+        copy.graph.append(negation)
+        fresh = negation.outputs[0]
+        fresh.name, fresh.type, fresh.shape = (
+            f"{output.name}_negated",
+            output.type,
+            output.shape,
+        )
+        copy.graph.outputs[index] = fresh
+    return copy
+
+
+def _fires(rule: RewriteRule, model: ir.Model) -> bool:
+    try:
+        return apply_rule(rule, model) is not None
+    except Exception:
+        # A rule that raises on a valid model is a finding of the caller, who applies it.
+        return True
+
+
+def _runs(model: ir.Model) -> bool:
+    replayer = Replayer(model, model)
+    feeds = next(samples(replayer.inputs, 1, special=False, seed=0))
+    return replayer.runs(feeds) is None
+
+
+_T = ir.DataType
+TYPES = (
+    *(_T.FLOAT, _T.FLOAT, _T.INT64, _T.FLOAT, _T.BOOL, _T.FLOAT16, _T.FLOAT, _T.INT32),
+    *(_T.DOUBLE, _T.UINT8, _T.FLOAT, _T.BFLOAT16, _T.INT8, _T.UINT32, _T.INT16, _T.UINT64),
+    _T.DOUBLE,
+    _T.UINT16,
+)
+"""Element types in the order in which they are tried."""
+
+_USUAL_PROPERTY_MODELS = (_T.FLOAT, _T.INT64, _T.BOOL, _T.FLOAT)
+"""Element types that a plan of ranks is tried with."""
+
+_SAME_TYPE = 0.85
+"""How often a model that is varied keeps its element type."""
+
+_EVERY = 5
+"""One model in so many is tried in surroundings."""
+
+_AMPLIFIER = [name for name, _ in VARIANTS].index(AMPLIFIED)
+
+_FULL = 6
+"""One model in so many has all inputs that the pattern leaves open."""
+
+_EDGES: tuple[Shape, ...] = (
+    *((1,), (0,), (0, 3), (2, 1, 3), (1, 1), (), (2, 0, 3), (2, 0, 3), (4, 5)),
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model in which the pattern occurs; whether the rule fires is the rule's to say.
+
+    Attributes:
+        kind: "plain" or the surrounding, such as "inside an If".
+        model: The model.
+        ports: Its inputs with concrete shapes, which those of the model need not have.
+        dtype: The element type it was built for.
+        near: Whether a constant lies beside the number that the pattern or guard spells out,
+            within the tolerance with which it is still taken for it.
+        trace: What was drawn for it.
+        planned: Whether its ranks, type or opset are enumerated, and not drawn.
+        template: What a claim says of it.
+    """
+
+    kind: str
+    model: ir.Model
+    ports: tuple[ir.Value, ...]
+    dtype: str
+    near: bool = False
+    trace: tuple[Draw, ...] = ()
+    planned: bool = False
+    template: Template | None = None
+
+
+class EdgeChooser(Chooser):
+    """Choices that include what authors forget: rank 0, size 1 and empty tensors."""
+
+    edges = 0.25
+    """How many of the shapes are such."""
+
+    def shape(self) -> Shape:
+        """Return a shape of data, some of them edge cases."""
+        known = self.edge or self.rank is not None or self.square is not None
+        if not known and len(self._shapes) > 1 and self.rng.random() < self.edges:
+            return tuple(self.pick(_EDGES))
+        return super().shape()
+
+
+def probed(numbers: list[float]) -> list[float]:
+    """Return the numbers a guard compares with, most often, and those just beside them."""
+    beside = [m for n in numbers for m in (n * 0.9, n * 1.1, n - 1.0, n + 1.0)]
+    return [*(numbers * 3), *dict.fromkeys(m for m in beside if m not in numbers)]
+
+
+def candidates(
+    rule: RewriteRule,
+    *,
+    attempts: int,
+    seed: int,
+    hits: Hits | None = None,
+) -> Iterator[list[Candidate]]:
+    """Yield groups of candidates: the pattern alone, then in each of the surroundings.
+
+    A caller that sees none of the first two of a group fire need not look at the others. Of a
+    group of two, one that fires is enough: breadth comes before surroundings.
+
+    Args:
+        rule: The rule whose pattern is walked.
+        attempts: How many random models are tried.
+        seed: Of the choices.
+        hits: What was drawn where the rule has fired, kept up to date by the caller: every
+            second model varies one of these.
+    """
+    rng = np.random.default_rng(seed)
+    hits = Hits(rng) if hits is None else hits
+    yield from _planned(rule, rng, hits)
+    hint = hint_of(rule.name)
+    numbers, opens = probed(literals(rule)), choices_of_inputs(rule)
+    types = few_types(rule, TYPES) if hint is None else hint.types
+    for attempt in range(attempts):
+        dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
+        if attempt % 2 and hits:
+            (name, *_), draws = hits.pick()
+            dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
+        elif types and rng.random() < _SAME_TYPE / (1 + bool(hits)):
+            dtype = types[int(rng.integers(len(types)))]
+        chooser = EdgeChooser(draws, dtype, numbers)
+        chooser.edges = 0.6 if attempt % 3 == 0 else 0.25
+        # In turn, so that none is missing by chance.
+        turn = range(4 * (attempt // _EVERY), 4 * (attempt // _EVERY) + 4)
+        order = [k % len(VARIANTS) for k in turn if attempt % _EVERY == 0]
+        # What fired with few inputs is varied with all of them as well.
+        plan = Plan()
+        if opens and attempt % _FULL == 1:
+            plan = Plan(full=opens[attempt // _FULL % len(opens)])
+        yield [replace(c, planned=False) for c in _group(rule, chooser, plan, order)]
+
+
+def _planned(
+    rule: RewriteRule, rng: np.random.Generator, hits: Hits
+) -> Iterator[list[Candidate]]:
+    """Yield candidates for each plan, until the rule fires on one."""
+    hint = hint_of(rule.name)
+    few = few_types(rule, TYPES) if hint is None else hint.types
+    usual = few or _USUAL_PROPERTY_MODELS
+    numbers = probed(literals(rule))
+    for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
+        before = hits.count
+        for draw in range(plan.draws):
+            draws = Draws(rng)
+            kinds = TYPES if plan.full and not few else usual
+            dtype = plan.dtype or kinds[draw // 2 % len(kinds)]
+            if draw % 2 and hits:
+                (name, *_), draws = hits.pick()
+                dtype = plan.dtype or ir.DataType[name.upper()]
+            yield _group(rule, EdgeChooser(draws, dtype, numbers), plan, ())
+            if hits.count - before >= plan.enough:
+                break
+
+
+def _group(
+    rule: RewriteRule, chooser: Chooser, plan: Plan, surroundings: Sequence[int]
+) -> list[Candidate]:
+    """Return a model and itself in surroundings; nothing if the choices make none."""
+    chooser.edge, chooser.keen = plan.edge, plan.near
+    try:
+        model = ModelBuilder(rule, chooser, plan, measures=True).build()
+        behind = followed(model)
+    except (CannotInstantiate, Unsupported, OverflowError, InferenceError):
+        return []
+    if chooser.near:
+        # What is within a tolerance of another number shows behind an amplifier, at zero.
+        surroundings = (_AMPLIFIER, *surroundings[:1])
+    ports = tuple(model.graph.inputs)
+    group = [("plain", model, ports), ("behind a further node", *behind)]
+    for base, chosen in ((model, surroundings[:2]), (behind[0], surroundings[2:4])):
+        for index in chosen:
+            kind, variant = VARIANTS[int(index)]
+            made = variant(base)
+            if made is not None:
+                group.append((kind, *made))
+    trace, kind = tuple(chooser.rng.trace), chooser.dtype.name.lower()
+    planned, told = plan != Plan(), describe(model, operand_names(rule))
+    return [Candidate(k, m, p, kind, chooser.near, trace, planned, told) for k, m, p in group]

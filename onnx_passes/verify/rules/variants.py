@@ -1,0 +1,317 @@
+"""Variants of a model that break rules: bodies, functions, dynamic shapes, shared values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+
+Variant: TypeAlias = "tuple[ir.Model, tuple[ir.Value, ...]]"
+"""A model, and its inputs with concrete shapes."""
+
+
+def copied(
+    nodes: Iterable[ir.Node], suffix: str
+) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+    """Return copies of nodes that read one another, and the copy of each of their results.
+
+    Args:
+        nodes: In an order in which each comes behind those it reads.
+        suffix: Of the copies' names.
+    """
+    copies: list[ir.Node] = []
+    values: dict[ir.Value, ir.Value] = {}
+    for node in nodes:
+        inputs = [None if v is None else values.get(v, v) for v in node.inputs]
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            list(node.attributes.values()),
+            num_outputs=len(node.outputs),
+        )
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            new.name, new.type, new.shape = f"{old.name}{suffix}", old.type, old.shape
+            values[old] = new
+        copies.append(copy)
+    return copies, values
+
+
+def looped(model: ir.Model) -> Variant:
+    """Move all nodes into the body of a Loop that runs once; its outputs gain an axis."""
+    copy = model.clone()
+    graph = copy.graph
+    nodes, values = copied(graph, "_body")
+    step = ir.val("step", dtype=ir.DataType.INT64, shape=[])
+    going = ir.val("going", dtype=ir.DataType.BOOL, shape=[])
+    on = ir.node("Identity", [going])
+    on.outputs[0].name, on.outputs[0].dtype = "still_going", ir.DataType.BOOL
+    on.outputs[0].shape = ir.Shape([])
+    outputs = [on.outputs[0], *(values[v] for v in graph.outputs)]
+    body = ir.Graph(
+        [step, going],
+        outputs,
+        nodes=[on, *nodes],
+        name="body",
+        opset_imports=graph.opset_imports,
+    )
+    trips = ir.val("trips", dtype=ir.DataType.INT64, shape=[])
+    trips.const_value = ir.tensor(np.array(1, np.int64))
+    graph.register_initializer(trips)
+    loop = ir.node(
+        "Loop", [trips, None], attributes={"body": body}, num_outputs=len(graph.outputs)
+    )
+    return _only(copy, loop), tuple(model.graph.inputs)
+
+
+def scanned(model: ir.Model) -> Variant:
+    """Move all nodes into the body of a Scan over one element; its outputs gain an axis."""
+    copy = model.clone()
+    graph = copy.graph
+    nodes, values = copied(graph, "_body")
+    element = ir.val("element", dtype=ir.DataType.FLOAT, shape=[])
+    outputs = [values[v] for v in graph.outputs]
+    body = ir.Graph(
+        [element], outputs, nodes=nodes, name="body", opset_imports=graph.opset_imports
+    )
+    scanned_over = ir.val("scanned", dtype=ir.DataType.FLOAT, shape=[1])
+    scanned_over.const_value = ir.tensor(np.zeros(1, np.float32))
+    graph.register_initializer(scanned_over)
+    scan = ir.node(
+        "Scan",
+        [scanned_over],
+        attributes={"body": body, "num_scan_inputs": 1},
+        num_outputs=len(graph.outputs),
+    )
+    return _only(copy, scan), tuple(model.graph.inputs)
+
+
+def in_function(model: ir.Model) -> Variant:
+    """Move all nodes into a function, in which types and shapes are not declared."""
+    copy = model.clone()
+    graph = copy.graph
+    nodes, values = copied(graph, "_inner")
+    inputs = [ir.val(str(v.name)) for v in graph.inputs]
+    stand_ins: dict[ir.Value, ir.Value] = dict(zip(graph.inputs, inputs, strict=True))
+    constants = []
+    for value in graph.initializers.values():
+        constant = ir.node("Constant", [], attributes={"value": value.const_value})
+        constant.outputs[0].name = str(value.name)
+        constants.append(constant)
+        stand_ins.setdefault(value, constant.outputs[0])
+    for node in nodes:
+        for index, used in enumerate(node.inputs):
+            if used in stand_ins:
+                node.replace_input_with(index, stand_ins[used])
+        for output in node.outputs:
+            output.type, output.shape = None, None
+    outputs = [values[v] for v in graph.outputs]
+    body = ir.Graph(
+        inputs, outputs, nodes=[*constants, *nodes], opset_imports=graph.opset_imports
+    )
+    function = ir.Function("made", "Matched", graph=body, attributes=[])
+    copy.functions[function.identifier()] = function
+    copy.graph.opset_imports["made"] = 1
+    call = ir.node(
+        "Matched", list(graph.inputs), domain="made", num_outputs=len(graph.outputs)
+    )
+    copy = _only(copy, call, grown=False)
+    for value in list(copy.graph.initializers.values()):
+        if not value.is_graph_input():
+            copy.graph.initializers.pop(str(value.name))
+    return copy, tuple(model.graph.inputs)
+
+
+def _only(copy: ir.Model, node: ir.Node, *, grown: bool = True) -> ir.Model:
+    """Let one node be all there is in the main graph, and give it the old outputs' names."""
+    graph = copy.graph
+    old = list(graph.outputs)
+    for before, after in zip(old, node.outputs, strict=True):
+        after.name, after.type = before.name, before.type
+        if before.shape is not None:
+            after.shape = ir.Shape([1, *before.shape] if grown else before.shape)
+    graph.outputs[:] = list(node.outputs)
+    graph.remove(list(graph), safe=True)
+    graph.append(node)
+    return copy
+
+
+def followed(model: ir.Model) -> Variant:
+    """Put a node behind every output, so that the match ends inside of the graph."""
+    copy = model.clone()
+    graph = copy.graph
+    shape = ir.val("followed_shape", dtype=ir.DataType.INT64, shape=[1])
+    shape.const_value = ir.tensor(np.array([1], np.int64))
+    graph.register_initializer(shape)
+    for index, output in enumerate(list(graph.outputs)):
+        node = ir.node("Expand", [output, shape])
+        graph.append(node)
+        fresh = node.outputs[0]
+        fresh.name, fresh.type = f"{output.name}_followed", output.type
+        graph.outputs[index] = fresh
+    return _inferred(copy), tuple(model.graph.inputs)
+
+
+def _dynamic(model: ir.Model) -> Variant:
+    """Give every dimension of the inputs a name instead of a size."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        names = [f"{value.name}_{axis}" for axis in range(len(value.shape or ()))]
+        value.shape = ir.Shape(names)
+    _forget(copy)
+    return _inferred(copy), tuple(model.graph.inputs)
+
+
+def _tapped(model: ir.Model) -> Variant | None:
+    """Make the results of all inner nodes outputs too."""
+    copy = model.clone()
+    known = set(copy.graph.outputs)
+    inner = [v for node in copy.graph for v in node.outputs if v not in known and v.dtype]
+    copy.graph.outputs.extend(inner)
+    return (copy, tuple(model.graph.inputs)) if inner else None
+
+
+def _overridable(model: ir.Model) -> Variant | None:
+    """Make the float initializers inputs too, which a caller may override."""
+    copy = model.clone()
+    floats = [
+        v
+        for v in copy.graph.initializers.values()
+        if v.dtype is not None and v.dtype.is_floating_point()
+    ]
+    copy.graph.inputs.extend(floats)
+    return (copy, tuple(copy.graph.inputs)) if floats else None
+
+
+def _twice(model: ir.Model) -> Variant:
+    """Repeat all nodes on the same inputs."""
+    copy = model.clone()
+    nodes, values = copied(copy.graph, "_again")
+    copy.graph.extend(nodes)
+    copy.graph.outputs.extend([values[v] for v in list(copy.graph.outputs)])
+    return copy, tuple(model.graph.inputs)
+
+
+def _nested(model: ir.Model) -> Variant:
+    """Move all nodes into the branches of an If, which read the inputs from outside."""
+    copy = model.clone()
+    graph = copy.graph
+    branches = []
+    for name in ("then", "else"):
+        nodes, values = copied(graph, f"_{name}")
+        outputs = [values[v] for v in graph.outputs]
+        branches.append(
+            ir.Graph([], outputs, nodes=nodes, name=name, opset_imports=graph.opset_imports)
+        )
+    condition = ir.val("condition", dtype=ir.DataType.BOOL, shape=[])
+    old = list(graph.outputs)
+    node = ir.node(
+        "If",
+        [condition],
+        attributes={"then_branch": branches[0], "else_branch": branches[1]},
+        num_outputs=len(old),
+    )
+    for before, after in zip(old, node.outputs, strict=True):
+        after.name, after.type, after.shape = before.name, before.type, before.shape
+    graph.outputs[:] = list(node.outputs)
+    graph.remove(list(graph), safe=True)
+    graph.append(node)
+    graph.inputs.append(condition)
+    port = ir.val("condition", dtype=ir.DataType.BOOL, shape=[])
+    return copy, (*model.graph.inputs, port)
+
+
+def _bare(model: ir.Model) -> Variant | None:
+    """Take types and shapes from all inner values, as a model has them before inference."""
+    copy = model.clone()
+    kept = set(copy.graph.outputs)
+    inner = [v for node in copy.graph for v in node.outputs if v not in kept]
+    for value in inner:
+        value.type, value.shape = None, None
+    return (copy, tuple(model.graph.inputs)) if inner else None
+
+
+AMPLIFIED = "behind an amplifier"
+"""Name of the surrounding in which small differences are made large."""
+
+
+def _amplified(model: ir.Model) -> Variant | None:
+    """Put 1/x, Sqrt and Log behind every float output, which stays an output as well."""
+    copy = model.clone()
+    graph = copy.graph
+    floats = [v for v in graph.outputs if v.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)]
+    for output in floats:
+        for operator in ("Reciprocal", "Sqrt", "Log"):
+            node = ir.node(operator, [output])
+            graph.append(node)
+            (fresh,) = node.outputs
+            fresh.name, fresh.type = f"{output.name}_{operator.lower()}", output.type
+            fresh.shape = output.shape
+            graph.outputs.append(fresh)
+    return (copy, tuple(model.graph.inputs)) if floats else None
+
+
+def _forget(model: ir.Model) -> None:
+    for node in model.graph:
+        for value in node.outputs:
+            value.shape = None
+
+
+def cut_array(array: Array, old: int, new: int, *, last: bool) -> Array:
+    """Return the first elements, or the last, along every axis of one size.
+
+    Args:
+        array: An array of any shape and type.
+        old: The size of the axes that are cut.
+        new: Their size in the result.
+        last: Whether the last elements are kept.
+    """
+    kept = slice(-new, None) if last else slice(new)
+    cut = array[tuple(kept if d == old else slice(None) for d in array.shape)]
+    return np.ascontiguousarray(cut).reshape(cut.shape)
+
+
+def resized(model: ir.Model, old: int, new: int, *, last: bool = False) -> ir.Model:
+    """Return a copy in which inputs and constants are shorter along axes of one size.
+
+    Args:
+        model: The model; it stays as it is.
+        old: The size of the axes that are cut.
+        new: Their size in the result.
+        last: Whether the last elements are kept.
+    """
+    copy = model.clone()
+    for value in {*copy.graph.inputs, *copy.graph.initializers.values()}:
+        if value.const_value is not None:
+            array = value.const_value.numpy()
+            value.const_value = ir.tensor(cut_array(array, old, new, last=last))
+        if value.shape is not None:
+            value.shape = ir.Shape([new if d == old else d for d in value.shape])
+    _forget(copy)
+    return _inferred(copy)
+
+
+def _inferred(model: ir.Model) -> ir.Model:
+    # onnx-ir's pass logs what it cannot infer; here that is an answer like any other.
+    return ir.from_proto(onnx.shape_inference.infer_shapes(ir.to_proto(model)))
+
+
+VARIANTS: tuple[tuple[str, Callable[[ir.Model], Variant | None]], ...] = (
+    ("dynamic dimensions", _dynamic),
+    ("inner values are outputs", _tapped),
+    ("initializers are inputs", _overridable),
+    ("two matches share inputs", _twice),
+    ("inside an If", _nested),
+    ("inside a Loop", looped),
+    ("inside a Scan", scanned),
+    ("inside a function", in_function),
+    ("types not inferred", _bare),
+    (AMPLIFIED, _amplified),
+)
+"""What each surrounding is called, and what makes it; None where it does not apply."""
