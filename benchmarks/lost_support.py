@@ -33,13 +33,13 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.model.load import deserialize
 from onnx_passes.passes.base import Op, Value, Var
-from onnx_passes.pipeline import failing, judgement
+from onnx_passes.pipeline import culprit, failure
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Level, examine
 from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
-from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.evidence import LEVEL, Verdict
 
 CAPABILITY = "8.9"
 TURNS = 3
@@ -237,8 +237,8 @@ def row(detour: str, name: str) -> Row:
         spent: dict[str, float] = {}
         build = _build_seconds(name)
         with (
-            _timed(failing.FailedCheck, "explain", spent),
-            _timed(judgement.Judgement, "scores", spent),
+            _timed(failure.FailedCheck, "explain", spent),
+            _timed(culprit.Judgement, "scores", spent),
         ):
             done = _run(name, detour, at).report.passes[0]
         build = (build + _build_seconds(name)) / 2

@@ -20,10 +20,9 @@ from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.judge import compare
 from onnx_passes.verify.recording import Recording, exposed
-from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.region_models import region_model
+from onnx_passes.verify.region import changed_region, region_model
 
 RUNS = 5
 BAR = 100

@@ -25,7 +25,7 @@ from onnx_passes.runtime.engines import engine_from_config
 from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import device, gpu_missing
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
-from onnx_passes.verify.compare import compare
+from onnx_passes.verify.judge import compare
 from tests.corpus.backend_models import BackendModel, load_all
 
 CAPABILITY = "8.9"

@@ -32,8 +32,8 @@ from onnx_passes.surgery.graph_edits import (
 from onnx_passes.surgery.sanitizing import sanitize
 from onnx_passes.surgery.weights import prune, restore_weights, strip_weights
 from onnx_passes.verify.capability import capability
-from onnx_passes.verify.inspect import inspect_model as inspect
-from onnx_passes.verify.lint import lint
+from onnx_passes.verify.inspection import inspect_model as inspect
+from onnx_passes.verify.inspection import statistics
 from onnx_passes.verify.reduce import reduce
 from onnx_passes.verify.runs import (
     Loader,
@@ -43,9 +43,8 @@ from onnx_passes.verify.runs import (
     open_results,
     save_results,
 )
-from onnx_passes.verify.saved import merge_samples, read_samples, write_samples
-from onnx_passes.verify.saved_json import Kind, Sample
-from onnx_passes.verify.statistics import statistics
+from onnx_passes.verify.saved import Kind, Sample, merge_samples, read_samples, write_samples
+from onnx_passes.verify.validity import lint
 
 __all__ = [
     "Cut",

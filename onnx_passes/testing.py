@@ -18,15 +18,14 @@ from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.configs.sections import Verify
 from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.establish import establish
 from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.gate_setup import establish
 from onnx_passes.pipeline.run import PipelineRun
 from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.evidence import Kind
-from onnx_passes.verify.result import Checks, Verdict
+from onnx_passes.verify.evidence import Checks, Kind, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 from onnx_passes.verify.well_formed import check_structure
 

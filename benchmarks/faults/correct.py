@@ -15,7 +15,7 @@ from onnx_passes.contracts import Metric
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Op, Pass, RewriteRulePass, Transformation, Value, Var
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 
 class _Rule(Transformation, RewriteRulePass):

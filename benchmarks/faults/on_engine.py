@@ -18,7 +18,7 @@ from benchmarks.faults import runner
 from benchmarks.faults.case import Fault
 from benchmarks.faults.suite import FAULTS
 from onnx_passes.report.run_report import RunReport
-from onnx_passes.verify.result import ENGINE, Verdict
+from onnx_passes.verify.evidence import ENGINE, Verdict
 
 THIRD = 3
 HALVES = {"seen": FAULTS[::THIRD][::2], "other": FAULTS[::THIRD][1::2]}

@@ -11,8 +11,8 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.passes import registry
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.report.run_report import PassReport
+from onnx_passes.verify.evidence import Check, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import Check, Verdict
 
 SETTINGS: dict[Setting, dict[str, Any]] = {
     "default": {},

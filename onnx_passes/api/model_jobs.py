@@ -25,17 +25,16 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.configured_search import source_of, task_of
 from onnx_passes.tuning.search_record import Record, SearchResult, inspector, lines, to_json
-from onnx_passes.verify import inspect as inspecting
-from onnx_passes.verify.feeds import check_feeds
+from onnx_passes.verify import inspection as inspecting
 from onnx_passes.verify.reduce import Boundary, Reducer, Reduction
 from onnx_passes.verify.reduce.candidates import CheckOutcome, ModelCheck, SmallerModel, Status
 from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.parts import Parts
-from onnx_passes.verify.reference_data import ReferenceData
+from onnx_passes.verify.reference_data import ReferenceData, check_feeds
 from onnx_passes.verify.runs import Found, Runner, Settings
 from onnx_passes.verify.runs import compare as compare_runs
-from onnx_passes.verify.runs.inputs import read_generate
-from onnx_passes.verify.runs.tolerance_options import read_limits
+from onnx_passes.verify.runs.judges import read_limits
+from onnx_passes.verify.runs.runner import read_generate
 
 
 @dataclass(frozen=True)

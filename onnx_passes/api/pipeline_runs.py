@@ -24,7 +24,7 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.model.save import save_model, to_proto
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.pass_execution import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.report.html import to_html
@@ -32,8 +32,12 @@ from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.report.summary import Words, outcome
 from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.reference_data import ReferenceData, count_samples, split_sample
+from onnx_passes.verify.reference_data import (
+    ReferenceData,
+    check_feeds,
+    count_samples,
+    split_sample,
+)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from onnx_passes.runtime.engine_base import Feeds
     from onnx_passes.runtime.inputs import Substitute
     from onnx_passes.verify.runs import Found, Loader, Run, Runner
-    from onnx_passes.verify.runs.settings import Settings
+    from onnx_passes.verify.runs.judges import Settings
 
 
 def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
@@ -48,10 +48,7 @@ def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
         UsageError: An option has a wrong value.
     """
     from onnx_passes.passes.options import parse_size
-    from onnx_passes.verify.runs.judges import judge
-    from onnx_passes.verify.runs.postprocess import read_postprocess
-    from onnx_passes.verify.runs.settings import Settings
-    from onnx_passes.verify.runs.tolerance_options import read_limits
+    from onnx_passes.verify.runs.judges import Settings, judge, read_limits, read_postprocess
 
     try:
         limit = parse_size(given["memory_limit"])
@@ -118,7 +115,7 @@ def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
     Raises:
         UsageError: Two sources of inputs are named.
     """
-    from onnx_passes.verify.runs import inputs
+    from onnx_passes.verify.runs import runner
 
     sources = {
         "--inputs": given["inputs"],
@@ -131,10 +128,10 @@ def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
     if not runners:
         return ()
     if given["data_loader"]:
-        return inputs.from_loader(given["data_loader"])
+        return runner.from_loader(given["data_loader"])
     if given["inputs"]:
-        return inputs.from_file(given["inputs"], runners[0].model)
-    return inputs.read_generate(given["generate"]).make(_least_dynamic(runners).model)
+        return runner.from_file(given["inputs"], runners[0].model)
+    return runner.read_generate(given["generate"]).make(_least_dynamic(runners).model)
 
 
 def _least_dynamic(runners: list[Runner]) -> Runner:
@@ -155,13 +152,13 @@ def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitut
         given: The options of the command.
         runners: The models on engines.
     """
-    from onnx_passes.verify.runs import inputs
-    from onnx_passes.verify.runs.found import FAILED
+    from onnx_passes.verify.runs import runner
+    from onnx_passes.verify.runs.results import FAILED
 
     if run.state != FAILED:
         return None
     try:
-        return inputs.read_generate(given["generate"]).find_others(_least_dynamic(runners))
+        return runner.read_generate(given["generate"]).find_others(_least_dynamic(runners))
     except EngineError:
         return None  # the reason is in the run
 
@@ -180,7 +177,7 @@ def keep_inputs(
     Raises:
         UsageError: There is no model, or the file is one that is read.
     """
-    from onnx_passes.verify.runs.inputs import save_inputs
+    from onnx_passes.verify.runs.runner import save_inputs
 
     if not runners:
         raise UsageError("--save-inputs needs a MODEL, whose inputs are saved")
@@ -290,7 +287,7 @@ def _job(
     from onnx_passes.data.measures import Measures, make_metric
     from onnx_passes.data.plan import make_plan
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify.runs.tolerance_options import read_limits
+    from onnx_passes.verify.runs.judges import read_limits
 
     if not models:
         raise UsageError("there is no MODEL to run on the data")
@@ -524,7 +521,7 @@ def command(
     from onnx_passes.data.files import import_optional
     from onnx_passes.report.comparison import comparison_dict, comparison_lines
     from onnx_passes.verify.runs import compare, save_results
-    from onnx_passes.verify.runs.saved_results import check_form
+    from onnx_passes.verify.runs.results import check_form
 
     runners = make_runners(models, loaders, engines, isolate=isolate, timed=timed)
     recorded = read_runs(load_outputs)
@@ -650,7 +647,7 @@ def add_timings(
         given: The options of the command.
         skip: Number of runs that come before the runners.
     """
-    from onnx_passes.verify.runs.timed_runs import ITERATIONS, WARM_UP, measure
+    from onnx_passes.verify.runs.runner import ITERATIONS, WARM_UP, measure
 
     for place, (run, runner) in enumerate(zip(found.runs[skip:], runners, strict=True)):
         advance(place, len(runners), "timing")

@@ -9,7 +9,7 @@ from typing import Self, TextIO
 import onnx_ir as ir
 
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.pass_execution import Instrument
 from onnx_passes.report.console import ConsoleReporter
 from onnx_passes.report.run_report import PassReport, RunReport
 

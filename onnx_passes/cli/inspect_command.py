@@ -17,7 +17,7 @@ from onnx_passes.plain import Plain, PlainDict
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.runtime.tensorrt.bindings import Package
-    from onnx_passes.verify.partition import ModelPart
+    from onnx_passes.verify.capability import ModelPart
 
 _HELP = """\
 Print what a model or saved data hold, and which nodes an engine accepts.
@@ -103,7 +103,7 @@ def model(
     if is_engine(file):
         _engine(file, package, as_json=as_json)
     from onnx_passes.model.load import load_model
-    from onnx_passes.verify.inspect import inspect_lines, inspect_model, unbounded
+    from onnx_passes.verify.inspection import inspect_lines, inspect_model, unbounded
 
     loaded = load_model(file)
     report = inspect_model(loaded.model, show)
@@ -218,7 +218,7 @@ def show(
     """
     import numpy as np
 
-    from onnx_passes.verify import statistics as numbers
+    from onnx_passes.verify import inspection as numbers
     from onnx_passes.verify.saved import describe, read_samples, runners_of
 
     samples, runners = read_samples(file), runners_of(file)

@@ -29,7 +29,7 @@ def command(model: str, no_engine: bool, as_json: bool, as_sarif: bool) -> None:
     """List all that is wrong about a model."""
     from onnx_passes.model.load import load_model
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
-    from onnx_passes.verify.lint import lint, sarif
+    from onnx_passes.verify.validity import lint, sarif
 
     if as_json and as_sarif:
         raise click.UsageError("--json and --sarif are two forms: give one")

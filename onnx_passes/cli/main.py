@@ -28,7 +28,7 @@ from onnx_passes.cli.output import abandon_stdout
 from onnx_passes.cli.supervision import STARTED, interruptible, received
 from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
-from onnx_passes.pipeline.collector import patient_collector
+from onnx_passes.pipeline.garbage_collection import patient_collector
 
 if TYPE_CHECKING:
     from importlib.abc import Loader

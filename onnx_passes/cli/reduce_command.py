@@ -470,7 +470,7 @@ def _read_golden(path: str | None, model: ir.Model) -> dict[str, Array]:
 
 def _fits(golden: Mapping[str, Array], model: ir.Model, path: str | None) -> None:
     """Check values for the inputs, where all are given."""
-    from onnx_passes.verify.feeds import check_feeds
+    from onnx_passes.verify.reference_data import check_feeds
 
     inputs = [str(v.name) for v in model.graph.inputs if not v.is_initializer()]
     if path is not None and golden and all(name in golden for name in inputs):

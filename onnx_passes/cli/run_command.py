@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from onnx_passes.configs.schema import PipelineConfig
     from onnx_passes.model.load import LoadedModel
-    from onnx_passes.pipeline.resume import Resume
-    from onnx_passes.pipeline.run import PipelineRun
+    from onnx_passes.pipeline.run import PipelineRun, Resume
     from onnx_passes.report.run_report import RunReport
 
 
@@ -88,8 +87,7 @@ def states_of(
     Raises:
         UsageError: A saved state is wanted, and none is kept.
     """
-    from onnx_passes.pipeline.resume import Resume
-    from onnx_passes.pipeline.states import FOLDER
+    from onnx_passes.pipeline.run import FOLDER, Resume
 
     folder = cache_folder(settings)
     if folder is not None:
@@ -270,7 +268,7 @@ def save_result(
     from onnx_passes.model.formats import form_of
     from onnx_passes.model.save import save_model
     from onnx_passes.report.run_report import ReadBackReport
-    from onnx_passes.verify.read_back import ReadBack
+    from onnx_passes.verify.snapshot import ReadBack
 
     report = run.report
     run.model = with_functions(run.model)

@@ -11,9 +11,9 @@ from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
 
-_FROM_FILE = "return inputs.from_file({file!r}, model)"
-_FROM_LOADER = "return inputs.from_loader({function!r})"
-_GENERATED = "return inputs.read_generate({texts!r}).make(model)"
+_FROM_FILE = "return runner.from_file({file!r}, model)"
+_FROM_LOADER = "return runner.from_loader({function!r})"
+_GENERATED = "return runner.read_generate({texts!r}).make(model)"
 
 
 def write_compare_script(

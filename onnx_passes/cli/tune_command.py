@@ -244,7 +244,7 @@ def _culprits(
     from onnx_passes.tuning.choice import find_culprits
     from onnx_passes.tuning.format_scores import record
     from onnx_passes.tuning.groups import FLOAT32, read_by_layers
-    from onnx_passes.verify.read_back import ReadBack
+    from onnx_passes.verify.snapshot import ReadBack
 
     item = next(item for name, item in task.formats.items() if name != FLOAT32)
     wanted = read_by_layers(task.model) if item.needs_values else set()

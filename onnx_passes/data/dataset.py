@@ -16,7 +16,7 @@ from onnx_passes.data.input_binding import Binding, check_column
 from onnx_passes.data.plan import ShardPlan, as_sample
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.runtime.engine_base import Feeds
-from onnx_passes.verify.runs.user_functions import named_function
+from onnx_passes.verify.runs.judges import named_function
 
 _ROUNDS = 6
 

@@ -26,8 +26,7 @@ from onnx_passes.arrays import Array, DType
 from onnx_passes.data.files import import_optional, local
 from onnx_passes.errors import ReferenceDataError
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
-from onnx_passes.verify.datafiles import read_value
-from onnx_passes.verify.saved import read_samples
+from onnx_passes.verify.saved import read_samples, read_value
 
 Column: TypeAlias = "Array | list[Any]"
 Columns: TypeAlias = dict[str, Column]

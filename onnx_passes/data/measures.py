@@ -40,8 +40,8 @@ from onnx_passes.errors import (
     VerificationError,
 )
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
-from onnx_passes.verify.runs.user_functions import named_function
-from onnx_passes.verify.tensor_difference import Limit
+from onnx_passes.verify.judge import Limit
+from onnx_passes.verify.runs.judges import named_function
 
 _SUMS = ("noise", "signal", "power", "product", "cosines")
 _COUNTS = ("samples", "elements", "failing_samples", "failing_elements", "cosine_samples")

@@ -36,7 +36,7 @@ from onnx_passes.data.input_binding import Binding, DataInterface, bind, check_c
 from onnx_passes.errors import OnnxPassesError, ReferenceDataError, UsageError
 from onnx_passes.plain import Foreign, PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import did_you_mean
-from onnx_passes.verify.runs.user_functions import named_function
+from onnx_passes.verify.runs.judges import named_function
 
 _SPOOL_SAMPLES = 256
 _LOOKED_AT = 16

@@ -1,30 +1,285 @@
-"""The original model on every engine: what passes are held against."""
+"""The original model on every engine: what passes are compared with, and its noise.
+
+A bench is one engine with the original and its results. The baseline holds the benches and
+shares the results. The noise of an engine is measured on the original before a rewrite is
+blamed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import (
     EngineError,
     EngineUnavailableError,
     InputsRefusedError,
     UnsupportedModelError,
 )
-from onnx_passes.model.walk import captured_values, subgraphs_of
+from onnx_passes.model.digest import Key
+from onnx_passes.model.ort_sessions import Optimization
+from onnx_passes.model.walk import all_nodes, captured_values, named_type, subgraphs_of
 from onnx_passes.ops.node_queries import may_draw, may_vary
-from onnx_passes.pipeline.engine_side import Bench, left_out, no_engine
-from onnx_passes.risky_runs import avoided, one_at_a_time, running
-from onnx_passes.runtime.engine_base import Feeds, Outputs, Session, run_one
-from onnx_passes.runtime.inputs import DRAWN, AdversarialFeeds, Substitutes, name_of
+from onnx_passes.report.text import bound
+from onnx_passes.risky_runs import ENGINES, avoided, label, one_at_a_time, running
+from onnx_passes.runtime.engine_base import (
+    Data,
+    Engine,
+    Feeds,
+    Outputs,
+    Session,
+    concurrent,
+    run_each,
+    run_one,
+)
+from onnx_passes.runtime.inputs import (
+    DRAWN,
+    LARGE_FLOATS,
+    AdversarialFeeds,
+    Substitutes,
+    name_of,
+)
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
-from onnx_passes.runtime.ort import left_out_of
+from onnx_passes.runtime.ort import OnnxRuntimeEngine, left_out_of
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.compare import identical
-from onnx_passes.verify.judge import Promise
+from onnx_passes.verify.evidence import Check, EngineSpread, OutputCheck, Verdict
+from onnx_passes.verify.judge import Promise, identical
+from onnx_passes.verify.rounding import SIGHT, OriginalRuns, move_weights
+from onnx_passes.verify.snapshot import exact_key
+
+KEPT = 2
+"""Models whose outputs a bench remembers: the last one, and the one before it."""
+
+
+@dataclass
+class Bench:
+    """One engine, and what it gave for the reference samples.
+
+    Attributes:
+        engine: The engine that runs.
+        when: "each", "checkpoint" or "end"; "never" where another bench has the same engine,
+            or the engine cannot run the original.
+        fallback_for: Why it stands in for the engine asked for, as a sentence.
+        original: Outputs of the original model, by sample; empty until it ran.
+        ran: Whether the original was run.
+        doubted: Whether the original was run again, to see whether it repeats itself.
+        note: What a user should know of the runs, as a sentence.
+    """
+
+    engine: Engine
+    when: str
+    fallback_for: str | None = None
+    original: list[Outputs] = field(default_factory=list)
+    ran: bool = False
+    doubted: bool = False
+    note: str | None = None
+    _known: list[tuple[Sequence[Feeds], Key, list[Outputs]]] = field(default_factory=list)
+    _ahead: tuple[Sequence[Feeds], Key, Future[list[Outputs]]] | None = None
+
+    def run(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+        """Return the outputs of ``model`` for every sample.
+
+        A model that was run on the same samples just before is not run again: what it gave is
+        the same, weights by identity included.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample.
+        """
+        key = exact_key(model)
+        for others, other, outputs in self._known:
+            if others is samples and other == key:
+                return list(outputs)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] is samples and ahead[1] == key:
+            try:
+                found = ahead[2].result()
+            except EngineError:  # what fails beside other runs is asked again, alone
+                found = self.run_anew(model, samples)
+        else:
+            found = self.run_anew(model, samples)
+        self._known = [*self._known[1 - KEPT :], (samples, key, list(found))]
+        return found
+
+    def begin(
+        self, model: ir.Model, samples: Sequence[Feeds], name: str = "a run ahead"
+    ) -> None:
+        """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
+
+        Passes are Python, and leave the other cores idle. An engine that would compete for
+        them is skipped, as is one that is at it already.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample.
+            name: What the run is called, should it end the process.
+        """
+        if self._ahead is None and samples and concurrent(self.engine):
+            pool = ThreadPoolExecutor(1, "onnx-passes-ahead")
+            future = pool.submit(self._run_serially, model, list(samples), name)
+            pool.shutdown(wait=False)
+            self._ahead = (samples, exact_key(model), future)
+
+    def settle(self) -> None:
+        """Wait for what :meth:`begin` began, where nobody asked."""
+        if self._ahead is not None:
+            wait([self._ahead[2]])
+            self._ahead = None
+
+    def _run_serially(
+        self, model: ir.Model, samples: Sequence[Feeds], name: str
+    ) -> list[Outputs]:
+        with running(name), self.engine.prepare(model) as session:
+            return [run_one(session, feeds) for feeds in samples]
+
+    def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
+        """Return the outputs of ``model`` for every sample, by running it.
+
+        Args:
+            model: The model.
+            samples: Inputs by name, one mapping a sample.
+        """
+        try:
+            with self.engine.prepare(model) as session:
+                return run_each(self.engine, session, samples)
+        except EngineError as refused:
+            gentler = gentler_engine(self.engine, model)
+            if gentler is None:
+                raise
+            try:
+                with gentler.prepare(model) as session:
+                    found = run_each(gentler, session, samples)
+            except EngineError:
+                raise refused from None
+            self.note = (
+                f"{self.engine.name} breaks models with integers below 8 bits "
+                f"({refused.message}); they ran on {gentler.name}, and whoever runs "
+                "them has to set session.disable_quant_qdq of ONNX Runtime"
+            )
+            return found
+
+    @property
+    def node_by_node(self) -> bool:
+        """Whether each node runs as written, so that keeping a value changes no other."""
+        return bool(getattr(self.engine, "node_by_node", False))
+
+    @property
+    def label(self) -> str:
+        """What a run of the original is called, should it end the process."""
+        return label(ENGINES, self.engine.name)
+
+    @property
+    def key(self) -> str:
+        """Identifies it among the other engines of a pipeline, from run to run."""
+        return f"{self.engine.name} {self.when}"
+
+    def learn(
+        self, model: ir.Model, samples: Sequence[Feeds], outputs: Sequence[Outputs]
+    ) -> None:
+        """Remember what a model gave, where it was run together with its inner values.
+
+        Args:
+            model: The model.
+            samples: The samples that it ran on.
+            outputs: Its outputs, one mapping a sample.
+        """
+        known = (samples, exact_key(model), list(outputs))
+        self._known = [*self._known[1 - KEPT :], known]
+
+    def take(self, outputs: list[Outputs]) -> None:
+        """Take these outputs for those of the original."""
+        self.original, self.ran = outputs, True
+
+
+def no_engine(
+    error: EngineError, engine: str, stand_in: str, second: EngineError
+) -> EngineError:
+    """Return the error of an original that the engine cannot run, nor the one in its place.
+
+    Args:
+        error: What the engine said.
+        engine: The engine, as text.
+        stand_in: The engine in its place, as text.
+        second: What that one said.
+    """
+    if isinstance(error, InputsRefusedError):
+        return error
+    if not isinstance(error, UnsupportedModelError):
+        return EngineError(
+            f"{engine} cannot run the original model: {error.message}",
+            where=error.where,
+            help=error.help
+            or "no pass has a part in it: correct the model, or name other "
+            "engines under 'engines'",
+        )
+    return UnsupportedModelError(
+        f"{error.message}; nor does {stand_in} run it: {second.message}",
+        where=error.where,
+        help="results of this model cannot be compared; --no-verify goes on without, "
+        "and the report says so",
+    )
+
+
+def left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]) -> str:
+    """Return the note on adversarial samples that the original does not run on.
+
+    Args:
+        bench: The engine.
+        special: The samples, each with what the engine said.
+    """
+    kinds = Counter(feeds.kind for feeds, _ in special)
+    counted = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
+    first, error = special[0]
+    return (
+        f"the original does not run on {len(special)} of the adversarial inputs on "
+        f"{bench.engine.name}, and they were left out: {counted}; {first.name}: "
+        f"{error.message}"
+    )
+
+
+_NARROW = frozenset((ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2))
+
+
+def gentler_engine(engine: Engine, model: ir.Model) -> Engine | None:
+    """Return the engine that runs a model which another one refuses by its own fault.
+
+    ONNX Runtime removes DequantizeLinear and QuantizeLinear around nodes such as MaxPool. It
+    has no kernels of these for integers below 8 bits, so that a valid model does not load.
+
+    Args:
+        engine: The engine that does not run the model.
+        model: The model.
+
+    Returns:
+        The same engine without these rewrites; None if they are not the reason.
+    """
+    if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
+        return None
+    if not engine.fuse_qdq or not any(map(_is_narrow, all_nodes(model))):
+        return None
+    return replace(engine, fuse_qdq=False)
+
+
+def _is_narrow(node: ir.Node) -> bool:
+    """Whether a node reads or makes integers below 8 bits."""
+    if node.domain:
+        return False
+    given = (node.attributes.get(name) for name in ("to", "output_dtype"))
+    types = set(map(named_type, given))
+    for value in (*node.inputs, *node.outputs):
+        if value is not None:
+            tensor = ir.convenience.get_const_tensor(value)
+            types |= {value.dtype, None if tensor is None else tensor.dtype}
+    return not _NARROW.isdisjoint(types)
+
 
 MOST_DRAWN = 4
 """Number of samples that are added because a part differs on their values."""
@@ -332,3 +587,279 @@ def _dependents(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[str]:
         if node in suspects or any(value in random for value in read):
             random.update(node.outputs)
     return frozenset(str(v.name) for v in model.graph.outputs if v in random)
+
+
+LEVELS: tuple[Optimization, ...] = ("none", "all")
+"""The optimizations between which an engine's own spread is asked for."""
+_UNUSUAL = (LARGE_FLOATS, DRAWN)
+_MOVES = 8
+"""Runs of the original with other last places of its weights."""
+_SPREADS = 4.0
+"""How many times what these runs do to an element it may drift."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What moved weights do to one output.
+
+    Attributes:
+        most: Largest difference.
+        runs: What the output is, by sample and run; empty for floats.
+    """
+
+    most: float = 0.0
+    runs: tuple[tuple[Data, ...], ...] = ()
+
+    def has(self, sample: int, value: Data) -> bool:
+        """Whether each element is what it was in some run.
+
+        Args:
+            sample: Number of the sample.
+            value: The value, of any shape and type.
+        """
+        new, known = np.asarray(value), [np.asarray(run) for run in self.runs[sample]]
+        same = [new == run for run in known if run.shape == new.shape]
+        return bool(same) and bool(np.logical_or.reduce(same).all())
+
+
+@dataclass
+class Noise:
+    """How far runs of the original are apart: twice on an engine, and on its other levels.
+
+    A second run of one sample is made the first time that an engine is asked about, before
+    something is blamed; other levels count where the pipeline runs them anyway.
+
+    Attributes:
+        baseline: The original on every engine.
+    """
+
+    baseline: Baseline
+    _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
+    _asked: set[int] = field(default_factory=set)
+    _moved: dict[int, tuple[Sequence[Outputs], dict[str, Moved]]] = field(default_factory=dict)
+    _spreads: list[tuple[Feeds, dict[str, Array | None]]] = field(default_factory=list)
+
+    def of(self, bench: Bench, *, again: bool = True) -> list[OriginalRuns]:
+        """Return the runs on an engine, and those of it with other optimizations.
+
+        Args:
+            bench: The engine.
+            again: Whether the original is run a second time, if that was not done.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        if not self.baseline.samples:
+            return []
+        # The other levels are asked later anyway, once a pass has changed what is computed.
+        self.baseline.ready(bench.when, "end")
+        self._asked.add(id(bench))
+        if again:
+            self._repeat(bench)
+        return list(self._runs(bench))
+
+    def asked(self, bench: Bench) -> bool:
+        """Whether passes under tolerance were held to limits above the noise of an engine."""
+        return id(bench) in self._asked
+
+    def known(self, bench: Bench) -> list[OriginalRuns]:
+        """Return what is known of an engine without running anything."""
+        return list(self._runs(bench)) if self.baseline.samples and bench.ran else []
+
+    def every(self, *levels: Optimization) -> Iterator[OriginalRuns]:
+        """Yield the spread of the first engine, over levels that are run for it as well."""
+        bench = self.baseline.benches[0]
+        yield from self.of(bench)
+        for level in levels:
+            if isinstance(bench.engine, OnnxRuntimeEngine):
+                engine = replace(bench.engine, optimization=level)
+                outputs = Bench(engine, "each").run(self.baseline.model, self.baseline.samples)
+                between = _between(bench.engine, engine)
+                yield OriginalRuns(bench.engine.name, between, bench.original, outputs)
+
+    def of_rounding(self, bench: Bench) -> dict[str, Moved]:
+        """Return how outputs move if weights move by one unit in the last place.
+
+        Asked for only where something is about to fail.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        known = self._moved.get(id(bench))
+        if known is None or known[0] is not bench.original:
+            ran = [list(bench.original), *self._moved_runs(bench, self.baseline.samples)]
+            most: dict[str, float] = {}
+            for outputs in ran[1:]:
+                runs = OriginalRuns(
+                    bench.engine.name, "moved weights", bench.original, outputs
+                )
+                for one in runs.spread(self.baseline.unstable):
+                    most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
+            found = {name: Moved(size, _by_sample(name, ran)) for name, size in most.items()}
+            known = self._moved[id(bench)] = bench.original, found
+        return known[1]
+
+    def settle_drift(
+        self, check: Check, bench: Bench, produced: Sequence[Outputs]
+    ) -> Check | None:
+        """Return a failed check as passed where outputs drift as rounding moves the original.
+
+        What drifts by more than :data:`SIGHT` is not judged.
+
+        Args:
+            check: The check.
+            bench: The engine.
+            produced: What the result gives there, by sample.
+
+        Returns:
+            None where an output drifts farther.
+
+        Raises:
+            EngineError: The engine cannot run the original.
+        """
+        found = {output.output: output for output in check.outputs}
+        told = []
+        for name in [name for name, output in found.items() if not output.passed]:
+            now = self._drift(found[name], bench, produced)
+            if now is None:
+                return None
+            found[name] = now
+            told.append(f"{name} {now.reason}")
+        judged = all(output.passed for output in found.values())
+        return replace(
+            check,
+            verdict=Verdict.PASSED if judged else Verdict.NOT_VERIFIED,
+            reason="; ".join(told[:3]),
+            sample=None,
+            outputs=tuple(found.values()),
+            budget=(),
+        )
+
+    def _drift(
+        self, output: OutputCheck, bench: Bench, produced: Sequence[Outputs]
+    ) -> OutputCheck | None:
+        most, judged = 0.0, True
+        for place, sides in enumerate(zip(bench.original, produced, strict=True)):
+            one, other = (side.get(output.output) for side in sides)
+            if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+                return None
+            right, wrong = one.astype(np.float64), other.astype(np.float64)
+            finite = np.isfinite(right)
+            if (
+                kind_of(one.dtype) != "float"
+                or right.shape != wrong.shape
+                or not np.array_equal(finite, np.isfinite(wrong))
+            ):
+                return None
+            right, error = right[finite], np.abs(wrong[finite] - right[finite])
+            limit = (output.atol or 0.0) + (output.rtol or 0.0) * np.abs(right)
+            if (error <= limit).all():
+                continue
+            spread = self._spread_of(bench, place).get(output.output)
+            if spread is None:
+                judged = False
+                continue
+            if (error > limit + _SPREADS * spread[finite]).any():
+                return None
+            size = SIGHT * float(np.abs(right).max())
+            judged &= bool(error.max() <= size and spread.max() <= size)
+            most = max(most, float(spread.max()))
+        why = (
+            f"differs by up to {bound(output.max_abs or 0.0)}, each change agrees by itself, "
+            f"and the original moves by up to {bound(most)} where its weights move by one "
+            "unit in the last place"
+        )
+        return replace(output, passed=judged, reason=why)
+
+    def _spread_of(self, bench: Bench, place: int) -> dict[str, Array | None]:
+        """Return how far moved weights move each element of the outputs of a sample.
+
+        The first engine that is asked answers for all: it is the model that amplifies.
+        """
+        feeds = self.baseline.samples[place]
+        known = next((spread for one, spread in self._spreads if one is feeds), None)
+        if known is None:
+            runs = [[bench.original[place]], *self._moved_runs(bench, [feeds])]
+            known = {name: _spread(name, runs) for name in runs[0][0]}
+            self._spreads.append((feeds, known))
+        return known
+
+    def _moved_runs(self, bench: Bench, samples: Sequence[Feeds]) -> list[list[Outputs]]:
+        moved = (move_weights(self.baseline.model, seed) for seed in range(_MOVES))
+        return [bench.run_anew(model, samples) for model in moved]
+
+    def spreads(self, bench: Bench) -> list[EngineSpread]:
+        """Return what is known of an engine's spread."""
+        runs = self.known(bench)
+        return [spread for one in runs for spread in one.spread(self.baseline.unstable)]
+
+    def _repeat(self, bench: Bench) -> None:
+        # Samples that were left out, or made anew, need runs of their own.
+        if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
+            # One sample shows whether an engine repeats itself, and costs the least.
+            again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
+            self._again[id(bench)] = (bench.original, again)
+
+    def _runs(self, bench: Bench) -> Iterator[OriginalRuns]:
+        engine, first = bench.engine, bench.original
+        measured, again = self._again.get(id(bench), (None, []))
+        if measured is first:
+            yield OriginalRuns(engine.name, "two runs of it", first[: len(again)], again)
+        benches = self.baseline.benches
+        for other in benches:
+            same = other.ran and len(other.original) == len(first)
+            if other is not bench and same and _other_level(engine, other.engine):
+                # Both engines get the same report of the two.
+                one, two = sorted((bench, other), key=lambda b: b.key)
+                between = _between(one.engine, two.engine)
+                usual = [self._usual(bench.original) for bench in (one, two)]
+                yield OriginalRuns(engine.name, between, *usual)
+
+    def _usual(self, outputs: Sequence[Outputs]) -> list[Outputs]:
+        """Leave out samples on which no digit may be left: they say nothing of the others."""
+        rows = zip(self.baseline.samples, outputs, strict=True)
+        return [
+            found
+            for feeds, found in rows
+            if not (isinstance(feeds, AdversarialFeeds) and feeds.kind in _UNUSUAL)
+        ]
+
+
+def _other_level(one: Engine, other: Engine) -> bool:
+    return (
+        isinstance(one, OnnxRuntimeEngine)
+        and isinstance(other, OnnxRuntimeEngine)
+        and replace(one, optimization=other.optimization) == other
+    )
+
+
+def _between(one: Engine, other: Engine) -> str:
+    return f"{one.name} and {other.name}"
+
+
+def _by_sample(name: str, runs: Sequence[Sequence[Outputs]]) -> tuple[tuple[Data, ...], ...]:
+    """Return what an output of integers or booleans was, by sample and run."""
+    rows = zip(*runs, strict=True)
+    found = tuple(tuple(run[name] for run in row if name in run) for row in rows)
+    exact = all(
+        isinstance(value, np.ndarray) and kind_of(value.dtype) in ("int", "bool")
+        for row in found
+        for value in row
+    )
+    return found if exact else ()
+
+
+def _spread(name: str, runs: Sequence[Sequence[Outputs]]) -> Array | None:
+    """Return the largest difference of each element from the first run, all of one sample.
+
+    None where shapes differ, or which elements are finite.
+    """
+    first, *rest = (np.asarray(run[0].get(name)) for run in runs)
+    finite = np.isfinite(first) if kind_of(first.dtype) == "float" else None
+    if finite is None or not all(
+        a.shape == first.shape and np.array_equal(np.isfinite(a), finite) for a in rest
+    ):
+        return None
+    right = np.where(finite, first, 0).astype(np.float64)
+    others = (np.where(finite, other, 0).astype(np.float64) for other in rest)
+    return np.asarray(np.max([np.abs(other - right) for other in others], axis=0))

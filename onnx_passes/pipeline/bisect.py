@@ -15,21 +15,19 @@ from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import Logging
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
-from onnx_passes.pipeline.attempt import Attempts
-from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.engine_noise import LEVELS, Noise
-from onnx_passes.pipeline.establish import establish
-from onnx_passes.pipeline.instruments import Instrument
-from onnx_passes.pipeline.judgement import error_of
+from onnx_passes.pipeline.baseline import LEVELS, Baseline, Noise
+from onnx_passes.pipeline.culprit import error_of
+from onnx_passes.pipeline.gate_setup import establish
+from onnx_passes.pipeline.pass_execution import Attempts, Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import PassReport, RewriteSummary
 from onnx_passes.runtime.inputs import Substitutes, make_samples, without_crashes
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.bisection import first_above
+from onnx_passes.verify.judge import GAP, middle_of, resolution, stands_out
 from onnx_passes.verify.reference_data import load_reference
-from onnx_passes.verify.score import GAP, middle_of, resolution, stands_out
+from onnx_passes.verify.shrink import first_above
 from onnx_passes.verify.snapshot import Snapshot
 
 MOST = 32

@@ -1,28 +1,65 @@
-"""Which of a pass's rewrites are wrong.
+"""Find the rewrites that make a check fail.
 
-Local scores usually say so with no search: each application is held against the nodes that it
-matched, on recorded values. Where they do not, because a rewrite is in a loop or a function,
-or only wrong together with others, the pass is bisected. Either way the answer is put to the
-test: the pass is run without the accused, and must then keep its contract.
+A judgement asks the failed check again for a run with fewer rewrites. The search halves the
+rewrites. On compilers the region of each rewrite is built without the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import OnnxPassesError
+from onnx_passes.arrays import Array
+from onnx_passes.configs.sections import OutputTolerance
+from onnx_passes.contracts import Contract, Equality, Tolerance
+from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.attempt import Attempt, Attempts, SearchEnded
+from onnx_passes.passes.patterns import describe
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.change_parts import (
+    Part,
+    is_left,
+    names_part,
+    own_name,
+    record,
+    side_by_side,
+    side_part,
+    told,
+)
+from onnx_passes.pipeline.compiling_engines import Compiler
+from onnx_passes.pipeline.gate import Gate
+from onnx_passes.pipeline.pass_execution import Attempt, Attempts, SearchEnded
+from onnx_passes.pipeline.rounding import FUSED
+from onnx_passes.report.run_report import Blame
 from onnx_passes.report.summary import margin
-from onnx_passes.verify.bisection import first_true
-from onnx_passes.verify.case import Case
-from onnx_passes.verify.local import LocalScore
-from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.score import GAP
+from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, Outputs, examine
+from onnx_passes.runtime.engine_models import with_barriers, with_seeds
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.runtime.tensorrt.engine import (
+    built_layers,
+    with_profiles_of,
+    without_profiles,
+)
+from onnx_passes.verify.applications import (
+    ApplicationPieces,
+    LocalScore,
+    Side,
+    Witnesses,
+    local_scores,
+)
+from onnx_passes.verify.evidence import ENGINE, LEVEL, Check, OutputCheck, Verdict
+from onnx_passes.verify.judge import GAP, Promise, score
+from onnx_passes.verify.region import makers_of
+from onnx_passes.verify.rounding import weigh_rounding
+from onnx_passes.verify.shrink import Case, first_divergence, first_true
 from onnx_passes.verify.snapshot import Change
 
 MOST_CULPRITS = 32
@@ -300,3 +337,404 @@ def _gradual(good: Attempt | None, bad: Attempt) -> bool:
     if low is None or high is None or not high.limit:
         return False
     return high.ratio < GAP * low.ratio
+
+
+BY_REGION = "by its region alone"
+"""How a rewrite was found: the compiler takes what it replaced, and not what it put there."""
+
+_MOST_NAMED = 3
+"""Rewrites that a compiler names at most, for each to be built by itself."""
+
+ON_ENGINE = "by its own error on that engine"
+"""How a rewrite was found whose values differ where both sides are run on the compiler."""
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The regions of the rewrites of one pass.
+
+    Attributes:
+        compiler: The engine that compiles.
+        before: The model before the pass.
+        after: The model after it.
+        feeds: A sample.
+        engine: What runs both, for the types and shapes at the borders of regions.
+        said: What the compiler said of the whole model that it does not take.
+    """
+
+    compiler: Compiler
+    before: ir.Model
+    after: ir.Model
+    feeds: Feeds
+    engine: Engine
+    said: str = ""
+
+    def scores(
+        self, pieces: Sequence[ApplicationPieces], *, left_in: ir.Model | None = None
+    ) -> list[LocalScore | None]:
+        """Return for each rewrite what its region shows; None where it lost nothing by itself.
+
+        Those that the compiler named in the whole model are built first. Where they are taken
+        alone, all are. A rewrite inside a body, or one that a later one replaced, is not
+        looked at.
+
+        Args:
+            pieces: The rewrites.
+            left_in: The model that must still hold them; by default that after the pass.
+        """
+        named = self._named(pieces)
+        found = self._scores(named, left_in) if named else {}
+        found = found or self._scores(pieces, left_in)
+        return [found.get(piece.application.key) for piece in pieces]
+
+    def _named(self, pieces: Sequence[ApplicationPieces]) -> list[ApplicationPieces]:
+        """Return the rewrites whose new nodes the compiler named, if they are few."""
+        makers = makers_of(self.after)
+        found = [piece for piece in pieces if _is_named(self.said, piece.new, makers)]
+        return found if len(found) <= _MOST_NAMED else []
+
+    def _scores(
+        self, pieces: Sequence[ApplicationPieces], left_in: ir.Model | None
+    ) -> dict[str, LocalScore]:
+        """Return what the regions of rewrites show that lost support, by their keys."""
+        looked, arrays = self._looked(pieces, left_in or self.after)
+        parts: dict[int, Part] = {}
+        for number, piece in enumerate(looked):
+            part = self._part(f"p{number}", self.after, piece.new, arrays)
+            if part is not None:
+                parts[number] = part
+        found: dict[str, LocalScore] = {}
+        for number, finding in self._failing(parts).items():
+            piece = looked[number]
+            old = self._part("old", self.before, piece.old, arrays)
+            if old is not None and self._reaches(self._examine([old])):
+                reason = told(finding, parts[number])
+                application = piece.application
+                check = OutputCheck(application.replaced[0][0], False, reason)
+                how = f"{BY_REGION}: {reason}"
+                found[application.key] = LocalScore(application, np.inf, (check,), how, False)
+        return found
+
+    def measured(
+        self, pieces: Sequence[ApplicationPieces], promise: Promise
+    ) -> list[LocalScore | None]:
+        """Run both sides of each rewrite on the engine, in one build for each side.
+
+        What differs is held against the running error of its operators, since an engine that
+        fuses nodes rounds elsewhere on each side.
+
+        Args:
+            pieces: The rewrites.
+            promise: What each must keep.
+
+        Returns:
+            For each rewrite its score; None where one of its sides is not executed.
+        """
+        looked, arrays = self._looked(pieces, self.after)
+        sides: list[tuple[ApplicationPieces, Part, Part]] = []
+        for number, piece in enumerate(looked):
+            old = self._part(f"o{number}", self.before, piece.old, arrays)
+            new = self._part(f"p{number}", self.after, piece.new, arrays)
+            if old is not None and new is not None:
+                sides.append((piece, old, new))
+        if not sides:
+            return [None] * len(pieces)
+        found: dict[str, LocalScore] = {}
+        told_of: set[str] = set()
+        olds = self._executed([old for _, old, _ in sides])
+        news = self._executed([new for _, _, new in sides])
+        for piece, old, new in sides if olds and news else ():
+            names = [str(value.name) for value in piece.old.outputs]
+            ends = [str(value.name) for value in piece.new.outputs]
+            expected = {n: olds.get(f"{old.prefix}.{n}") for n in names}
+            actual = {
+                n: news.get(f"{new.prefix}.{e}") for n, e in zip(names, ends, strict=True)
+            }
+            if any(value is None for value in (*expected.values(), *actual.values())):
+                continue  # a constant, or a value that both sides read
+            checks = promise.check(expected, actual)
+            if not all(check.passed for check in checks) and _rounds(old, new, olds, news):
+                checks = tuple(replace(check, passed=True, reason=FUSED) for check in checks)
+            error = score([expected], [actual], frozenset())
+            key = piece.application.key
+            how = ON_ENGINE
+            if not all(check.passed for check in checks) and len(told_of) < _MOST_NAMED:
+                told_of.add(key)
+                how += self._layers(new)
+            found[key] = LocalScore(piece.application, error, checks, how)
+        return [found.get(piece.application.key) for piece in pieces]
+
+    def _layers(self, part: Part) -> str:
+        """Say what layers the engine makes of a part, by its own names; nothing if untold."""
+        engine = with_profiles_of(
+            without_profiles(self.compiler.engine), part.model, [part.rows[0]]
+        )
+        names = [own_name(layer.name, part) for layer in built_layers(engine, part.model)]
+        return f", in its layers {', '.join(map(repr, names))}" if names else ""
+
+    def _executed(self, parts: Sequence[Part]) -> Outputs:
+        finding = self._examine(parts, execute=True)
+        return finding.outputs[0] if finding.level is Level.EXECUTED else {}
+
+    def _looked(
+        self, pieces: Sequence[ApplicationPieces], left_in: ir.Model
+    ) -> tuple[list[ApplicationPieces], dict[str, Array]]:
+        """Return the rewrites that can be looked at, and the values at their borders."""
+        made = {str(v.name) for node in left_in.graph for v in node.outputs}
+        looked = [
+            piece for piece in pieces if piece.application.outermost and is_left(piece, made)
+        ]
+        if not looked:
+            return [], {}
+        return looked, record(self.before, self.after, looked, self.feeds, self.engine)
+
+    def _part(
+        self, prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array]
+    ) -> Part | None:
+        shapes = [value.shape for value in self.before.graph.inputs]
+        static = all(shape is not None and shape.is_static() for shape in shapes)
+        return side_part(prefix, model, side, arrays, static=static)
+
+    def _failing(self, parts: Mapping[int, Part]) -> dict[int, Finding]:
+        """Return the parts that are not built, each with what is said of it alone."""
+        if not parts:
+            return {}
+        together = self._examine([*parts.values()])
+        if self._reaches(together):
+            return {}
+        if len(parts) == 1:
+            return dict.fromkeys(parts, together)
+        named = [n for n, part in parts.items() if names_part(together.reason, part)]
+        alone = {n: self._examine([parts[n]]) for n in named if len(named) < len(parts)}
+        found = {n: finding for n, finding in alone.items() if not self._reaches(finding)}
+        if found:
+            rest = {n: part for n, part in parts.items() if n not in alone}
+            return found | self._failing(rest)
+        numbers = list(parts)
+        middle = len(numbers) // 2
+        for half in (numbers[:middle], numbers[middle:]):
+            found |= self._failing({n: parts[n] for n in half})
+        return found
+
+    def _reaches(self, finding: Finding) -> bool:
+        wanted = min(self.compiler.original.level, Level.BUILT, key=lambda level: level.rank)
+        return finding.level.rank >= wanted.rank
+
+    def _examine(self, parts: Sequence[Part], *, execute: bool = False) -> Finding:
+        model = side_by_side(parts)
+        feeds = dict(chain.from_iterable(part.rows[0].items() for part in parts))
+        engine = with_profiles_of(without_profiles(self.compiler.engine), model, [feeds])
+        try:
+            return examine(engine, model, [feeds] if execute else ())
+        except ConfigError as error:
+            return Finding(Level.PARSED, error.message, error.help)
+
+
+def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
+    """Whether rounding explains how the one value of two parts differs."""
+    if len(old.model.graph.outputs) != 1 or len(new.model.graph.outputs) != 1:
+        return False
+    names = [str(part.model.graph.outputs[0].name) for part in (old, new)]
+    expected, actual = olds[names[0]], news[names[1]]
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return False
+    feeds = {**old.rows[0], **new.rows[0]}
+    return weigh_rounding(old.model, new.model, feeds, expected, actual, names[0]) is True
+
+
+def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
+    """Whether a compiler names a node of a rewrite, or a layer that it made of one."""
+    values = {str(value.name) for node in side.nodes for value in node.outputs if value.name}
+    names = values | {str(makers[v].name) for v in values if v in makers and makers[v].name}
+    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\d.])", reason) for n in names)
+
+
+def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
+    """Return how far the outputs of a model are from those of the original, on one engine.
+
+    One that does not run is infinitely far off.
+
+    Args:
+        model: The model.
+        bench: The engine, with the outputs of the original.
+        baseline: The samples, and the outputs that do not repeat.
+    """
+    try:
+        produced = bench.run(model, baseline.samples)
+    except EngineError:
+        return math.inf
+    return score(bench.original, produced, baseline.unstable)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A check that failed, and what it was made with.
+
+    Attributes:
+        gate: What checked.
+        check: The check.
+        contracts: What the pass promises; none where several passes are judged.
+        override: The tolerance that the pipeline gives the pass.
+    """
+
+    gate: Gate
+    check: Check
+    contracts: Sequence[Contract] = ()
+    override: OutputTolerance | None = None
+
+    @classmethod
+    def of(
+        cls,
+        gate: Gate,
+        checks: Sequence[Check],
+        contracts: Sequence[Contract] = (),
+        override: OutputTolerance | None = None,
+    ) -> Judgement | None:
+        """Return the first check that failed, one of an engine if there is any.
+
+        Args:
+            gate: The gate that checked.
+            checks: The checks of a pass.
+            contracts: Its contracts.
+            override: Limits of this use of the pass; None for none.
+        """
+        failed = [check for check in checks if check.verdict is Verdict.FAILED]
+        failed.sort(key=lambda check: (check.engine is None, check.kind == ENGINE))
+        return cls(gate, failed[0], contracts, override) if failed else None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether numbers decided: an engine ran the models on samples."""
+        check = self.check
+        return bool(check.engine and check.kind != LEVEL and self.samples)
+
+    @property
+    def samples(self) -> Sequence[Feeds]:
+        """The reference samples."""
+        return self.gate.baseline.samples
+
+    @property
+    def feeds(self) -> Feeds:
+        """The sample that failed."""
+        return self.samples[self.check.sample or 0]
+
+    @cached_property
+    def bench(self) -> Bench:
+        """The engine of the check, or the first one where it needed none."""
+        benches = self.gate.baseline.benches
+        named = [bench for bench in benches if bench.engine.name == self.check.engine]
+        return (named or benches)[0]
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the models that are judged, whole or in parts."""
+        return self.bench.engine
+
+    def prepare(self, model: ir.Model) -> ir.Model:
+        """Return a model as the engine runs it, for scripts without this package."""
+        model = with_seeds(model, getattr(self.engine, "seed", 0))
+        return with_barriers(model) if self.bench.node_by_node else model
+
+    @cached_property
+    def limits(self) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
+        """What values inside a model are held to, and those of single values."""
+        limit, single = self.gate.local_limit(self.check.kind, self.contracts, self.override)
+        by_type = isinstance(limit, Tolerance) and limit.rtol is None and limit.atol is None
+        wrong = [output for output in self.check.outputs if not output.passed]
+        # Without its absolute part, the limit of a type is where double precision decided.
+        decided = any(o.limit and not o.atol for o in wrong)
+        if by_type and decided and self.check.kind == "tolerance":
+            return Tolerance(atol=0.0), single
+        return limit, single
+
+    @property
+    def promise(self) -> Promise:
+        """What values inside a model must keep on an engine that compiles."""
+        contract, overrides = self.limits
+        return Promise(contract, overrides=overrides, inside=True, negative_zero=True)
+
+    def scores(
+        self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]
+    ) -> list[LocalScore | None]:
+        """Score each rewrite of a pass by itself, by numbers or by what a compiler takes.
+
+        Args:
+            attempts: Runs the pass.
+            applied: The rewrites that it makes.
+            skip: Keys of the rewrites that are left out.
+
+        Raises:
+            OnnxPassesError: The pass raised, or does not repeat its rewrites.
+        """
+        regions = self.check.kind == LEVEL and bool(self.samples)
+        if not (self.numeric or regions) or not applied:
+            return []
+        witnesses = Witnesses()
+        keys = [application.key for application in applied]
+        after = attempts.apply(skip=skip, expected=keys, witness=witnesses).model
+        before, pieces = attempts.before.model, witnesses.pieces
+        if regions and self.check.level == Level.EXECUTED:
+            return self.regions(before, after).measured(pieces, self.promise)
+        if regions:
+            return self.regions(before, after).scores(pieces)
+        return local_scores(before, after, pieces, self.feeds, self.engine, *self.limits)
+
+    @property
+    def compiler(self) -> Compiler:
+        """The engine of a check of levels."""
+        compilers = self.gate.levels.compilers
+        return next(c for c in compilers if c.engine.name == self.check.engine)
+
+    def regions(self, before: ir.Model, after: ir.Model) -> Regions:
+        """Return the regions between two models, for the compiler of the check.
+
+        Args:
+            before: The model before the pass.
+            after: The model after it.
+        """
+        executing = [bench.engine for bench in self.gate.baseline.benches]
+        engine = executing[0] if executing else OnnxRuntimeEngine()
+        said = self.check.reason or ""
+        return Regions(self.compiler, before, after, self.feeds, engine, said)
+
+    def blame(
+        self,
+        culprits: Sequence[Culprit],
+        before: ir.Model,
+        after: ir.Model,
+        place: tuple[int | None, str],
+    ) -> list[Blame]:
+        """Return what a failure is due to: rewrites, or the first value that diverges.
+
+        Args:
+            culprits: The rewrites found wrong.
+            before: A model that is right.
+            after: The model that is not.
+            place: Index and name of the pass.
+        """
+        sample = self.check.sample
+        found = [
+            Blame(
+                *place,
+                culprit.how,
+                culprit.application.number,
+                culprit.application.rule,
+                list(culprit.application.nodes),
+                list(culprit.application.new_nodes),
+                culprit.value,
+                culprit.score,
+                sample,
+            )
+            for culprit in culprits
+        ]
+        if not self.numeric or (found and found[0].value is not None):
+            return found
+        parted = first_divergence(before, after, self.feeds, self.engine, *self.limits)
+        if parted is None:
+            return found
+        if found:
+            found[0].value = parted.value
+            return found
+        nodes, new = ([describe(n)] if n else [] for n in (parted.before, parted.after))
+        how, value = "the first value that diverges", parted.value
+        return [Blame(*place, how, nodes=nodes, new_nodes=new, value=value, sample=sample)]

@@ -1,30 +1,601 @@
-"""One engine's say on a pass: the region that changed, or the whole model."""
+"""Check a pass on one engine: the region that changed, or the whole model.
+
+A step is a pass that is being checked. The region is found first and is run on recorded
+values. The whole model runs if the region cannot be checked or leaves doubt.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
-from onnx_passes.configs.sections import Verify
-from onnx_passes.contracts import Equality, Tolerance
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import risky_runs
+from onnx_passes.configs.sections import OutputTolerance, Verify
+from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
 from onnx_passes.errors import EngineError
-from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.budget import Budget
-from onnx_passes.pipeline.engine_side import Bench
-from onnx_passes.pipeline.recorded_values import Recorded
-from onnx_passes.pipeline.recorder import Recorder
-from onnx_passes.pipeline.region_conclusion import Regional
-from onnx_passes.pipeline.regional import RegionCheck
-from onnx_passes.pipeline.sight import can_see
-from onnx_passes.pipeline.state import State
-from onnx_passes.pipeline.step import EngineFinding, Step, does_not_run, with_sight
-from onnx_passes.pipeline.weighing import BY_STRUCTURE
-from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.verify.alike import compute_alike
-from onnx_passes.verify.evidence import Evidence, Kind, vouches
-from onnx_passes.verify.recording import inlined
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.model.walk import all_nodes, captured_values
+from onnx_passes.passes.base import Pass
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.observability import can_see, nodes_behind
+from onnx_passes.pipeline.policy import Budget
+from onnx_passes.pipeline.random_values import Allowance
+from onnx_passes.pipeline.recorder import Recorded, Recorder
+from onnx_passes.pipeline.region_evidence import (
+    BY_STRUCTURE,
+    Conclusion,
+    InBodies,
+    Regional,
+    RegionValues,
+    all_passed,
+    any_failed,
+    outer_sample,
+)
+from onnx_passes.pipeline.state import Known, State
+from onnx_passes.runtime.engine_base import Data, Outputs, run_each
+from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
+from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verdict, vouches
+from onnx_passes.verify.judge import Promise, identical
+from onnx_passes.verify.node_equality import Folded, constant_tensor
+from onnx_passes.verify.obligations import (
+    Obligation,
+    ObligationPart,
+    compute_alike,
+    find_inner,
+    find_obligations,
+    find_proved,
+)
+from onnx_passes.verify.recording import inlined, value_names
+from onnx_passes.verify.region import Region, boundary_of, changed_region, region_model
+
+_SIGHT = {
+    True: "the outputs agree, and can see the change",
+    False: "the outputs agree, and cannot see the change",
+    None: "the outputs agree; whether they can see the change was not asked",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass that is checked, and the model before and after it."""
+
+    pass_: Pass
+    before: ir.Model
+    model: ir.Model
+    override: OutputTolerance | None
+    applied: Sequence[Application]
+    translated: bool = False
+
+    @property
+    def promises(self) -> list[Contract]:
+        """The contracts that values inside the model can keep."""
+        return [c for c in self.pass_.contracts() if not isinstance(c, Metric)]
+
+    @property
+    def by_type(self) -> bool:
+        """Whether its promises hold values to no more than their types allow."""
+        return held_by_type(self.promises, self.override)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the rewrites that it recorded."""
+        return tuple(application.number for application in self.applied)
+
+    @property
+    def label(self) -> str:
+        """The rules that fired, or the pass."""
+        return ", ".join(dict.fromkeys(a.rule for a in self.applied)) or self.pass_.name
+
+
+def held_by_type(contracts: Sequence[Contract], override: OutputTolerance | None) -> bool:
+    """Whether contracts leave limits to the types of values.
+
+    Args:
+        contracts: What a pass promises.
+        override: Tolerances of this use of it.
+    """
+    limits = [contract for contract in contracts if isinstance(contract, Tolerance)]
+    return all(t.rtol is None and t.atol is None for t in limits) and override is None
+
+
+@dataclass(frozen=True)
+class EngineFinding:
+    """What one engine says of a pass."""
+
+    checks: list[Check]
+    evidence: list[Evidence]
+    known: Known
+    certain: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return any(check.verdict is Verdict.FAILED for check in self.checks)
+
+
+def with_sight(one: Evidence, sees: bool | None) -> Evidence:
+    """Return evidence of outputs only, with what the outputs can see of the change.
+
+    Args:
+        one: The evidence.
+        sees: Whether the outputs see the change; None if that is not known.
+    """
+    kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
+    return replace(one, kind=kind, reason=f"{_SIGHT[sees]} ({one.reason})")
+
+
+def does_not_run(kind: str, bench: Bench, error: EngineError) -> Check:
+    """Return the check of a result that an engine refuses, which fails.
+
+    Args:
+        kind: The kind of the check.
+        bench: The engine.
+        error: What it raised.
+    """
+    aside = f" ({error.help})" if error.help else ""
+    reason = f"the result does not run: {error.message}{aside}"
+    return Check(kind, Verdict.FAILED, bench.engine.name, reason=reason)
+
+
+@dataclass(frozen=True)
+class FoundRegion:
+    """What a pass changed.
+
+    Attributes:
+        region: The nodes.
+        recorded: The values of the model before that they read and are compared with; None if
+            everything is proved.
+        required: The values that both models are asked for.
+        proved: Those of them that are computed alike.
+        needed: Names of the values that stay recorded.
+    """
+
+    region: Region
+    recorded: Recorded | None
+    required: Sequence[Obligation]
+    proved: set[Obligation]
+    needed: AbstractSet[str] = frozenset()
+
+
+def find_region(
+    recorder: Recorder,
+    baseline: Baseline,
+    models: tuple[ir.Model, ir.Model],
+    applied: Sequence[Application],
+    known: Recorded | None,
+    *,
+    untouched: bool,
+) -> FoundRegion | None:
+    """Find what changed, with the values recorded that it is held against.
+
+    A constant in place of a value that the engine computed is compared with that value:
+    equal bit for bit, it makes nothing new that reads it. Where one is not, its readers
+    are part of the region.
+
+    Args:
+        recorder: Records values on the engine.
+        baseline: The samples, and the original.
+        models: The model before and after.
+        applied: The rewrites that the pass recorded.
+        known: What is recorded of the model before.
+        untouched: Whether the model before computes what the original does.
+
+    Returns:
+        None if values cannot be matched or recorded.
+    """
+    before, after = models
+    folded = Folded()
+    while (region := changed_region(before, after, folded)) is not None:
+        required = find_obligations(region, before, after, applied)
+        proved = find_proved(region, before, after, required)
+        if len(proved) == len(required):
+            return FoundRegion(region, known, required, proved)
+        if not baseline.deterministic and any(
+            map(baseline.is_random, (*region.nodes, *region.removed))
+        ):
+            return None
+        needed = region.needed | {o.old for o in required}
+        needed |= _read_by_bodies(region.removed)  # they are run
+        needed |= {o.new for o in required if o.tensor is None} & set(value_names(before)) - {
+            str(v.name) for node in region.nodes for v in node.outputs
+        }
+        known = recorder.obtain(known, before, baseline, needed, untouched=untouched)
+        if known is None or not known.holds(region.needed):
+            return None
+        wrong = {n for n, t in region.folded.items() if not _holds(known, n, t)}
+        if not wrong:
+            return FoundRegion(region, known, required, proved, needed)
+        folded = Folded(refused=folded.refused | wrong)
+    return None
+
+
+def _holds(known: Recorded, name: str, tensor: ir.TensorProtocol) -> bool:
+    """Whether a value was, on every sample, what a constant is, bit for bit."""
+    return all(
+        name in recording and identical(recording[name], tensor.numpy())
+        for recording in known.samples
+    )
+
+
+def _read_by_bodies(nodes: Sequence[ir.Node]) -> set[str]:
+    """Return the names of what nodes with bodies read, constants aside."""
+    holders = filter(holds_bodies, nodes)
+    values = (v for node in holders for v in (*node.inputs, *captured_values(node)))
+    return {str(v.name) for v in values if v is not None and constant_tensor(v) is None}
+
+
+def calls_of(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
+    """Count the calls of each function.
+
+    Args:
+        model: The model.
+    """
+    found: dict[ir.OperatorIdentifier, int] = {}
+    for node in all_nodes(model) if model.functions else ():
+        key = node.op_identifier()
+        if key in model.functions:
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def look_alike(old: Data, new: Data) -> bool:
+    """Whether two values are tensors of one type and shape.
+
+    Args:
+        old: A value.
+        new: Another value.
+    """
+    arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
+    return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
+
+
+_LARGE = 16
+"""A region of at least this part of all nodes costs as much as the whole model."""
+
+_MOVES = frozenset(
+    ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Transpose", "Unsqueeze")
+)
+"""Operators that compute no element: where only these are new, no output is likely to move."""
+
+
+@dataclass
+class RegionCheck:
+    """The check of one pass on one engine.
+
+    Attributes:
+        recorder: Records values on the engine.
+        baseline: The samples, and the original.
+        before: The model before.
+        after: The model after.
+        applied: The rewrites that the pass recorded.
+        promises: What the pass promises, with its limits for values inside.
+        untouched: Whether ``before`` computes what the original does.
+        allowance: How many parts may be run on drawn values; None for all.
+        samples: For a body, the sample of the model that each of its own is from, by identity.
+    """
+
+    recorder: Recorder
+    baseline: Baseline
+    before: ir.Model
+    after: ir.Model
+    applied: Sequence[Application]
+    promises: Sequence[Promise]
+    untouched: bool = False
+    allowance: Allowance | None = None
+    samples: Mapping[int, int] | None = None
+    _proved: set[Obligation] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Put the bodies of functions in place, unless the pass itself did so."""
+        self.bench = self.recorder.bench
+        self.whole = self.after
+        if calls_of(self.before) == calls_of(self.after):
+            self.before, self.after = inlined(self.before), inlined(self.after)
+
+    def run(self, known: Recorded | None) -> Regional | None:
+        """Check the region.
+
+        Args:
+            known: What is recorded of the model before.
+
+        Returns:
+            What was found; None if only a run of the whole model shows it: values cannot be
+            matched or recorded.
+
+        Raises:
+            EngineError: No engine can run the original.
+        """
+        start = time.perf_counter()
+        models = self.before, self.after
+        found = find_region(
+            self.recorder, self.baseline, models, self.applied, known, untouched=self.untouched
+        )
+        if found is None:
+            return None
+        region, recorded = found.region, found.recorded
+        self.required, self._proved = found.required, found.proved
+        if len(self._proved) == len(self.required):
+            return self._unchanged(region, known)
+        assert recorded is not None
+        self.region, self.recorded = region, recorded
+        self.runs = RegionRuns(
+            self.recorder, self.baseline, models, found, recorded, self.untouched
+        )
+        self.values = RegionValues(
+            self.before, self.after, region, recorded, self.bench, self.promises
+        )
+        checked = self._run_ahead() or self._run_region()
+        if checked is None:
+            return None
+        first = replace(checked.checks[0], seconds=time.perf_counter() - start)
+        return replace(checked, checks=[first, *checked.checks[1:]])
+
+    def _unchanged(self, region: Region, known: Recorded | None) -> Regional:
+        """Say that nothing that reaches an output is computed differently."""
+        reason = "nothing that reaches an output is computed differently"
+        name = self.bench.engine.name
+        checks = [Check(p.kind, Verdict.PASSED, name, "region", reason) for p in self.promises]
+        numbers = tuple(application.number for application in self.applied)
+        rules = dict.fromkeys(application.rule for application in self.applied)
+        what = (
+            ", ".join(rules) or ObligationPart(list(region.nodes), list(region.removed)).text
+        )
+        evidence = [Evidence(what, Kind.PROVED, numbers, reason=BY_STRUCTURE)]
+        same = {one.new for one in self._proved if one.old == one.new}
+        made = {str(v.name) for node in region.nodes for v in node.outputs}
+        names = set(value_names(self.after)) - (made - same)
+        kept = known and known.following([{} for _ in known.samples], names)
+        return Regional(checks, evidence, kept)
+
+    def _run_ahead(self) -> Regional | None:
+        """Run the whole model at once, where a tolerance pass changed much of it.
+
+        Its outputs have to be followed anyway, and the values inside are held to the same
+        limits. What the region before them took is added, so that only a failure has to be
+        asked again on recorded values.
+        """
+        region = self.region
+        large = _LARGE * len(region.nodes) > len(self.after.graph)
+        large &= any(node.op_type not in _MOVES for node in region.nodes)
+        tolerant = all(isinstance(p.contract, Tolerance) for p in self.promises)
+        if not (large and tolerant and region.frontier and self.bench.node_by_node):
+            return None
+        computed = {str(v.name) for node in self.after.graph for v in node.outputs}
+        wanted = frozenset({o.new for o in self.required if o.tensor is None} & computed)
+        try:
+            recorded, outputs = self.recorder.run(self.after, self.baseline.samples, wanted)
+        except EngineError:
+            return None
+        produced: list[Mapping[str, Data]] = [*recorded.samples]
+        inner = self._inner(produced)
+        results = self.values.compare(produced, [*self.required, *inner])
+        results = self.values.arbitrate(produced, results)
+        if any(not one.passed for checks in results.values() for one in checks):
+            return None
+        self.bench.learn(self.whole, self.baseline.samples, outputs)
+        made = self._conclude(produced, results, recorded)
+        return None if made.failed else replace(made, outputs=outputs)
+
+    def _run_region(self) -> Regional | None:
+        """Run the region on the recorded values, and what follows a value that differs."""
+        region = self.region
+        produced = self.runs.produce(region.nodes)
+        if produced is None:
+            return None
+        expected: Recorded | None = None
+        if not self.bench.node_by_node and (expected := self.runs.old_side()) is None:
+            return None
+        inner = self._inner(produced)
+        results = self.values.compare(produced, [*self.required, *inner], expected)
+        if self.bench.node_by_node and any_failed(results):
+            # Recorded by a run of another form: ask both sides in one.
+            expected = self.runs.old_side()
+            if expected is not None:
+                results = self.values.compare(produced, [*self.required, *inner], expected)
+        if self.bench.node_by_node and any_failed(results):
+            results = {
+                o: self.values.excuse(o, produced, checks) for o, checks in results.items()
+            }
+        if self.bench.node_by_node:
+            results = self.values.arbitrate(produced, results, expected)
+        elif expected is not None:
+            results = {
+                o: self.values.explain_fused(o, expected, produced, found)
+                for o, found in results.items()
+            }
+        nodes = list(region.nodes)
+        if any_failed(results):
+            names = {o.new for o, checks in results.items() if not all_passed(checks)}
+            behind = [n for n in nodes_behind(self.after, names) if n not in set(nodes)]
+            nodes = [n for n in self.after.graph if n in {*nodes, *behind}]
+            longer = self.runs.produce(nodes) if behind else produced
+            produced = longer if longer is not None else produced
+            compared = {one.old for one in results}
+            self.values.settle(
+                produced, nodes, results, lambda names: self.runs.fill(names, compared)
+            )
+        learned = self._learn(produced, results)
+        names = set(value_names(self.after))
+        return self._conclude(produced, results, self.recorded.following(learned, names))
+
+    def _inner(self, produced: Sequence[Mapping[str, Data]]) -> list[Obligation]:
+        """Return the values of old names that were computed anew and look alike."""
+        known = {o.old for o in self.required}
+        old, new = self.recorded.samples[0], produced[0]
+        return [
+            one
+            for one in find_inner(self.region, self.before, known)
+            if self.recorded.holds((one.old,)) and look_alike(old[one.old], new.get(one.new))
+        ]
+
+    def _check_bodies(self) -> InBodies:
+        """Check the bodies that changed, each as a model of its own."""
+        known = self.recorded.samples
+        replaced = {o.new: o.old for o in self.required}
+        region, found = self.region, InBodies()
+        holders = pair_holders(region.removed, region.nodes, known, replaced)
+        inside = [application for application in self.applied if not application.outermost]
+        for body in changed_bodies(
+            self.before, self.after, holders, known, replaced, self.bench.engine
+        ):
+            bench = Bench(self.bench.engine, self.bench.when)
+            check = RegionCheck(
+                Recorder(bench, self.recorder.memory_limit),
+                Baseline(body.before, [bench], list(body.feeds), ahead=False),
+                body.before,
+                body.after,
+                inside,
+                self.promises,
+                untouched=True,
+                allowance=self.allowance,
+                samples={
+                    id(feeds): outer_sample(place, self.baseline, self.samples)
+                    for feeds, place in zip(body.feeds, body.samples, strict=True)
+                },
+            )
+            checked = None
+            # Nobody has run it yet: it may take all memory, or never end.
+            where = f"{body.name} of {body.holder.outputs[0].name}"
+            label, taken = risky_runs.label(risky_runs.DRAWN, where), body.is_entered(known)
+            if not taken and (risky_runs.avoided(label) or not body.fits_memory):
+                continue
+            with suppress(EngineError), nullcontext() if taken else risky_runs.running(label):
+                checked = check.run(None)
+            if checked is not None and (body.certain or not checked.failed):
+                numbers = {n for one in checked.evidence for n in one.numbers}
+                inside = [a for a in inside if a.number not in numbers]
+                found.add(body, checked)
+        paired = {pair.new for pair in holders}
+        found.find_idle(
+            (*region.removed, *(n for n in region.nodes if n not in paired)), known
+        )
+        return found
+
+    def _learn(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        results: Mapping[Obligation, list[OutputCheck]],
+    ) -> list[dict[str, Data]]:
+        """Return the new values; of the frontier those that what follows did not see."""
+        # What is downstream was computed from the old frontier, so that is what stays.
+        kept = {
+            o.new for o, checks in results.items() if o.old == o.new and all_passed(checks)
+        }
+        kept &= set(self.region.frontier)
+        return [{k: v for k, v in found.items() if k not in kept} for found in produced]
+
+    def _conclude(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        results: Mapping[Obligation, list[OutputCheck]],
+        recorded: Recorded,
+    ) -> Regional:
+        conclusion = Conclusion(
+            self.values,
+            self.baseline,
+            self.applied,
+            self.required,
+            self._proved,
+            self._check_bodies(),
+            self.samples,
+            self.allowance,
+        )
+        return conclusion.conclude(produced, results, recorded)
+
+
+@dataclass
+class RegionRuns:
+    """Runs nodes of both models on recorded values.
+
+    Attributes:
+        recorder: Records values on the engine.
+        baseline: The samples, and the original.
+        models: The model before and after.
+        found: What changed.
+        recorded: The values of the model before.
+        untouched: Whether the model before computes what the original does.
+    """
+
+    recorder: Recorder
+    baseline: Baseline
+    models: tuple[ir.Model, ir.Model]
+    found: FoundRegion
+    recorded: Recorded
+    untouched: bool
+
+    def produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
+        """Run nodes of the model after.
+
+        Args:
+            nodes: The nodes, in order.
+
+        Returns:
+            Their values by sample; None if a value that they need is not a tensor.
+        """
+        if not nodes:
+            return [{} for _ in self.recorded.samples]
+        region = Region(tuple(nodes), boundary_of(nodes), self.found.region.frontier)
+        needed = frozenset(region.boundary)
+        if not self.recorder.obtain(
+            self.recorded,
+            self.models[0],
+            self.baseline,
+            needed | self.found.needed,  # what is asked for no more is dropped
+            untouched=self.untouched,
+        ):
+            return None
+        if not self.recorded.holds(needed):
+            return None
+        wanted = {o.new for o in self.found.required} | set(region.frontier)
+        hidden = self.recorder.hidden(self.models[1], self.baseline.samples, wanted)
+        return self._session(self.models[1], region, hidden)
+
+    def fill(self, names: frozenset[str], compared: set[str]) -> bool:
+        """Record further values of the model before.
+
+        Args:
+            names: Their names.
+            compared: Names of values that stay recorded for a comparison.
+
+        Returns:
+            Whether that can be done.
+        """
+        obtained = self.recorder.obtain(
+            self.recorded,
+            self.models[0],
+            self.baseline,
+            names | compared | self.found.needed,
+            untouched=self.untouched,
+        )
+        return obtained is self.recorded and self.recorded.holds(names)
+
+    def old_side(self) -> Recorded | None:
+        """Run what was removed, in the form in which the new nodes are run."""
+        nodes = self.found.region.removed
+        region = Region(nodes, boundary_of(nodes), ())
+        if not nodes or not self.recorded.holds(region.boundary):
+            return None
+        wanted = {o.old for o in self.found.required}
+        hidden = self.recorder.hidden(self.models[0], self.baseline.samples, wanted)
+        found = self._session(self.models[0], region, hidden)
+        names = set(value_names(self.models[0]))
+        return None if found is None else self.recorded.following(found, names)
+
+    def _session(
+        self, model: ir.Model, region: Region, hidden: set[str]
+    ) -> list[Mapping[str, Data]] | None:
+        try:
+            part = region_model(model, region, self.recorded.samples, hidden)
+            feeds = [values.row(region.boundary) for values in self.recorded.samples]
+            with self.recorder.bench.engine.prepare(part) as session:
+                return list(run_each(self.recorder.bench.engine, session, feeds))
+        except EngineError:
+            return None
 
 
 @dataclass

@@ -1,55 +1,344 @@
-"""The gate after every pass: structure, interface, then evidence for each application."""
+"""The gate after every pass: structure, interface, annotations, evidence, next state.
+
+The original is called through the interface that a pass gave the model. The conclusion gives
+the evidence for each application, and the state that comes next.
+"""
 
 from __future__ import annotations
 
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance, Verify
-from onnx_passes.contracts import Contract, Equality, Tolerance
-from onnx_passes.errors import OnnxPassesError
+from onnx_passes.contracts import Contract, Equality, Metric, Tolerance
+from onnx_passes.errors import OnnxPassesError, ReferenceDataError
+from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
 from onnx_passes.ops.node_queries import RANDOM, RANDOM_CONTRIB, may_draw
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.allowance import Allowance
-from onnx_passes.pipeline.annotation_check import check_annotations
-from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.both_ends import check_deployed, check_end
-from onnx_passes.pipeline.budget import Budget
-from onnx_passes.pipeline.comparing import Comparing
+from onnx_passes.passes.context import Application, InterfaceMap, Port
+from onnx_passes.pipeline.arbitration import arbitrated, check_deployed, check_end
+from onnx_passes.pipeline.baseline import Baseline, Noise
 from onnx_passes.pipeline.compiling_engines import CompiledLevels
-from onnx_passes.pipeline.concluding import DEFAULTS_FIXED, conclude, only_renamed
-from onnx_passes.pipeline.engine_check import EngineCheck
-from onnx_passes.pipeline.engine_noise import Noise
-from onnx_passes.pipeline.interfaces import (
-    follow_interface,
-    translate,
-    with_fixed_defaults,
-)
-from onnx_passes.pipeline.opinion import arbitrated
-from onnx_passes.pipeline.sight import can_see
+from onnx_passes.pipeline.engine_check import EngineCheck, Step, with_sight
+from onnx_passes.pipeline.observability import can_see
+from onnx_passes.pipeline.output_checks import Comparing
+from onnx_passes.pipeline.policy import Budget
+from onnx_passes.pipeline.random_values import Allowance
+from onnx_passes.pipeline.recorder import run_nodes
+from onnx_passes.pipeline.region_evidence import BY_STRUCTURE
 from onnx_passes.pipeline.state import Checked, Known, State
-from onnx_passes.pipeline.step import Step, with_sight
 from onnx_passes.plain import PlainDict
 from onnx_passes.risky_runs import INPUTS, running
-from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.runtime.inputs import AdversarialFeeds
+from onnx_passes.runtime.engine_base import Feeds, MadeUpFeeds, Outputs
+from onnx_passes.runtime.inputs import AdversarialFeeds, generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.alike import compute_alike
-from onnx_passes.verify.checked_nodes import CheckedNodes
-from onnx_passes.verify.evidence import Evidence, Kind, vouches
-from onnx_passes.verify.interface_check import Interface, compare_interfaces, interface_of
-from onnx_passes.verify.opened import Opening
-from onnx_passes.verify.result import Check, Verdict
-from onnx_passes.verify.snapshot import Change, Snapshot
-from onnx_passes.verify.well_formed import check_structure
+from onnx_passes.runtime.reference import ReferenceEngine
+from onnx_passes.verify.evidence import Check, Evidence, Kind, Verdict, vouches
+from onnx_passes.verify.obligations import compute_alike
+from onnx_passes.verify.recording import inlined
+from onnx_passes.verify.reference_data import check_feeds
+from onnx_passes.verify.region import boundary_of, changed_region
+from onnx_passes.verify.snapshot import (
+    Change,
+    Interface,
+    Snapshot,
+    compare_interfaces,
+    interface_of,
+)
+from onnx_passes.verify.validity import Opening
+from onnx_passes.verify.well_formed import (
+    CheckedNodes,
+    check_structure,
+    find_wrong_annotations,
+)
+
+
+def follow_interface(state: State, before: ir.Model, model: ir.Model) -> State:
+    """Keep the samples that a new interface admits, or make new ones.
+
+    Args:
+        state: What is known of the model before.
+        before: The model that had the interface before.
+        model: The model that has the new one.
+
+    Raises:
+        EngineError: The original or the model before does not run on the new samples.
+    """
+    baseline, labels = state.baseline, state.labels
+    kept = [i for i, feeds in enumerate(baseline.samples) if _fit(feeds, model)]
+    if len(kept) == len(baseline.samples):
+        return state.without_recordings()
+    if kept:
+        labels = labels and [labels[i] for i in kept if i < len(labels)]
+        samples = [baseline.samples[i] for i in kept]
+        known = [(_rows(b.original, kept), _rows(k.accepted, kept)) for b, k in state.pairs()]
+        return _moved(state, samples, known, state.original, labels, baseline.unstable)
+    samples = generate(model)
+    note = (
+        "the reference samples do not fit the interface that the pass gave the model; "
+        "new ones were generated"
+    )
+    if note not in baseline.notes:
+        baseline.notes.append(note)
+    known = [
+        (b.run(state.original.model, samples), b.run(before, samples)) if b.ran else ([], None)
+        for b in baseline.benches
+    ]
+    return _moved(state, samples, known, state.original, None, baseline.unstable)
+
+
+def with_fixed_defaults(before: ir.Model, model: ir.Model) -> ir.Model:
+    """Return a model whose inputs with defaults are weights where another model has weights.
+
+    The new interface lets no caller override these. That says nothing of whether the weights
+    are the defaults, which the checks of the pass find out.
+
+    Args:
+        before: The model before.
+        model: The model that has the new interface.
+
+    Returns:
+        The model itself where there are none, else a copy.
+    """
+    inputs = {value.name for value in model.graph.inputs}
+    fixed = {
+        value.name
+        for value in before.graph.inputs
+        if value.const_value is not None
+        and value.name not in inputs
+        and value.name in before.graph.initializers
+    }
+    if not fixed:
+        return before
+    copy = copy_model(before)
+    kept = [value for value in copy.graph.inputs if value.name not in fixed]
+    copy.graph.inputs.clear()
+    copy.graph.inputs.extend(kept)
+    return copy
+
+
+def translate(state: State, mapped: InterfaceMap, before: ir.Model) -> State:
+    """Hold the next models against the original as it is called through a new interface.
+
+    The original and the model before run once more, on what they see of the new inputs, which
+    may be rounded. Their results are translated without any graph, so that a fault of the pass
+    cannot hide in it.
+
+    Args:
+        state: What is known before the pass.
+        mapped: How values of the old interface become those of the new one.
+        before: The model before the pass.
+
+    Raises:
+        EngineError: An engine cannot run the original.
+    """
+    baseline = state.baseline
+    baseline.ready("each", "checkpoint", "end")
+    samples = [_feeds(feeds, mapped.inputs) for feeds in baseline.samples]
+    seen = [_feeds(feeds, mapped.back) for feeds in samples]
+    known: list[tuple[list[Outputs], list[Outputs] | None]] = []
+    for bench in baseline.benches:
+        if not bench.ran:
+            known.append(([], None))
+            continue
+        original = bench.run(state.original.model, seen)
+        accepted = bench.run(before, seen) if bench.when == "each" else original
+        known.append(
+            (
+                [_outputs(found, mapped.outputs) for found in original],
+                [_outputs(found, mapped.outputs) for found in accepted],
+            )
+        )
+    wrapped = state.original.restore()
+    mapped.wrap(wrapped)
+    unstable = frozenset(mapped.outputs(name, None)[0] for name in baseline.unstable)
+    labels = state.labels and [_outputs(row, mapped.outputs) for row in state.labels]
+    return _moved(state, samples, known, Snapshot(wrapped), labels, unstable)
+
+
+def _moved(
+    state: State,
+    samples: list[Feeds],
+    known: Sequence[tuple[list[Outputs], list[Outputs] | None]],
+    original: Snapshot,
+    labels: Sequence[Outputs] | None,
+    unstable: frozenset[str],
+) -> State:
+    benches = [
+        replace(bench, original=outputs, _known=[], _ahead=None)
+        for bench, (outputs, _) in zip(state.baseline.benches, known, strict=True)
+    ]
+    old = state.baseline
+    baseline = Baseline(
+        original.model, benches, samples, old.given, unstable, old.notes, ahead=old.ahead
+    )
+    baseline.unstable, baseline.deterministic = unstable, old.deterministic
+    return replace(
+        state,
+        comparing=state.comparing.moved_to(baseline, original, labels),
+        known=tuple(
+            Known(samples, accepted, None, before.budget)
+            for (_, accepted), before in zip(known, state.known, strict=True)
+        ),
+        moved=True,
+    )
+
+
+def _rows(outputs: list[Outputs] | None, kept: Sequence[int]) -> Any:
+    return outputs and [outputs[i] for i in kept]
+
+
+def _fit(feeds: Feeds, model: ir.Model) -> bool:
+    try:
+        check_feeds(feeds, model, {}, allow_nan=True)
+    except ReferenceDataError:
+        return False
+    return True
+
+
+def _feeds(feeds: Feeds, port: Port) -> Feeds:
+    found = _outputs(feeds, port)
+    if isinstance(feeds, AdversarialFeeds):
+        kept = AdversarialFeeds(found, feeds.kind, "")
+        kept.name = feeds.name
+        return kept
+    return MadeUpFeeds(found, feeds.label) if isinstance(feeds, MadeUpFeeds) else found
+
+
+def _outputs(values: Mapping[str, Any], port: Port) -> dict[str, Any]:
+    return dict(port(name, value) for name, value in values.items())
+
+
+def check_annotations(
+    engines: EngineCheck, state: State, before: ir.Model, model: ir.Model
+) -> tuple[Check, State]:
+    """Hold the types and shapes that a pass noted against the values that were seen.
+
+    Values that are recorded for this are those of the next passes, too.
+
+    Args:
+        engines: Records the values.
+        state: What is known of the model before.
+        before: The model before the pass.
+        model: The model after it.
+    """
+    start = time.perf_counter()
+    index = next((i for i, b in enumerate(state.baseline.benches) if b.when == "each"), None)
+    recorded = None if index is None else state.of(index).recorded
+    if index is not None and recorded is None and state.baseline.samples:
+        recorder = engines.recorder(state.baseline.benches[index])
+        recorded = recorder.obtain(
+            None, inlined(model), state.baseline, frozenset(), untouched=not state.moved
+        )
+        state = state.knowing(index, replace(state.of(index), recorded=recorded))
+    wrong: list[str] = []
+    if recorded is not None:
+        wrong = find_wrong_annotations(
+            before,
+            model,
+            recorded.samples,
+            lambda node, row: _standard_results(model, node, row),
+        )
+    verdict = Verdict.FAILED if wrong else Verdict.PASSED
+    reason = "; ".join(wrong[:3]) or None
+    if recorded is None:
+        reason = "types and shapes were not held against values: none were recorded"
+    check = Check("annotations", verdict, reason=reason, seconds=time.perf_counter() - start)
+    return check, state
+
+
+def _standard_results(
+    model: ir.Model, node: ir.Node, row: Mapping[str, Array]
+) -> Outputs | None:
+    """Return what the standard makes of a node's operands; None if one is not known.
+
+    Samples leave inputs to their defaults, and large values out of recordings.
+    """
+    defaults = {v.name: v.const_value for v in model.graph.inputs}
+    known: dict[str, Array] = {}
+    for name in boundary_of([node]):
+        if name in row:
+            known[name] = row[name]
+        elif (tensor := defaults.get(name)) is not None:
+            known[name] = tensor.numpy()
+        else:
+            return None
+    return run_nodes(ReferenceEngine(), model, [node], [known])[0]
+
+
+ONLY_NAMES = "only names, order or metadata changed"
+DEFAULTS_FIXED = "inputs that had defaults are weights of the same content"
+
+
+def only_renamed(
+    state: State, step: Step, checks: list[Check], what: str = ONLY_NAMES
+) -> Checked:
+    """Say that nothing changed that is computed, so that nothing has to be run.
+
+    Args:
+        state: What the pass is held against.
+        step: The pass.
+        checks: What it was asked so far.
+        what: What changed.
+    """
+    region = changed_region(step.before, step.model)
+    if region is None or region.nodes:
+        state = state.without_recordings()  # values have other names
+    reason = f"{what}: nothing was run"
+    evidence = [Evidence(step.pass_.name, Kind.PROVED, step.numbers, reason=BY_STRUCTURE)]
+    found = Check("equality", Verdict.PASSED, scope="structure", reason=reason)
+    return Checked([*checks, found], evidence, state)
+
+
+def conclude(
+    state: State,
+    step: Step,
+    checks: list[Check],
+    evidence: list[Evidence],
+    change: Change,
+    *,
+    charged: bool,
+) -> Checked:
+    """Return what follows, with the state in which the model is the accepted one.
+
+    Args:
+        state: What the pass was held against.
+        step: The pass.
+        checks: All that was asked.
+        evidence: What shows that the pass kept its promise.
+        change: How the model changed.
+        charged: Whether checks charge the budgets of errors.
+    """
+    if any(check.verdict is Verdict.FAILED for check in checks):
+        return Checked(checks, evidence, state.distrusted(checks))
+    spent = {check.engine: check.budget for check in checks}
+    known = tuple(
+        replace(k, budget=k.budget.charged(spent.get(b.engine.name, ()), moved=not charged))
+        for b, k in state.pairs()
+    )
+    moves = change is Change.COMPUTATION
+    if moves and not state.moved:
+        state.baseline.begin("end")  # now the end is going to ask
+    by_metric = any(isinstance(c, Metric) for c in step.pass_.contracts())
+    measured = by_metric and any(check.metrics for check in checks)
+    state = replace(
+        state,
+        known=known,
+        moved=state.moved or moves,
+        vouched=state.vouched and (not moves or (step.by_type and vouches(evidence))),
+        at_origin=measured and not step.promises,
+    )
+    return Checked(checks, evidence, state)
+
 
 _NAMES = re.compile(r"'[^']*'|function op \w+|\b(the|node|that computes)\b|[()\s]")
 AMPLIFIED = (
@@ -338,7 +627,7 @@ class Gate:
 
     def recall(self, remembered: PlainDict) -> None:
         """Go on from a model that another run accepted, and what was spent by then."""
-        from onnx_passes.pipeline.region_pairs import unkept  # slow to import
+        from onnx_passes.pipeline.change_parts import unkept  # slow to import
 
         known = tuple(
             Known(budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget())

@@ -33,9 +33,9 @@ from onnx_passes.model.walk import (
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.compose import may_not_pay
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.attempt import Attempt, Attempts
-from onnx_passes.pipeline.checking import make_baseline
-from onnx_passes.pipeline.regions_beside import Beside, Sides
+from onnx_passes.pipeline.change_parts import Beside, Sides
+from onnx_passes.pipeline.gate_setup import make_baseline
+from onnx_passes.pipeline.pass_execution import Attempt, Attempts
 from onnx_passes.report.run_report import PaysReport
 from onnx_passes.runtime.engine_base import Engine, Feeds, time_runs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine

@@ -1,22 +1,26 @@
-"""Inner values of the accepted model: recorded by one run, and filled in."""
+"""Record the inner values of a model once, and compute the missing ones from them.
+
+A recorder runs the accepted model with its values as outputs, in batches that fit the memory.
+Values that were not recorded are computed again by the nodes before them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.errors import EngineError
-from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.engine_side import Bench
-from onnx_passes.pipeline.recompute import recompute, record_weights
-from onnx_passes.pipeline.recorded_values import Recorded
+from onnx_passes.arrays import Array
+from onnx_passes.errors import EngineError, ModelError
+from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.risky_runs import avoided, running
 from onnx_passes.runtime.engine_base import (
     Data,
+    Engine,
     Feeds,
     Outputs,
     label_of_feeds,
@@ -25,13 +29,183 @@ from onnx_passes.runtime.engine_base import (
 )
 from onnx_passes.verify.recording import (
     Recording,
+    byte_size,
     computed_weights,
     exposed,
     inlined,
+    record_for_all,
+    too_much,
     value_names,
 )
-from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.sizing import too_much
+from onnx_passes.verify.region import (
+    Region,
+    boundary_of,
+    changed_region,
+    leading_to,
+    region_model,
+)
+
+
+@dataclass
+class Recorded:
+    """Values of one model, by sample. More of the same model may be added, none changed.
+
+    Attributes:
+        samples: The values of each sample.
+        filled: Names of those that only the check at hand needs.
+    """
+
+    samples: list[Recording]
+    filled: set[str] = field(default_factory=set)
+
+    def following(
+        self, values: Sequence[Mapping[str, Data]], names: Collection[str]
+    ) -> Recorded:
+        """Return what is known of the next model; see :meth:`Recording.following`.
+
+        Args:
+            values: Values that the change computes, by name, one mapping a sample.
+            names: Names of the values of the next model.
+        """
+        rows = zip(self.samples, values, strict=True)
+        return Recorded([old.following(new, names) for old, new in rows], self.filled)
+
+    def holds(self, names: Collection[str]) -> bool:
+        """Whether values are recorded for each sample."""
+        wanted = frozenset(names)
+        return all(wanted <= recording.keys() for recording in self.samples)
+
+
+_AT_ONCE = 1 << 26
+"""Bytes of values that are computed at once, if they read no input."""
+
+_MOST = 2
+"""One part in this of all nodes is the most that is run again; else all of them are."""
+
+
+def run_nodes(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    rows: Sequence[Mapping[str, Array]],
+) -> list[Outputs | None]:
+    """Run nodes by themselves, once for each row; None for a row that they do not run on.
+
+    Args:
+        engine: What runs them.
+        model: The model that they are from.
+        nodes: The nodes, in order.
+        rows: What they read, by name, and maybe more; of the same types and ranks in each row,
+            of any shape.
+    """
+    if not nodes:
+        return [{} for _ in rows]
+    try:
+        with prepare_nodes(engine, model, nodes, rows) as run:
+            return [run(row) for row in rows]
+    except EngineError:
+        return [None for _ in rows]
+
+
+@contextmanager
+def prepare_nodes(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    rows: Sequence[Mapping[str, Array]],
+) -> Iterator[Callable[[Mapping[str, Array]], Outputs | None]]:
+    """Give what runs nodes by themselves, for :func:`run_nodes`, in one session.
+
+    Args:
+        engine: The engine.
+        model: The model that the nodes are of.
+        nodes: The nodes.
+        rows: Recorded values by name, arrays of the shapes in the model, one mapping a sample.
+
+    Raises:
+        EngineError: The engine does not take the nodes.
+    """
+    boundary = boundary_of(nodes)
+    part = region_model(model, Region(tuple(nodes), boundary, ()), rows)
+    with engine.prepare(part) as session:
+
+        def run(row: Mapping[str, Array]) -> Outputs | None:
+            try:
+                return run_one(session, {name: row[name] for name in boundary})
+            except EngineError:
+                return None
+
+        yield run
+
+
+def record_weights(
+    engine: Engine, model: ir.Model, recordings: Sequence[Recording], names: Collection[str]
+) -> set[str]:
+    """Record large values that read no input: once for all samples, some at a time.
+
+    Args:
+        engine: The engine that the other values were recorded on.
+        model: The model, without functions.
+        recordings: What is known of it, by sample.
+        names: Names of such values.
+
+    Returns:
+        The names of those that could be computed.
+    """
+    batches: list[list[str]] = [[]]
+    size = 0
+    for value in (value for node in model.graph for value in node.outputs):
+        if value.name in names:
+            size += byte_size(value)
+            if size > _AT_ONCE and batches[-1]:
+                batches.append([])
+                size = byte_size(value)
+            batches[-1].append(str(value.name))
+    done: set[str] = set()
+    for batch in batches:
+        found = recompute(engine, model, recordings[:1], batch)
+        if found:
+            record_for_all(recordings, found[0])
+            done.update(batch)
+    return done
+
+
+def recompute(
+    engine: Engine, model: ir.Model, recordings: Sequence[Recording], names: Collection[str]
+) -> list[Outputs] | None:
+    """Compute values of a model that has run, from the values recorded nearest above them.
+
+    Large values are left out of recordings, and passes ask for a few of them. An engine that
+    runs each node as it is written gives the same bytes for them as a run of the whole model,
+    at the price of a few nodes.
+
+    Args:
+        engine: The engine that the values were recorded on.
+        model: The model that ran, without functions.
+        recordings: What is known of it, by sample; the same names for each.
+        names: Names of values of the main graph.
+
+    Returns:
+        The values, by sample; None where they cannot be had this way, or not for less than
+        half of the model.
+    """
+    known = recordings[0].keys()
+    nodes = leading_to(names, model.graph, known.__contains__)
+    boundary = boundary_of(nodes)
+    made = {v.name for node in nodes for v in node.outputs}
+    if not (made.issuperset(names) and known >= set(boundary)):
+        return None
+    if _MOST * len(nodes) > len(model.graph):
+        return None
+    region = Region(tuple(nodes), boundary, tuple(names))
+    feeds = [recording.row(boundary) for recording in recordings]
+    try:
+        part = region_model(model, region, recordings)
+        with engine.prepare(part) as session:
+            return run_each(engine, session, feeds, list(names))
+    except EngineError:
+        return None
+
 
 _EAGER = 16
 """What part of the memory limit is filled with values that no check has asked for yet.
@@ -287,3 +461,47 @@ def _add_defaults(known: Recorded, model: ir.Model, needed: frozenset[str]) -> N
 
 def _size(value: Data) -> int:
     return value.nbytes if isinstance(value, np.ndarray) else 0
+
+
+def dump_context(model: ir.Model, baseline: Baseline, folder: Path) -> list[str]:
+    """Write the values of the first sample to ``context.npz``, and say what was left out.
+
+    Args:
+        model: The result of the pipeline.
+        baseline: Gives the engine and the sample.
+        folder: Made if it is missing.
+
+    Returns:
+        Sentences for the report.
+
+    Raises:
+        ModelError: The file cannot be written.
+    """
+    if not baseline.samples or not baseline.benches:
+        return ["full_context_dump: there are no samples to run the result on"]
+    feeds = baseline.samples[0]
+    try:
+        with baseline.benches[0].engine.prepare(exposed(model)) as session:
+            values = {**feeds, **session.run(feeds)}
+    except EngineError as error:
+        return [f"full_context_dump: the values cannot be had: {error.message}"]
+    arrays = {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+    }
+    path = folder / "context.npz"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            # Positional names would clash with numpy's own parameter `file`.
+            np.savez(file, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise ModelError(
+            f"the context cannot be written: {error}",
+            where=f"  --> {path}",
+            help="see dump_dir",
+        ) from error
+    left = sorted(values.keys() - arrays.keys())
+    notes = [f"full_context_dump: {len(arrays)} values in {path}"]
+    return [*notes, f"full_context_dump left out {', '.join(left)}"] if left else notes

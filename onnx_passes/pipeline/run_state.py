@@ -1,4 +1,4 @@
-"""The state of a pipeline run: the model, what was kept, and what still holds."""
+"""The state of a pipeline run, and its models and rewrites as a report holds them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,51 @@ import onnx_ir as ir
 from onnx_passes.configs.resolve import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.model.walk import ungrown_bytes
+from onnx_passes.model.walk import all_graphs, operator_histogram, ungrown_bytes
 from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
 from onnx_passes.passes.compose import Operators, begins_nowhere, operators_of
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.passes.rewriting import only_rewrites
-from onnx_passes.pipeline.instruments import Instrument
-from onnx_passes.pipeline.kept_nodes import KeptNodes
+from onnx_passes.pipeline.pass_execution import Instrument, KeptNodes
 from onnx_passes.pipeline.state import Kept
 from onnx_passes.plain import PlainDict
-from onnx_passes.report.run_report import PassReport, RunReport
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.report.run_report import ModelSummary, PassReport, RewriteSummary, RunReport
+from onnx_passes.verify.evidence import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.drifting import Traced
+    from onnx_passes.pipeline.checkpoints import Traced, WholeData
     from onnx_passes.pipeline.gate import Gate
     from onnx_passes.pipeline.objective import Paying
-    from onnx_passes.pipeline.whole_data import WholeData
+
+
+def summarize(state: Snapshot) -> ModelSummary:
+    """Return a model in numbers; its hash waits until somebody asks.
+
+    Args:
+        state: The model.
+    """
+    summary = ModelSummary(
+        nodes=state.nodes,
+        operators=operator_histogram(state.model),
+        initializers=sum(len(graph.initializers) for graph in all_graphs(state.model)),
+        weight_bytes=state.weight_bytes,
+        opsets=dict(state.model.opset_imports),
+        hash="",
+    )
+    summary.put_off_hash(lambda: state.hash)
+    return summary
+
+
+def rewrite_summary(application: Application) -> RewriteSummary:
+    """Return one application of a rewrite rule."""
+    return RewriteSummary(
+        number=application.number,
+        rule=application.rule,
+        nodes=list(application.nodes),
+        replaced=list(application.replaced),
+        new_nodes=list(application.new_nodes),
+    )
 
 
 class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
@@ -143,7 +170,7 @@ class RunState:
             kept: The passes that made it; empty for all that were kept.
             title: What failed, as text; empty for the names of these passes.
         """
-        from onnx_passes.pipeline.drifting import Drifted, Traced, trace_drift
+        from onnx_passes.pipeline.checkpoints import Drifted, Traced, trace_drift
 
         if self.gate is None:
             return Traced()

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from onnx_passes.pipeline.budget import Budget
-from onnx_passes.verify.evidence import Evidence
-from onnx_passes.verify.result import Check, Checks, Verdict
+from onnx_passes.pipeline.policy import Budget
+from onnx_passes.verify.evidence import Check, Checks, Evidence, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from onnx_passes.configs.resolve import PassStep
     from onnx_passes.passes.context import Application
-    from onnx_passes.pipeline.baseline import Baseline
-    from onnx_passes.pipeline.comparing import Comparing
-    from onnx_passes.pipeline.engine_side import Bench
-    from onnx_passes.pipeline.recorded_values import Recorded
-    from onnx_passes.pipeline.region_pairs import Batch
+    from onnx_passes.pipeline.baseline import Baseline, Bench
+    from onnx_passes.pipeline.change_parts import Batch
+    from onnx_passes.pipeline.output_checks import Comparing
+    from onnx_passes.pipeline.recorder import Recorded
     from onnx_passes.runtime.engine_base import Feeds, Outputs
 
 

@@ -14,13 +14,12 @@ from onnx_passes.report.pages import Dot, DotChart, render_page
 from onnx_passes.report.summary import Margin, Words, margin_of
 from onnx_passes.report.text import bound, duration, number, one_line, plural
 from onnx_passes.runtime.tensorrt.engine import EngineLayer
-from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.found import FirstDifference, Found, Pair, Run
-from onnx_passes.verify.runs.judging import Measured
-from onnx_passes.verify.runs.timed import Latency, Timing
-from onnx_passes.verify.runs.timed_runs import PROFILED_RUNS
+from onnx_passes.verify.evidence import OutputCheck
+from onnx_passes.verify.inspection import statistics, statistics_text
+from onnx_passes.verify.runs.judges import Measured
+from onnx_passes.verify.runs.results import FirstDifference, Found, Latency, Pair, Run, Timing
+from onnx_passes.verify.runs.runner import PROFILED_RUNS
 from onnx_passes.verify.saved import describe
-from onnx_passes.verify.statistics import statistics, statistics_text
 
 SHOWN = 20
 """Values that are listed of each kind, where nobody asks for all."""
@@ -304,7 +303,7 @@ def compare_page(found: Found, *, latencies: bool) -> str:
         models=runs,
         lead="; ".join(dict.fromkeys(map(count_text, found.pairs))),
         whole="\n".join(lines),
-        pairs=[_pair_compare_page(pair, found.runs[0].makers) for pair in found.pairs],
+        pairs=[_compared_pair(pair, found.runs[0].makers) for pair in found.pairs],
     )
 
 
@@ -316,7 +315,7 @@ def _words(found: Found) -> Words:
     return Words("NOT COMPARED", "warn")
 
 
-def _pair_compare_page(pair: Pair, makers: Mapping[str, str]) -> PlainDict:
+def _compared_pair(pair: Pair, makers: Mapping[str, str]) -> PlainDict:
     """Return the values of a pair by error; each with its place in topological order."""
     inside = len(pair.outputs) > 1
     margins = [_margin(check) for check in pair.outputs]

@@ -47,7 +47,7 @@ from onnx_passes.report.text import (
     terminal_width,
     wrapped,
 )
-from onnx_passes.verify.result import (
+from onnx_passes.verify.evidence import (
     ENGINE,
     EXECUTED,
     Check,

@@ -194,7 +194,7 @@ def _number(value: Plain) -> str:
 
 
 _CELL, _MARGIN, _SMALL_CELL = 34, 22, 8
-_NAMED_SAMPLES = 16
+_NAMED_ROWS = 16
 """Classes up to which the rows and columns of a matrix have names and numbers."""
 
 _DIGITS = 5
@@ -239,7 +239,7 @@ def matrix(title: str, classes: PlainMapping, name: str) -> PlainDict | None:
     totals: dict[int, int] = {}
     for place, number in cells:
         totals[place // width] = totals.get(place // width, 0) + number
-    cell, margin = (_CELL, _MARGIN) if count <= _NAMED_SAMPLES else (_SMALL_CELL, 0)
+    cell, margin = (_CELL, _MARGIN) if count <= _NAMED_ROWS else (_SMALL_CELL, 0)
     # Rows without a class, because of a NaN, come last and are rare.
     shown = width if any(count in divmod(place, width) for place, _ in cells) else count
     caption = f"A row for each class of the {title.split()[0].lower()}"
@@ -408,7 +408,7 @@ def data_page(result: DataResult) -> str:
         models=models,
         whole="\n".join(result_lines(data, result.timing.to_json(), verbose=True)),
         left_out=list(_left_out(data["counts"])),
-        pairs=[_pair_data_page(pair) for pair in data["pairs"]],
+        pairs=[_data_pair(pair) for pair in data["pairs"]],
         worst=[(name, values_of(feeds)) for name, feeds in _worst(result)],
     )
 
@@ -421,7 +421,7 @@ def _left_out(counts: PlainMapping) -> Iterator[tuple[str, str, str]]:
         yield f"shard {e['shard']}", f"{e['first']} to {e['stop'] - 1}", e["reason"]
 
 
-def _pair_data_page(pair: PlainMapping) -> PlainDict:
+def _data_pair(pair: PlainMapping) -> PlainDict:
     classes, alone = pair["found"]["classes"], pair["alone"]
     drawn: list[PlainDict | None] = []
     if classes is not None:

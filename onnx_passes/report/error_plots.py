@@ -17,7 +17,7 @@ from onnx_passes.data.files import import_optional
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import pending
 from onnx_passes.plain import Foreign
-from onnx_passes.verify.runs.found import Found, Pair, Run
+from onnx_passes.verify.runs.results import Found, Pair, Run
 
 _BLUE, _RED, _NONE = "#2e62a8", "#c81e28", "#f0f0ec"
 # From small to large; dark to light, so that it reads in grey too.

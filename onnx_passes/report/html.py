@@ -40,7 +40,7 @@ from onnx_passes.report.text import (
     plural,
     size,
 )
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
 
 _MOST_NODES = 12
 UNNAMED = "\N{ZERO WIDTH SPACE}"
@@ -401,7 +401,7 @@ def _row(done: PassReport, rewrites: _Rewrites, *, above: bool) -> PlainDict:
         "words": summary.verdict_words(done),
         "above": above,
         "nodes": nodes,
-        "facts": list(_facts_pass_lines(done)),
+        "facts": list(_pass_facts(done)),
         "checks": [check_row(check) for check in ranked],
         "more_checks": _more(done.checks, ranked, "check"),
         "rewrites": taken,
@@ -415,7 +415,7 @@ def _more(every: Sequence[object], shown: Sequence[object], noun: str) -> str:
     return plural(more, noun) if more else ""
 
 
-def _facts_pass_lines(done: PassReport) -> Iterator[Fact]:
+def _pass_facts(done: PassReport) -> Iterator[Fact]:
     yield "contract", done.contract, ""
     claim = "changed it" if done.claimed else "left it as it was"
     fact = "changed" if done.changed else "unchanged"
@@ -649,7 +649,7 @@ def _left_out(count: int, which: str) -> str | None:
     return f"Of {count:,}, {which} ({_MOST_ROWS})." if count > _MOST_ROWS else None
 
 
-_MOST_ROWS_PAGE_FOOT = 200
+_MOST_FOOT_ROWS = 200
 _SPREADS = 5
 _WHEN = {"each": "after each pass", "checkpoint": "at checkpoints", "end": "at the end"}
 
@@ -657,7 +657,7 @@ _WHEN = {"each": "after each pass", "checkpoint": "at checkpoints", "end": "at t
 def foot_of(report: RunReport) -> PlainDict:
     """Return what the template shows below the passes."""
     # Here only the verdict of a check is shown; its outputs are those of the failure above.
-    final = [check_row(check) for check in report.final[:_MOST_ROWS_PAGE_FOOT]]
+    final = [check_row(check) for check in report.final[:_MOST_FOOT_ROWS]]
     return {
         "final": [{**row, "outputs": (), "more": ""} for row in final],
         "engines": [_engine(*found) for found in summary.tallies(report).items()],
@@ -701,18 +701,18 @@ def _blocks(report: RunReport) -> Iterator[tuple[str, str, list[Fact]]]:
     """Yield what is needed to repeat the run: a heading, a sentence, facts."""
     reference = report.reference
     told = str(reference) if reference else "None: nothing was run"
-    yield "Model", "", _facts_page_foot(_model(report))
+    yield "Model", "", _foot_facts(_model(report))
     yield (
         "Inputs of the checks",
         f"{told}.",
-        _facts_page_foot(reference.inputs.items() if reference else []),
+        _foot_facts(reference.inputs.items() if reference else []),
     )
-    yield "Versions", "", _facts_page_foot(report.versions.items())
-    yield "Machine", "", _facts_page_foot(report.machine.items())
+    yield "Versions", "", _foot_facts(report.versions.items())
+    yield "Machine", "", _foot_facts(report.machine.items())
 
 
-def _facts_page_foot(rows: Iterable[tuple[str, str]]) -> list[Fact]:
-    return [(key[:400], value[:1000], "") for key, value in rows][:_MOST_ROWS_PAGE_FOOT]
+def _foot_facts(rows: Iterable[tuple[str, str]]) -> list[Fact]:
+    return [(key[:400], value[:1000], "") for key, value in rows][:_MOST_FOOT_ROWS]
 
 
 def _model(report: RunReport) -> Iterator[tuple[str, str]]:

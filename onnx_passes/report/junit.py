@@ -15,7 +15,7 @@ from onnx_passes.report import summary
 from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.report.summary import FailureRows, Row
 from onnx_passes.report.text import Glyphs, plural, printable
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.evidence import Check, Verdict
 
 _GLYPHS = Glyphs.of("ascii")
 _TOLD = FailureRows(_GLYPHS)

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 from onnx_passes.errors import UsageError
-from onnx_passes.model.save import pending
 
 
 class Laps:
@@ -39,6 +38,8 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
     Raises:
         UsageError: The file cannot be written.
     """
+    from onnx_passes.model.save import pending  # reads onnx, which help needs not
+
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,7 @@ from typing import Any
 
 from onnx_passes.contracts import READS_ONLY
 from onnx_passes.report.text import plural
-from onnx_passes.verify.evidence import Evidence
-from onnx_passes.verify.result import Check, EngineSpread, OutputCheck, Verdict
+from onnx_passes.verify.evidence import Check, EngineSpread, Evidence, OutputCheck, Verdict
 
 
 @dataclass

@@ -24,8 +24,16 @@ from onnx_passes.report.run_report import (
     RunReport,
 )
 from onnx_passes.report.text import Glyphs, bound, duration, ends, number, plural, size
-from onnx_passes.verify.evidence import Evidence, Kind, count_kinds
-from onnx_passes.verify.result import ENGINE, EXECUTED, Check, OutputCheck, Verdict
+from onnx_passes.verify.evidence import (
+    ENGINE,
+    EXECUTED,
+    Check,
+    Evidence,
+    Kind,
+    OutputCheck,
+    Verdict,
+    count_kinds,
+)
 
 
 @dataclass(frozen=True)

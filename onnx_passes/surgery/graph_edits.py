@@ -28,7 +28,7 @@ from onnx_passes.passes.cleanup.topological_sort import TopologicalSort
 from onnx_passes.passes.common.graph_edits import supersede
 from onnx_passes.plain import Plain, PlainMapping
 from onnx_passes.surgery.builder import Builder, as_array, dtype_of, near
-from onnx_passes.verify.checker import complaints
+from onnx_passes.verify.well_formed import complaints
 
 
 def load(path: str | Path) -> ir.Model:

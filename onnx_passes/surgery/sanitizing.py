@@ -18,7 +18,7 @@ from onnx_passes.runtime.inputs.dimensions import names_in
 from onnx_passes.runtime.ort import engine_for
 from onnx_passes.surgery.builder import Builder, near
 from onnx_passes.surgery.graph_edits import insert_after
-from onnx_passes.verify.checker import complaints
+from onnx_passes.verify.well_formed import complaints
 
 
 def sanitize(

@@ -516,9 +516,9 @@ def _pair(node: ir.Node, ranges: Ranges) -> Iterator[str]:
 
 Channels: TypeAlias = tuple[Array, Array]
 """The least and greatest element of each channel, each of shape [channels]."""
-_UNIT_PRODUCT_BOUNDS = 2.0**-24
+_PRODUCT_UNIT = 2.0**-24
 """Unit roundoff of float32."""
-_HALVES_PRODUCT_BOUNDS = {
+_PRODUCT_HALVES = {
     ir.DataType.FLOAT16: (2.0**-11, 2.0**-25),
     ir.DataType.BFLOAT16: (2.0**-8, 2.0**-134),
 }
@@ -578,7 +578,7 @@ def product_bound(
         step = np.asarray(
             _rounding_error(np.maximum(np.abs(low), np.abs(high)) * factors, half)
         )
-    elif stored.dtype.is_integer() or stored.dtype in _HALVES_PRODUCT_BOUNDS:
+    elif stored.dtype.is_integer() or stored.dtype in _PRODUCT_HALVES:
         error = _data_error(layer, low * factors, high * factors)
         if error is None:
             return None
@@ -587,16 +587,12 @@ def product_bound(
         return None
     size = np.maximum(np.abs(low), np.abs(high))
     count = int(np.prod([old.shape[axis] for axis in axes]))
-    rounding = (
-        2 * (count + 4) * _UNIT_PRODUCT_BOUNDS / (1 - 2 * (count + 4) * _UNIT_PRODUCT_BOUNDS)
-    )
+    rounding = 2 * (count + 4) * _PRODUCT_UNIT / (1 - 2 * (count + 4) * _PRODUCT_UNIT)
     if scaled:
-        rounding += (
-            2 * _UNIT_PRODUCT_BOUNDS
-        )  # of the scaling itself, if scales are not powers of two
+        rounding += 2 * _PRODUCT_UNIT  # of the scaling itself, if scales are not powers of two
     # Differences of float32 are rounded to float32.
     moved = np.subtract(new * factors if scaled else new, old)
-    bound = _size(moved, axes, size) * (1 + 4 * _UNIT_PRODUCT_BOUNDS) + _size(new, axes, step)
+    bound = _size(moved, axes, size) * (1 + 4 * _PRODUCT_UNIT) + _size(new, axes, step)
     reach = _size(new, axes, size * factors + step)
     bound += rounding * (reach + _size(old, axes, size))
     bound = bound + _bias_error(layer, node)
@@ -615,7 +611,7 @@ def _half_of(layer: ir.Node) -> ir.DataType | None:
     """Return the type of 16 bits that the operand of a layer has, or was rounded to."""
     value = layer.inputs[0]
     for _ in range(2):
-        if value is None or value.dtype in _HALVES_PRODUCT_BOUNDS:
+        if value is None or value.dtype in _PRODUCT_HALVES:
             return None if value is None else value.dtype
         producer = value.producer()
         if producer is None or producer.op_type != Cast.op_type:
@@ -626,7 +622,7 @@ def _half_of(layer: ir.Node) -> ir.DataType | None:
 
 def _rounding_error(size: Array, half: ir.DataType) -> Array:
     """Return how far numbers of at most some size are off in a type of 16 bits."""
-    unit, least = _HALVES_PRODUCT_BOUNDS[half]
+    unit, least = _PRODUCT_HALVES[half]
     return np.asarray(size * unit + least)
 
 

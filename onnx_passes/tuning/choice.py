@@ -491,7 +491,7 @@ class ChoiceTable:
                 return choice
 
 
-_MOST_CHOICE, _SLACK, _LOOKS = 4.0, 1.5, 24
+_MOST_CHOSEN, _SLACK, _LOOKS = 4.0, 1.5, 24
 """Errors of groups may cancel each other up to the first factor. They cancel at most the
 second factor more than in a sample of choices; the third is the size of the sample."""
 
@@ -534,7 +534,7 @@ def bound_cancellation(sizes: Sequence[int], loss: Callable[[Choice], float]) ->
         )
         if 0 < total < math.inf:
             least = min(least, loss(choice) / total)
-    return _MOST_CHOICE if least in (0.0, math.inf) else min(_MOST_CHOICE, _SLACK / least)
+    return _MOST_CHOSEN if least in (0.0, math.inf) else min(_MOST_CHOSEN, _SLACK / least)
 
 
 _POINTS = 40
@@ -578,7 +578,7 @@ def _roughly_best(table: ChoiceTable) -> list[Choice]:
     return [tuple(map(int, picks[place])) for place in kept[::step]]
 
 
-_BUILDS, _LOOKS_FILE_SIZES = 16, 512
+_BUILDS, _SIZE_LOOKS = 16, 512
 """Choices that are built at most, and looked at."""
 
 
@@ -616,7 +616,7 @@ def list_by_size(
         looks += 1
         # Of a large model a few bytes are worth no build.
         small = low >= below * (1 - task.gap / 10)
-        if small or len(found) >= _BUILDS or looks > _LOOKS_FILE_SIZES:
+        if small or len(found) >= _BUILDS or looks > _SIZE_LOOKS:
             break
         for row in range(last, len(rows)):  # each choice is reached in one way
             if places[row] + 1 < len(order[row]):

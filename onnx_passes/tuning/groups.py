@@ -31,8 +31,7 @@ from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.recording import inlined
-from onnx_passes.verify.region import Region, boundary_of, is_constant_node
-from onnx_passes.verify.region_models import region_model
+from onnx_passes.verify.region import Region, boundary_of, is_constant_node, region_model
 
 _PRODUCTS = (Conv, ConvTranspose, Einsum, Gemm, MatMul)
 """Operators that multiply by weights."""
@@ -97,10 +96,11 @@ def partition(
     Args:
         model: As :func:`prepare` returns it.
         formats: Formats that a group may have.
-        wanted: By name of a group, which nodes it has, in the words of ``OnSomeNodes``, and its
+        wanted: By name of a group, which nodes it has, in words of ``OnSomeNodes``, and its
             formats (none for all). A node that several mean is of the first. Nodes that none
-            of them means stay in float32. Without any group, each layer with a weight is one, with the nodes
-            behind it up to the next layer. Nodes in bodies follow the node that has the body.
+            of them means stay in float32. Without any group, each layer with a weight is one,
+            with the nodes behind it up to the next layer. Nodes in bodies follow the node that
+            has the body.
         most: Number of groups, if they are found by layers; neighbours are joined.
 
     Raises:

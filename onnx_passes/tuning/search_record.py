@@ -43,7 +43,7 @@ from onnx_passes.tuning.loss_budget import (
     Stream,
     StreamedSamples,
 )
-from onnx_passes.verify.read_back import ReadBack
+from onnx_passes.verify.snapshot import ReadBack
 
 
 @dataclass(frozen=True)

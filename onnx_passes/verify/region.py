@@ -1,12 +1,7 @@
-"""The part of a model that a pass changed, as a model of its own.
+"""The part of a model that a pass changed, and small models cut from a model.
 
-Values are matched by name. A node is *kept* if the model before had one of the same operator,
-attributes, input names and output names; the others are *new*. Constants are matched by
-content, so that it does not matter where they are stored. A value on the *frontier* is
-computed by a new node, and read by a kept one or an output. If every such value is equal, bit
-for bit, to the value of that name before, every kept node computes what it did, by induction
-over the graph. So do the outputs. Reading the result of an Identity is reading its input, in
-both models: removing one makes no reader new.
+The boundary of a region is where both models agree again. ``cut`` gives two small models of
+one interface. ``alone`` makes a model of one node.
 """
 
 from __future__ import annotations
@@ -15,9 +10,16 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from onnx_passes.model.copy import copy_nodes
+from onnx_passes.model.extract import assemble
 from onnx_passes.model.walk import captured_values, node_operator, node_outputs, nodes_of
+from onnx_passes.passes.constants import is_constant
+from onnx_passes.plain import PlainMapping
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.node_equality import (
     Folded,
     NodeEquality,
@@ -213,3 +215,332 @@ def is_constant_node(node: ir.Node) -> bool:
     if node_operator(node) != ("", "Constant"):
         return False
     return constant_tensor(node.outputs[0]) is not None
+
+
+def region_model(
+    model: ir.Model,
+    region: Region,
+    rows: Sequence[PlainMapping],
+    hidden: Collection[str] = (),
+) -> ir.Model:
+    """Return the region as a model: inputs are its boundary, outputs all that it computes.
+
+    Only the nodes of the region are copied; weights and functions are shared.
+
+    Args:
+        model: The model that the region was found in.
+        region: The region.
+        rows: Values that it will be run on, for the type and rank of each name of the
+            boundary. The length of a vector is declared where all agree: operators that take
+            sizes ask for it.
+        hidden: Names of what it computes that are not outputs.
+    """
+    return _model_of(model, [_cut(region, rows, hidden)])
+
+
+def joined_model(
+    model: ir.Model, parts: Sequence[tuple[Region, Sequence[PlainMapping]]]
+) -> ir.Model:
+    """Return regions as one model, in which nothing connects them.
+
+    Each name begins with the number of its region and a slash.
+
+    Args:
+        model: A model with the functions and opset imports of all of them.
+        parts: The regions, each with values as for :func:`region_model`.
+    """
+    cuts = [_cut(region, rows, (), f"{n}/") for n, (region, rows) in enumerate(parts)]
+    return _model_of(model, cuts)
+
+
+def part_leading_to(
+    name: str, side: Side, recordings: Sequence[PlainMapping]
+) -> ir.Model | None:
+    """Return the nodes of a part that lead to a value, as a model with this output alone.
+
+    Args:
+        name: Name of the value.
+        side: The model, and the nodes of the part.
+        recordings: Recorded values by name, one mapping a sample.
+
+    Returns:
+        None where nothing of the part does, or what they read is not recorded.
+    """
+    model, nodes = side
+    needed = leading_to([name], nodes, lambda _: False)
+    boundary = boundary_of(needed)
+    if not needed or not all(set(boundary) <= row.keys() for row in recordings):
+        return None
+    hidden = {str(v.name) for node in needed for v in node.outputs} - {name}
+    return region_model(model, Region(tuple(needed), boundary, ()), recordings, hidden)
+
+
+@dataclass(frozen=True)
+class _RegionCopy:
+    """Copies of nodes, and what a graph of them holds."""
+
+    nodes: list[ir.Node]
+    inputs: list[ir.Value]
+    outputs: list[ir.Value]
+    initializers: list[ir.Value]
+
+
+def _model_of(model: ir.Model, cuts: Sequence[_RegionCopy]) -> ir.Model:
+    body = ir.Graph(
+        [value for cut in cuts for value in cut.inputs],
+        [value for cut in cuts for value in cut.outputs],
+        nodes=[node for cut in cuts for node in cut.nodes],
+        initializers=[value for cut in cuts for value in cut.initializers],
+        opset_imports=dict(model.graph.opset_imports),
+        name="region",
+    )
+    functions = list(model.functions.values())
+    return ir.Model(body, ir_version=model.ir_version, functions=functions)
+
+
+def _cut(
+    region: Region, rows: Sequence[PlainMapping], hidden: Collection[str], prefix: str = ""
+) -> _RegionCopy:
+    """Copy the nodes of a region; names begin with ``prefix``, and tensors keep theirs."""
+    nodes, copies = copy_nodes(region.nodes)
+    for copy in copies.values() if prefix else ():
+        copy.const_value = None  # it would be renamed as well, and is shared
+        copy.name = f"{prefix}{copy.name}" if copy.name else copy.name
+    for node in nodes if prefix else ():
+        node.name = f"{prefix}{node.name}" if node.name else node.name
+    inside = {value for node in region.nodes for value in node.outputs}
+    outside: dict[str, ir.Value] = {}
+    initializers: dict[str, ir.Value] = {}
+    for node in region.nodes:
+        for value in (*node.inputs, *captured_values(node)):
+            if value is None or value in inside:
+                continue
+            copy = copies[value]
+            tensor = constant_tensor(value)
+            if tensor is None:
+                outside[str(value.name)] = copy
+            else:
+                copy.const_value = tensor
+                initializers[str(value.name)] = copy
+    inputs = []
+    for name in region.boundary:
+        array = rows[0][name]
+        entry = outside.get(name) or ir.Value(name=f"{prefix}{name}")
+        entry.const_value = None
+        entry.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        entry.shape = ir.Shape([None] * array.ndim)
+        if array.ndim == 1 and all(row[name].shape == array.shape for row in rows):
+            entry.shape = ir.Shape(array.shape)
+        inputs.append(entry)
+    shown = [v for node in nodes for v in node.outputs if v.name and v.name not in hidden]
+    return _RegionCopy(nodes, inputs, shown, list(initializers.values()))
+
+
+Parts = tuple[ir.Model, ir.Model, dict[str, Data]]
+"""Two parts of models and the values of their inputs."""
+
+
+def cut(before: ir.Model, after: ir.Model, feeds: Feeds, engine: Engine) -> Parts | None:
+    """Cut out what changed between two models, with the values at its boundary.
+
+    Args:
+        before: The model that is right.
+        after: The model that is not.
+        feeds: A sample for both.
+        engine: What ``before`` is run on for the boundary values.
+
+    Returns:
+        The nodes that were replaced, those in their place, and inputs for both. None if names
+        do not show the change, nothing that is read on changed, or a value at the boundary is
+        not a tensor.
+
+    Raises:
+        EngineError: ``before`` does not run.
+    """
+    new, old = changed_region(before, after), changed_region(after, before)
+    if new is None or old is None or not new.nodes or not old.nodes or not new.frontier:
+        return None
+    boundary = tuple(dict.fromkeys((*old.boundary, *new.boundary)))
+    computed = {str(value.name) for node in old.nodes for value in node.outputs}
+    if not computed.issuperset(new.frontier):
+        return None
+    return _parts(
+        (before, after), (old.nodes, new.nodes), boundary, new.frontier, feeds, engine
+    )
+
+
+def values_of(
+    model: ir.Model, names: Iterable[str], feeds: Feeds, engine: Engine
+) -> dict[str, Data]:
+    """Return values of a model's main graph, by one run of it.
+
+    Args:
+        model: The model; it is not changed.
+        names: The values wanted; those that the graph neither reads nor computes are left out.
+        feeds: A sample.
+        engine: What runs it.
+
+    Raises:
+        EngineError: The model does not run, or one of the values cannot be an output.
+    """
+    wanted = set(names)
+    found = {name: data for name, data in feeds.items() if name in wanted}
+    for value in model.graph.inputs:
+        # What a caller does not give has its default.
+        if value.name in wanted - found.keys() and value.const_value is not None:
+            found[str(value.name)] = value.const_value.numpy()
+    inner = [
+        str(value.name)
+        for node in model.graph
+        for value in node.outputs
+        if value.name in wanted and value.name not in found
+    ]
+    if not inner:
+        return found
+    exposed = model.clone()
+    known = {str(value.name) for value in exposed.graph.outputs}
+    exposed.graph.outputs.extend(
+        value
+        for node in exposed.graph
+        for value in node.outputs
+        if value.name in inner and value.name not in known
+    )
+    with engine.prepare(exposed) as session:
+        return found | session.run(feeds, inner)
+
+
+def around(
+    before: ir.Model, after: ir.Model, name: str, feeds: Feeds, engine: Engine
+) -> Parts | None:
+    """Cut out what computes one value, down to values that both models have in common.
+
+    Args:
+        before: The model that is right.
+        after: The model that is not.
+        name: A value of both, the first that differs, so that what is before it agrees.
+        feeds: A sample for both.
+        engine: What ``before`` is run on.
+
+    Returns:
+        The two parts and inputs for both; None where no part can be cut out.
+
+    Raises:
+        EngineError: ``before`` does not run.
+    """
+    old, new = makers_of(before), makers_of(after)
+    if name not in old or name not in new:
+        return None
+    common = (old.keys() & new.keys()) - {name}
+    common |= {str(value.name) for value in before.graph.inputs}
+    cuts = [_behind(model, name, common) for model in (before, after)]
+    boundary = tuple(dict.fromkeys(n for _, names in cuts for n in names))
+    nodes = [nodes for nodes, _ in cuts]
+    if not all(nodes):
+        return None
+    return _parts((before, after), nodes, boundary, (name,), feeds, engine)
+
+
+def makers_of(model: ir.Model) -> dict[str, ir.Node]:
+    """Return the node of the main graph that computes each value, by name."""
+    return {str(v.name): node for node in model.graph for v in node.outputs if v.name}
+
+
+def _behind(
+    model: ir.Model, name: str, common: set[str]
+) -> tuple[tuple[ir.Node, ...], list[str]]:
+    """Return the nodes from common values to the one named, and the common values read."""
+    makers = makers_of(model)
+    needed: set[ir.Node] = set()
+    read: dict[str, None] = {}
+    pending = [makers[name]]
+    while pending:
+        node = pending.pop()
+        if node in needed:
+            continue
+        needed.add(node)
+        for value in (*node.inputs, *captured_values(node)):
+            if value is None or is_constant(value):
+                continue
+            maker = makers.get(str(value.name))
+            if str(value.name) in common or maker is None:
+                read[str(value.name)] = None
+            else:
+                pending.append(maker)
+    return tuple(node for node in model.graph if node in needed), list(read)
+
+
+def _parts(
+    models: Sequence[ir.Model],
+    nodes: Sequence[tuple[ir.Node, ...]],
+    boundary: tuple[str, ...],
+    frontier: tuple[str, ...],
+    feeds: Feeds,
+    engine: Engine,
+) -> Parts | None:
+    found = values_of(models[0], boundary, feeds, engine)
+    values = {n: v for n in boundary if isinstance(v := found.get(n), np.ndarray)}
+    if len(values) < len(boundary):
+        return None
+    parts = []
+    for model, chosen in zip(models, nodes, strict=True):
+        # Cloned, because nodes left out of the part still count as readers of its weights.
+        part = region_model(model, Region(chosen, boundary, frontier), [values]).clone()
+        outputs = {str(value.name): value for value in part.graph.outputs}
+        part.graph.outputs.clear()
+        part.graph.outputs.extend(outputs[name] for name in frontier)
+        RemoveUnusedNodesPass()(part)
+        _drop_unused_functions(part)
+        parts.append(part)
+    return parts[0], parts[1], dict(values)
+
+
+def _drop_unused_functions(model: ir.Model) -> None:
+    used: set[ir.OperatorIdentifier] = set()
+    graphs: list[ir.Graph | ir.Function] = [model.graph]
+    while graphs:
+        for node in graphs.pop().all_nodes():
+            function = model.functions.get(node.op_identifier())
+            if function is not None and function.identifier() not in used:
+                used.add(function.identifier())
+                graphs.append(function)
+    for identifier in model.functions.keys() - used:
+        del model.functions[identifier]
+
+
+def name_of(node: ir.Node) -> str:
+    """Return the name of a node; the first value that it computes where it has none."""
+    return node.name or (str(node.outputs[0].name) if node.outputs else "")
+
+
+def untyped(node: ir.Node) -> str | None:
+    """Return the name of a value that a node reads and whose type is not known."""
+    return next((str(v.name) for v in _fed(node) if v.type is None), None)
+
+
+def alone(node: ir.Node, model: ir.Model) -> ir.Model:
+    """Return a node as a model, fed with what other nodes compute.
+
+    Weights are shared, and those functions that the node calls: others may be broken.
+
+    Args:
+        node: The node; the types of what it reads are known.
+        model: The model that it is in, subgraphs included.
+    """
+    fed = _fed(node)
+    (copy,), values = copy_nodes([node])
+    return assemble(
+        model,
+        [copy],
+        [values[v] for v in fed],
+        [value for value in copy.outputs if value.name],
+        [values[v] for v in _read(node) if v not in fed],
+    )
+
+
+def _read(node: ir.Node) -> list[ir.Value]:
+    found = dict.fromkeys((*node.inputs, *captured_values(node)))
+    return [value for value in found if value is not None]
+
+
+def _fed(node: ir.Node) -> list[ir.Value]:
+    return [v for v in _read(node) if v.const_value is None or v.producer() is not None]

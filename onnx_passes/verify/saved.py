@@ -1,37 +1,364 @@
 """Saved inputs and outputs: numpy's files, ONNX test data, and Polygraphy's JSON.
 
-The JSON is that of Polygraphy 0.53.6, as its ``polygraphy.json.save_json`` writes it: a list
-of feeds, or a ``RunResults`` of runners and their iterations. Nothing is unpickled.
+Nothing is unpickled.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import io
 import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import numpy_helper
 
 from onnx_passes.arrays import Array
-from onnx_passes.contracts.scores import kind_of, shape_text
+from onnx_passes.contracts.scores import dtype_name, kind_of, shape_text
 from onnx_passes.errors import ReferenceDataError
+from onnx_passes.model.formats import near_by
 from onnx_passes.model.save import pending
-from onnx_passes.runtime.engine_base import did_you_mean
-from onnx_passes.verify import datafiles
-from onnx_passes.verify.saved_json import (
-    MARK,
-    Kind,
-    Sample,
-    data_error,
-    json_of,
-    numpy_bytes,
-    read_json,
-    tensor_of,
-)
+from onnx_passes.plain import Plain
+from onnx_passes.runtime.engine_base import Data, did_you_mean
+
+Proto: TypeAlias = onnx.TensorProto | onnx.SequenceProto | onnx.OptionalProto
+
+SUFFIXES = (".npy", ".npz", ".pb")
+
+
+def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
+    """Return the path of a file or folder that exists.
+
+    Args:
+        path: The path, absolute or from ``base_dir``.
+        base_dir: The folder of the pipeline file.
+
+    Raises:
+        ReferenceDataError: There is none; the message suggests one beside it.
+    """
+    full = base_dir / Path(path).expanduser()
+    if full.exists():
+        return full
+    near = near_by(full)
+    from_file = base_dir != Path() and not Path(path).is_absolute()
+    rule = "paths are relative to the folder of the pipeline file" if from_file else ""
+    raise ReferenceDataError(
+        f"reference data {str(path)!r} does not exist",
+        where=str(full),
+        help=f"{f'did you mean {near!r}? ' if near else ''}{rule}".strip() or "check the path",
+    )
+
+
+def read_value(path: Path, value: ir.Value) -> Data:
+    """Read what one file holds for one input or output.
+
+    Args:
+        path: A .npy file, or a .npz file with one array or one of the value's name. Or a .pb
+            file with a TensorProto, SequenceProto or OptionalProto, as the value's type says.
+        value: The input or output. Bytes that numpy saved without their type, as it does with
+            those of ``ml_dtypes``, are taken to be of the value's.
+
+    Raises:
+        ReferenceDataError: The file cannot be read as that.
+    """
+    if path.suffix == ".pb":
+        return _normal(_read_pb(path, value.type), path, value)
+    if path.suffix == ".npz":
+        arrays = read_npz(path)
+        name = value.name if value.name in arrays else next(iter(arrays), None)
+        if name is None or (name != value.name and len(arrays) > 1):
+            raise _broken(
+                path,
+                f"holds {len(arrays)} arrays, none of them named {value.name!r}",
+                did_you_mean(value.name or "", arrays),
+            )
+        array = arrays[name]
+    else:
+        array = _read_npy(path)
+    return _normal(array, path, value)
+
+
+def adopt(array: Array, path: Path, value: ir.Value) -> Data:
+    """Bring an array of a .npz file into the form that engines take.
+
+    Args:
+        array: The array, of any shape and type.
+        path: Its file, for messages.
+        value: The input that it is for.
+    """
+    return _normal(array, path, value)
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Read all arrays of a .npz file, in their order."""
+    loaded = _load(path)
+    if not isinstance(loaded, dict):
+        raise _broken(path, "is no .npz file, but a single array", "name it .npy")
+    return loaded
+
+
+def _read_npy(path: Path) -> Array:
+    if path.suffix != ".npy":
+        known = f"known are {', '.join(SUFFIXES)} and folders of ONNX test data"
+        raise _broken(path, "is of no known format", known)
+    loaded = _load(path)
+    if isinstance(loaded, dict):
+        raise _broken(path, "is no .npy file, but an archive of arrays", "name it .npz")
+    return loaded
+
+
+def _load(path: Path) -> Array | dict[str, Array]:
+    try:
+        # Opened here, because np.load leaves a broken archive open.
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
+                return {name: loaded[name] for name in loaded.files}
+            array: Array = loaded
+            return array
+    except Exception as error:  # of a broken file: those of zip, zlib, tokenize and more
+        raise _unreadable(path, error) from error
+
+
+def _read_pb(path: Path, type_: ir.TypeProtocol | None) -> Any:
+    proto: Proto = onnx.TensorProto()
+    read: Any = numpy_helper.to_array
+    if isinstance(type_, ir.OptionalType):
+        proto, read = onnx.OptionalProto(), numpy_helper.to_optional
+    elif isinstance(type_, ir.SequenceType):
+        proto, read = onnx.SequenceProto(), numpy_helper.to_list
+    kind = type(proto).__name__
+    external = False
+    try:
+        proto.ParseFromString(path.read_bytes())
+        external = isinstance(proto, onnx.TensorProto) and bool(proto.external_data)
+        if not external:
+            return read(proto)
+    except Exception as error:  # protobuf's own error class comes without types
+        raise _broken(
+            path,
+            f"cannot be read as a {kind}: {_one_line(error)}",
+            f"write it with onnx.numpy_helper and {kind}.SerializeToString()",
+        ) from error
+    raise _broken(
+        path, "keeps its data in another file", "save the tensor with its data inside"
+    )
+
+
+def _normal(data: Any, path: Path, value: ir.Value) -> Data:
+    """Use native byte order, text as str, and the types of ``ml_dtypes`` under their names."""
+    if data is None:
+        return None
+    if isinstance(data, list):
+        return [_normal(item, path, value) for item in data]
+    array = np.asarray(data)
+    dtype = array.dtype
+    if dtype.kind == "V" and dtype.fields is None and kind_of(dtype) == "other":
+        declared = value.dtype
+        if declared is None or declared.numpy().itemsize != dtype.itemsize:
+            raise _broken(
+                path,
+                f"holds elements of {dtype.itemsize} bytes without a type",
+                "numpy drops types such as bfloat16 and int4; store a TensorProto (.pb)",
+            )
+        return array.view(declared.numpy())
+    if kind_of(dtype) == "string":
+        return _text(array, path)
+    if kind_of(dtype) == "other":
+        raise _broken(path, f"holds {dtype_name(dtype)} elements", "ONNX has no such type")
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def _text(array: Array, path: Path) -> Array:
+    items = [x.decode() if isinstance(x, bytes) else x for x in array.reshape(-1).tolist()]
+    if not all(isinstance(item, str) for item in items):
+        raise _broken(path, "holds Python objects", "save an array of numbers or of text")
+    text = np.empty(len(items), object)
+    text[:] = items
+    return text.reshape(array.shape)
+
+
+def _unreadable(path: Path, error: Exception) -> ReferenceDataError:
+    text = _one_line(error)
+    if "pickle" in text:
+        return _broken(
+            path,
+            "holds Python objects, or is no numpy file; pickled data is never loaded",
+            "save an array of numbers or of text: np.save(path, array, allow_pickle=False)",
+        )
+    if "not a valid dtype" in text:
+        return _broken(
+            path,
+            "is of a type that numpy writes and cannot read back",
+            "store it as a TensorProto (.pb): onnx.numpy_helper.from_array(array)",
+        )
+    return _broken(path, f"cannot be read: {text}", "save it again with np.save or np.savez")
+
+
+def _broken(path: Path, what: str, help_: str) -> ReferenceDataError:
+    return ReferenceDataError(
+        f"reference data {path.name!r} {what}", where=str(path), help=help_
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+Sample: TypeAlias = dict[str, Array]
+Kind: TypeAlias = Literal["feeds", "results"]
+MARK = "polygraphy_class"
+
+
+def tensor_of(data: Plain, file: Path) -> Array:
+    """Return an array as it is; raise for what is not one.
+
+    Args:
+        data: What was read.
+        file: Where it is from, for messages.
+
+    Raises:
+        ReferenceDataError: It is a sequence or an optional.
+    """
+    if not isinstance(data, np.ndarray):
+        raise data_error(file, "holds no tensor", "sequences and optionals are not supported")
+    return data
+
+
+def read_json(path: Path) -> list[Sample]:
+    """Read samples from JSON.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ReferenceDataError: It holds no samples.
+    """
+    try:
+        root = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise data_error(path, f"is no JSON: {error}", "save it again") from error
+    if isinstance(root, dict) and root.get(MARK) == "RunResults":
+        try:
+            found = [step["outputs"] for _, steps in root["lst"] for step in steps]
+        except (KeyError, TypeError, ValueError) as error:
+            raise data_error(path, "is no complete RunResults", "save it again") from error
+    else:
+        found = root if isinstance(root, list) else [root]
+    if not found or not all(isinstance(one, dict) and MARK not in one for one in found):
+        raise data_error(
+            path, "holds neither feeds nor results", "a run's report is shown by 'report'"
+        )
+    return [{name: _decoded(item, name, path) for name, item in one.items()} for one in found]
+
+
+def _decoded(item: Plain, name: str, path: Path) -> Array:
+    if isinstance(item, dict) and item.get(MARK) == "LazyArray":
+        item = item.get("values")
+    if isinstance(item, dict) and item.get(MARK) == "Tensor":
+        raise data_error(path, f"holds {name!r} as a PyTorch tensor", "save numpy arrays")
+    if not isinstance(item, dict) or item.get(MARK) != "ndarray":
+        raise data_error(path, f"holds no array as {name!r}", "feeds map names to arrays")
+    try:
+        raw = io.BytesIO(base64.b64decode(item["array"], validate=True))
+        array = np.load(raw, allow_pickle=False)
+    except (KeyError, TypeError, ValueError, EOFError, OSError, binascii.Error) as error:
+        if "pickle" in str(error):
+            # numpy's message says how to load it all the same.
+            what = f"holds Python objects as {name!r}, or no array; pickles are never loaded"
+            raise data_error(path, what, "save arrays of numbers or of text") from error
+        raise data_error(
+            path, f"cannot be read at {name!r}: {error}", "save it again"
+        ) from error
+    return tensor_of(adopt(array, path, ir.Value(name=name)), path)
+
+
+def _npy(path: Path, name: str, array: Array) -> bytes:
+    plain = array.astype(np.str_) if kind_of(array.dtype) == "string" else array
+    # numpy writes the types of ml_dtypes without their names, and cannot read them back.
+    if plain.dtype.type.__module__ != "numpy":
+        raise data_error(
+            path,
+            f"cannot hold {name!r}: numpy's files have no {array.dtype.name}",
+            "convert to a folder of ONNX test data, which has every type",
+        )
+    out = io.BytesIO()
+    np.save(out, plain, allow_pickle=False)
+    return out.getvalue()
+
+
+def numpy_bytes(path: Path, sample: Mapping[str, Array]) -> bytes:
+    """Return a sample as the bytes of .npy or .npz.
+
+    Args:
+        path: The file, whose suffix says which.
+        sample: Arrays of any shape and dtype, by name.
+    """
+    if path.suffix == ".npy":
+        if len(sample) != 1:
+            raise data_error(path, f"would have to hold {len(sample)} values", "write .npz")
+        return _npy(path, *next(iter(sample.items())))
+    import zipfile
+
+    out = io.BytesIO()
+    # Not np.savez: it takes no value that is called file, or allow_pickle.
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in sample.items():
+            archive.writestr(f"{name}.npy", _npy(path, name, array))
+    return out.getvalue()
+
+
+def json_of(
+    path: Path, samples: Sequence[Mapping[str, Array]], kind: Kind, runner: str
+) -> Plain:
+    """Return samples as plain data for JSON.
+
+    Args:
+        path: The file, for messages.
+        samples: Arrays of any shape and dtype by name, one mapping a sample.
+        kind: What they are.
+        runner: Name of the run that gave results.
+    """
+    feeds = [
+        {
+            name: {
+                "array": base64.b64encode(_npy(path, name, array)).decode(),
+                MARK: "ndarray",
+            }
+            for name, array in sample.items()
+        }
+        for sample in samples
+    ]
+    if kind == "feeds":
+        return feeds
+    steps = [
+        {
+            "outputs": {n: {"values": a, MARK: "LazyArray"} for n, a in feed.items()},
+            "runtime": None,
+            "runner_name": runner,
+            MARK: "IterationResult",
+        }
+        for feed in feeds
+    ]
+    return {"lst": [[runner, steps]], MARK: "RunResults"}
+
+
+def data_error(path: Path, what: str, help_: str) -> ReferenceDataError:
+    """Return an error of a file.
+
+    Args:
+        path: The file.
+        what: What is wrong with it.
+        help_: What to do.
+    """
+    return ReferenceDataError(f"{path.name!r} {what}", where=str(path), help=help_)
 
 
 def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
@@ -43,21 +370,21 @@ def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
     Raises:
         ReferenceDataError: It does not exist, or cannot be read as that.
     """
-    full = datafiles.find(path, Path())
+    full = find(path, Path())
     if full.is_dir():
         sets = sorted(full.glob("test_data_set_*"), key=_number)
         return [_folder(one) for one in sets or [full]]
     if full.suffix == ".npz":
         return [
             {
-                name: tensor_of(datafiles.adopt(array, full, ir.Value(name=name)), full)
-                for name, array in datafiles.read_npz(full).items()
+                name: tensor_of(adopt(array, full, ir.Value(name=name)), full)
+                for name, array in read_npz(full).items()
             }
         ]
     if full.suffix == ".json":
         return read_json(full)
-    if full.suffix not in datafiles.SUFFIXES:
-        known = ", ".join((*datafiles.SUFFIXES, ".json"))
+    if full.suffix not in SUFFIXES:
+        known = ", ".join((*SUFFIXES, ".json"))
         raise data_error(
             full, "is of no known form", f"known are {known} and folders of ONNX test data"
         )
@@ -70,7 +397,7 @@ def runners_of(path: str | os.PathLike[str]) -> list[str]:
     Raises:
         ReferenceDataError: The file cannot be read.
     """
-    full = datafiles.find(path, Path())
+    full = find(path, Path())
     if full.suffix != ".json" or full.is_dir():
         return []
     try:
@@ -216,7 +543,7 @@ def _name(file: Path) -> str:
 
 
 def _value(file: Path) -> Array:
-    return tensor_of(datafiles.read_value(file, ir.Value(name=file.stem)), file)
+    return tensor_of(read_value(file, ir.Value(name=file.stem)), file)
 
 
 def _test_data(target: Path, samples: Sequence[Mapping[str, Array]], role: str) -> None:

@@ -1,35 +1,321 @@
 """Make a failing case smaller: fewer nodes, then smaller dimensions, then simpler values.
 
-Nothing is kept that was not seen to fail: each step runs both models.
+Bisection and the first value that differs guide the search.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.errors import OnnxPassesError
-from onnx_passes.runtime.engine_base import Engine, Feeds
-from onnx_passes.verify.case import (
-    Case,
-    arrays_of,
-    declare_shapes,
-    elements_of,
-    places_of_nonzero,
-    resized_cases,
-    resizings_of,
-    simpler_values,
-    with_input,
-    without_shapes,
-)
-from onnx_passes.verify.cut import around, values_of
-from onnx_passes.verify.diverge import first_divergence
-from onnx_passes.verify.result import OutputCheck
+from onnx_passes.errors import EngineError, OnnxPassesError
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds
+from onnx_passes.verify.evidence import OutputCheck
+from onnx_passes.verify.judge import Promise
+from onnx_passes.verify.region import around, changed_region, makers_of, values_of
+
+
+def first_true(count: int, holds: Callable[[int], bool]) -> int:
+    """Return the least n of 1 to ``count`` for which a monotone predicate holds.
+
+    That it holds for ``count`` is known, and not asked.
+
+    Args:
+        count: The greatest n.
+        holds: The predicate.
+    """
+    return first_of(0, count, lambda points: [holds(point) for point in points])
+
+
+def first_of(
+    low: int, high: int, hold: Callable[[Sequence[int]], Sequence[bool]], width: int = 1
+) -> int:
+    """Return the least number for which a monotone predicate holds, asking for some at a time.
+
+    Args:
+        low: A number for which it does not hold.
+        high: A number for which it holds.
+        hold: The predicate of each of some numbers between, in ascending order.
+        width: The most numbers it is asked for at a time.
+    """
+    while high - low > 1:
+        count = min(width, high - low - 1)
+        spread = (low + (high - low) * i // (count + 1) for i in range(1, count + 1))
+        points = [point for point in dict.fromkeys(spread) if point > low]
+        found = list(hold(points))
+        place = found.index(True) if True in found else len(points)
+        high = points[place] if place < len(points) else high
+        low = points[place - 1] if place else low
+    return high
+
+
+def first_above(
+    count: int, measure: Callable[[int], float], final: float, threshold: float
+) -> tuple[int, float, float]:
+    """Return the least n whose score is above a threshold.
+
+    Args:
+        count: The greatest n.
+        measure: Gives the score of n, asked for a logarithm of ``count`` times.
+        final: The score of ``count``; that of 0 is taken for 0.
+        threshold: What a good score is not above.
+
+    Returns:
+        n, the score of the one before it, and its own.
+    """
+    scores = {0: 0.0, count: final}
+
+    def is_bad(n: int) -> bool:
+        scores[n] = measure(n)
+        return scores[n] > threshold
+
+    found = first_true(count, is_bad)
+    return found, scores.get(found - 1, 0.0), scores[found]
+
+
+_LARGEST_WEIGHT = 64 << 20  # bytes; slicing larger ones costs more than it helps
+_SHAPE_LENGTH = 8  # an integer vector no longer than this may be a shape
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two models of one interface, and a sample on which they differ.
+
+    Attributes:
+        before: The model that is right.
+        after: The model that is not.
+        feeds: The sample.
+        what: What the models are, in a few words.
+        part: Whether they are parts of models, whose values are inner ones.
+        steps: The passes between them; empty for those of the failure.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    feeds: dict[str, Data]
+    what: str
+    part: bool = False
+    steps: tuple[str, ...] = ()
+
+
+def arrays_of(case: Case) -> dict[str, Array]:
+    """Return the inputs that are tensors, by name."""
+    return {k: v for k, v in case.feeds.items() if isinstance(v, np.ndarray)}
+
+
+def _shapes(case: Case) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes of all inputs, and of the weights that are not too large to slice."""
+    for array in arrays_of(case).values():
+        yield array.shape
+    for model in (case.before, case.after):
+        for value in model.graph.initializers.values():
+            tensor = value.const_value
+            if tensor is not None and tensor.nbytes <= _LARGEST_WEIGHT:
+                yield tuple(tensor.shape.numpy())
+
+
+def resizings_of(case: Case) -> Iterator[tuple[int, int]]:
+    """Yield dimensions, the largest first, and what each may become."""
+    for size in sorted({d for shape in _shapes(case) for d in shape}, reverse=True):
+        for target in sorted({1, 2, 3, size // 2} & set(range(1, size))):
+            yield size, target
+
+
+def elements_of(case: Case) -> int:
+    """Return the number of elements of all inputs."""
+    return sum(array.size for array in arrays_of(case).values())
+
+
+def places_of_nonzero(array: Array) -> Array:
+    """Return the places of the elements that are not 0."""
+    zero = "" if array.dtype.kind in "OSU" else np.zeros(1, array.dtype)
+    return np.flatnonzero(array.reshape(-1) != zero)
+
+
+def with_input(case: Case, name: str, array: Array) -> Case:
+    """Return a case with another value of an input.
+
+    Args:
+        case: The case.
+        name: Name of the input.
+        array: Its value, of any shape and dtype.
+    """
+    return replace(case, feeds=case.feeds | {name: array})
+
+
+def simpler_values(array: Array) -> Iterator[Array]:
+    """Yield simpler values of the same type: zeros, ones, signs, rounded numbers.
+
+    Args:
+        array: The value, of any shape and dtype.
+    """
+    if array.dtype.kind in "OSU" or not array.size:
+        return
+    yield np.zeros_like(array)
+    yield np.ones_like(array)
+    if array.dtype.kind not in "fcV":
+        return
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.float64)
+        for simple in (np.sign(wide), np.rint(wide), np.rint(wide * 8) / 8):
+            if np.isfinite(simple).all() and not np.array_equal(simple, wide):
+                yield simple.astype(array.dtype)
+
+
+def without_shapes(case: Case) -> Case:
+    """Copy both models, constants as initializers, with nothing said of inner shapes."""
+    before, after = case.before.clone(), case.after.clone()
+    for model in (before, after):
+        LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        rank = [v for v in model.graph.inputs if v.shape is not None]
+        for value in rank:
+            assert value.shape is not None
+            value.shape = ir.Shape([None] * len(value.shape))
+        for node in model.graph:
+            for value in node.outputs:
+                value.shape = None
+    return replace(case, before=before, after=after)
+
+
+def declare_shapes(model: ir.Model, values: Mapping[str, Data], *, inner: bool) -> None:
+    """Declare the shapes and types of values.
+
+    Args:
+        model: Changed in place.
+        values: Values by name.
+        inner: Whether inner values are declared as well as inputs.
+    """
+    made = [v for node in model.graph for v in node.outputs] if inner else []
+    for value in (*model.graph.inputs, *made):
+        array = values.get(str(value.name))
+        if isinstance(array, np.ndarray):
+            value.shape = ir.Shape(array.shape)
+            value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+
+
+def resized_cases(
+    case: Case, size: int, target: int, worst: tuple[int, ...]
+) -> Iterator[Case]:
+    """Yield the case with a dimension made smaller, in inputs, then in weights as well.
+
+    Args:
+        case: The case.
+        size: The dimension, wherever it is.
+        target: What it becomes.
+        worst: Index of the worst element, which is kept first.
+    """
+    starts = dict.fromkeys([0, *(min(w, size - target) for w in worst if w < size)])
+    for start in starts:
+        window = slice(start, start + target)
+        feeds: dict[str, Data] = {
+            name: _sliced(data, size, window) if isinstance(data, np.ndarray) else data
+            for name, data in case.feeds.items()
+        }
+        if any(size in array.shape for array in arrays_of(case).values()):
+            before, after = case.before.clone(), case.after.clone()
+            yield replace(case, before=before, after=after, feeds=feeds)
+        for shapes in (False, True):
+            before, after = case.before.clone(), case.after.clone()
+            changed = [_resize(m, size, window, shapes) for m in (before, after)]
+            if any(changed):
+                yield replace(case, before=before, after=after, feeds=feeds)
+
+
+def _sliced(array: Array, size: int, window: slice) -> Array:
+    where = tuple(window if dim == size else slice(None) for dim in array.shape)
+    return np.ascontiguousarray(array[where]).reshape(array[where].shape)
+
+
+def _resize(model: ir.Model, size: int, window: slice, shapes: bool) -> bool:
+    changed = False
+    target = window.stop - window.start
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None or tensor.dtype is ir.DataType.STRING:
+            continue
+        if tensor.nbytes > _LARGEST_WEIGHT:
+            continue
+        array = tensor.numpy()
+        shape_like = (
+            array.dtype.kind in "iu" and array.ndim == 1 and array.size <= _SHAPE_LENGTH
+        )
+        if shape_like and shapes and (array == size).any():
+            array = np.where(array == size, np.array(target, array.dtype), array)
+        elif size in array.shape and not (shape_like and shapes):
+            array = _sliced(array, size, window)
+        else:
+            continue
+        value.const_value = ir.tensor(array, dtype=tensor.dtype, name=name)
+        value.shape = ir.Shape(array.shape)
+        changed = True
+    return changed
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where two models part.
+
+    Attributes:
+        value: Comparison of the value.
+        before: The node that computes it in the one model.
+        after: The node that computes it in the other.
+    """
+
+    value: OutputCheck
+    before: ir.Node | None
+    after: ir.Node | None
+
+
+def first_divergence(
+    before: ir.Model,
+    after: ir.Model,
+    feeds: Feeds,
+    engine: Engine,
+    contract: Equality | Tolerance,
+    overrides: Mapping[str, Tolerance] | None = None,
+) -> Divergence | None:
+    """Find the first value of the main graph that breaks a contract.
+
+    Compared are values that both models have under one name; if what changed is known, only
+    those computed there.
+
+    Args:
+        before: The model before.
+        after: The model after.
+        feeds: Inputs by name.
+        engine: Runs both models.
+        contract: Equality, or the limits.
+        overrides: Limits of single values by name; None for none.
+
+    Returns:
+        The value; None where all agree, or one of the models does not run.
+    """
+    old, new = makers_of(before), makers_of(after)
+    region = changed_region(before, after)
+    names = [name for name in new if name in old]
+    if region is not None and region.nodes:
+        changed = {str(value.name) for node in region.nodes for value in node.outputs}
+        names = [name for name in names if name in changed] or names
+    try:
+        expected = values_of(before, names, feeds, engine)
+        actual = values_of(after, names, feeds, engine)
+    except EngineError:
+        return None
+    promise = Promise(contract, overrides=overrides or {}, inside=True, negative_zero=True)
+    for name in names:
+        if not isinstance(expected[name], np.ndarray):
+            continue
+        if wrong := promise.broken({name: expected[name]}, {name: actual[name]}):
+            return Divergence(wrong[0], old.get(name), new.get(name))
+    return None
+
 
 WHOLE = ", as whole models"
 

@@ -1,29 +1,366 @@
-"""Is a model well formed: every name defined once, every value before its use?"""
+"""Whether a model is well formed: onnx's checker, scopes, types and shapes.
+
+Each name is defined once and before its use. What the checker accepted before is not checked
+again. Noted types and shapes are compared with values that were seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field
+from functools import cache
 
+import numpy as np
+import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
 
+from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import shape_text
 from onnx_passes.errors import ModelError
 from onnx_passes.model.walk import (
+    captured_values,
+    node_attributes,
+    node_head,
     node_inputs,
     node_outputs,
     nodes_of,
+    shape_fields,
     subgraphs_of,
     topological_order,
     value_name,
+    value_type,
 )
-from onnx_passes.verify.checked_nodes import CheckedNodes
-from onnx_passes.verify.checker import complaints
-from onnx_passes.verify.content_key import initializers_of
+from onnx_passes.ops.bodies import attach_bodies, bodies_attached
+from onnx_passes.runtime.engine_base import Data
+from onnx_passes.runtime.engine_models import GraphWriter, is_large, opsets_into, split_weights
+from onnx_passes.verify.region import leading_to
+from onnx_passes.verify.snapshot import initializers_of
+
+
+def infer_types(model: ir.Model) -> str | None:
+    """Note types and shapes at the values of a model, as far as onnx can infer them.
+
+    Args:
+        model: Changed in place; as it was where inference fails.
+
+    Returns:
+        Why it failed; None where it did not.
+    """
+    try:
+        with bodies_attached(model):
+            ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    except (onnx.shape_inference.InferenceError, ir.passes.PassError, ValueError) as error:
+        cause = error.__cause__ or error
+        return " ".join(str(cause).split())[:200]
+    return None
+
+
+_GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+_SIMPLE = (
+    ir.AttributeType.FLOAT,
+    ir.AttributeType.FLOATS,
+    ir.AttributeType.INT,
+    ir.AttributeType.INTS,
+    ir.AttributeType.STRING,
+    ir.AttributeType.STRINGS,
+)
+_ONNX = ("", "ai.onnx.ml")
+_WRITTEN = (ir.TensorType, type(None))
+"""Types that can always be written; others are, each time."""
+
+
+@dataclass
+class CheckedNodes:
+    """Nodes and tensors that the checker has accepted, under one set of opset imports.
+
+    Attributes:
+        context: IR version and opset imports; where others are asked for, nothing is known.
+        forms: What decides the checker's answer on a node or a tensor, where it accepted it.
+        held: Small tensors by identity, kept so that ids stay unique.
+    """
+
+    context: Hashable = None
+    forms: set[Hashable] = field(default_factory=set)
+    held: dict[int, ir.TensorProtocol] = field(default_factory=dict)
+
+    def accept(self, model: ir.Model, check: Callable[[onnx.ModelProto], object]) -> bool:
+        """Ask the checker about the parts of a model that it has not accepted yet.
+
+        Args:
+            model: A model whose names and order are sound.
+            check: Asks the checker about a protobuf, and raises what it raises.
+
+        Returns:
+            Whether it accepts them; if not, or if the model has subgraphs or functions, it
+            has to be asked about the whole model.
+        """
+        if model.functions:
+            return False
+        context = (model.ir_version, tuple(sorted(model.opset_imports.items())))
+        if context != self.context:
+            self.context, self.forms, self.held = context, set(), {}
+        fresh = self._fresh_nodes(model.graph)
+        if fresh is None:
+            return False
+        of_tensors, values = self._fresh_initializers(model.graph)
+        if any(not value.name for value in values):
+            return False
+        forms, nodes = fresh
+        try:
+            check(_proto_of(model, values, nodes))
+        except Exception:  # whatever it is, it is the whole model that it is said of
+            return False
+        self.forms.update(forms, of_tensors)
+        return True
+
+    def _fresh_nodes(self, graph: ir.Graph) -> tuple[list[Hashable], list[ir.Node]] | None:
+        """Return new forms, and the nodes to be looked at; None where one holds a graph."""
+        known, nodes = set(self.forms), list[ir.Node]()
+        for node in graph:
+            attributes = node_attributes(node).values()
+            if any(attribute.type in _GRAPHS for attribute in attributes):
+                return None
+            form = self._form(node, attributes)
+            if form is None or form not in known:
+                nodes.append(node)
+                known.add(form)
+        return list(known - self.forms - {None}), nodes
+
+    def _form(self, node: ir.Node, attributes: Iterable[ir.Attr]) -> Hashable | None:
+        """Return what decides the checker's answer; None where it is to be asked each time."""
+        domain, op_type, overload, _, _ = node_head(node)
+        outputs = node_outputs(node)
+        if domain not in _ONNX or not all(type(value_type(v)) in _WRITTEN for v in outputs):
+            return None
+        held: list[Hashable] = []
+        for attribute in attributes:
+            kind, value = attribute.type, attribute.value
+            if kind == ir.AttributeType.TENSOR and value is not None:
+                value = self._tensor(value)
+            elif kind not in _SIMPLE:
+                return None
+            if value is None or attribute.is_ref():
+                return None
+            held.append((attribute.name, kind, value))
+        operands = tuple([v is not None and bool(value_name(v)) for v in node_inputs(node)])
+        results = tuple([bool(value_name(v)) for v in outputs])
+        form = (domain, op_type, overload, operands, results, tuple(held))
+        try:
+            hash(form)
+        except TypeError:
+            return None
+        return form
+
+    def _tensor(self, tensor: ir.TensorProtocol) -> Hashable:
+        """Return what decides the checker's answer on a tensor.
+
+        Of a large one that is its type and shape, which is all that it is shown.
+        """
+        if id(tensor) in self.held:
+            return id(tensor)
+        if is_large(tensor):
+            return (tensor.dtype, tuple(tensor.shape.numpy()))
+        self.held[id(tensor)] = tensor
+        return id(tensor)
+
+    def _fresh_initializers(self, graph: ir.Graph) -> tuple[list[Hashable], list[ir.Value]]:
+        """Return new forms of tensors, and the initializers to be looked at."""
+        new: dict[Hashable, ir.Value] = {}
+        for value in initializers_of(graph).values():
+            if value.const_value is not None:
+                form = self._tensor(value.const_value)
+                if form not in self.forms or not value.name:
+                    new[form] = value
+        return list(new), list(new.values())
+
+
+def _proto_of(
+    model: ir.Model, initializers: Sequence[ir.Value], nodes: Sequence[ir.Node]
+) -> onnx.ModelProto:
+    """Return a model of some nodes, in which all that they read is defined.
+
+    Args:
+        model: The model that they are from.
+        initializers: The initializers that are written.
+        nodes: The nodes, in order.
+    """
+    proto = onnx.ModelProto(ir_version=model.ir_version, domain=model.domain or "")
+    opsets_into(proto.opset_import, model.opset_imports)
+    writer = GraphWriter.of_model(proto.graph, model)
+    writer.interface_into(proto.graph, model.graph)
+    for value in initializers:
+        writer.initializer_into(proto.graph, value)
+    writer.nodes_into(proto.graph, nodes)
+    known = {"", *(entry.name for entry in (*proto.graph.input, *proto.graph.initializer))}
+    rest: dict[str, None] = {}
+    for node in proto.graph.node:
+        rest |= dict.fromkeys(name for name in node.input if name not in known)
+        known.update(node.output)
+    rest |= dict.fromkeys(out.name for out in proto.graph.output if out.name not in known)
+    proto.graph.input.extend(map(_any, rest))
+    attach_bodies(proto)
+    return proto
+
+
+def _any(name: str) -> onnx.ValueInfoProto:
+    """Declare a value that the checker is not asked about."""
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ())
+
+
+# A location that starts so is not looked for on disk by the checker.
+_NO_FILE = "#"
+
+_UNNAMED = "output "
+_FIRST_FREE_INITIALIZERS = 4
+
+
+def complaints(
+    model: ir.Model,
+    *,
+    full: bool = False,
+    lenient: bool = False,
+    known: CheckedNodes | None = None,
+) -> list[str]:
+    """Return what the checker has to say, one sentence each; empty if nothing.
+
+    Args:
+        model: A model whose names and order are sound.
+        full: Whether types and shapes are inferred, and contradictions count.
+        lenient: Whether to accept what engines accept: outputs without a type or shape, and
+            domains other than ONNX's own without an opset import.
+        known: What it has accepted before, where it need not say it again; None for nothing.
+            Asked in full it always says all.
+    """
+    if known is not None and lenient and not full and known.accept(model, _ask_leniently):
+        return []
+    try:
+        proto = split_weights(model).proto
+    except (ir.serde.SerdeError, ValueError, TypeError) as error:
+        return [f"the model cannot be written as ONNX: {_one_line(str(error))}"]
+    _name_nodes(proto.graph)
+    if lenient:
+        _complete(proto, model.graph.all_nodes())
+    _release(proto)
+    try:
+        onnx.checker.check_model(proto, full_check=full)
+    except onnx.checker.ValidationError as error:
+        return [_validation(str(error))]
+    except onnx.shape_inference.InferenceError as error:
+        return _inference(str(error))
+    except (ValueError, RuntimeError) as error:  # what it cannot read, it says otherwise
+        return [_one_line(str(error))]
+    return []
+
+
+def _ask_leniently(proto: onnx.ModelProto) -> None:
+    """Ask about a part of a model; raise what the checker raises."""
+    _complete(proto, proto.graph.node)
+    _release(proto)
+    onnx.checker.check_model(proto)
+
+
+def _release(proto: onnx.ModelProto) -> None:
+    """Accept absent tensors, and initializers that are not inputs.
+
+    Large constants have become initializers, which old models must list as inputs.
+    """
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = _NO_FILE
+    proto.ir_version = max(proto.ir_version, _FIRST_FREE_INITIALIZERS)
+
+
+def _complete(
+    proto: onnx.ModelProto, nodes: Iterable[ir.Node] | Iterable[onnx.NodeProto]
+) -> None:
+    """Remove outputs without a type or shape, and import all domains that nodes have."""
+    kept = [value for value in proto.graph.output if _is_complete(value.type)]
+    del proto.graph.output[:]
+    proto.graph.output.extend(kept)
+    domains = {node.domain for node in nodes if node.domain}
+    for domain in sorted(domains - {entry.domain for entry in proto.opset_import}):
+        proto.opset_import.add(domain=domain, version=1)
+
+
+def _is_complete(type_: onnx.TypeProto) -> bool:
+    kind = type_.WhichOneof("value")
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        return bool(getattr(type_, kind).HasField("shape"))
+    return kind is not None
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Give nodes without a name one by which the user finds them."""
+    for node in graph.node:
+        if not node.name and node.output:
+            node.name = _UNNAMED + node.output[0]
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                _name_nodes(subgraph)
+
+
+def _label(name: str | None, op: str) -> str:
+    if name and name.startswith(_UNNAMED):
+        return f"the {op} node that computes {name.removeprefix(_UNNAMED)!r}"
+    return f"node {name or ''!r} ({op})"
+
+
+def _validation(text: str) -> str:
+    """Shorten ``fault. ==> Context: Bad node spec for node. Name: n OpType: Op``."""
+    fault, *contexts = text.split("==> Context:")
+    fault = _one_line(fault).rstrip(".")
+    fault = re.sub(
+        r"^Node\([^)]*\) with schema\((.*?)\) has", r"under schema \1 it has", fault
+    )
+    nodes = [
+        _label(name, op)
+        for context in contexts
+        for name, op in re.findall(r"Name: (.{0,999}?) ?OpType: (\w+)", context)
+    ]
+    return f"{nodes[0]}: {fault}" if nodes else fault
+
+
+def _inference(text: str) -> list[str]:
+    text = text.removeprefix("[ShapeInferenceError] ").removeprefix("Inference error(s): ")
+    found = []
+    for line in text.splitlines():
+        # Follows from the fault that left the type unknown.
+        if not line.strip() or "expected to have type but instead is null" in line:
+            continue
+        match = re.match(r"\(op_type:(\w+)(?:, node name: (.*?))?\): (?:\[\w+\] )?(.*)", line)
+        if match is None:
+            found.append(_one_line(line))
+            continue
+        op, name, fault = match.groups()
+        if "elem type" in fault:
+            fault = re.sub(r"\((\d+)\)", _element, fault)
+        found.append(f"{_label(name, op)}: {_one_line(fault)}")
+    return found or [_one_line(text)]
+
+
+def _element(match: re.Match[str]) -> str:
+    number = int(match[1])
+    known = number in onnx.TensorProto.DataType.values()
+    return onnx.TensorProto.DataType.Name(number).lower() if known else match[0]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
 
 MOST = 20
 """Sentences reported; a broken model has many, and the first ones matter."""
-
-_FIRST_FREE_INITIALIZERS = 4  # IR version; before it, every initializer was an input as well
 
 
 def check_structure(
@@ -97,24 +434,24 @@ class _Scopes:
         late = False
         for node in nodes_of(graph):
             if _domain(node.domain) not in self.opsets:
-                label = f"{_label(node)}{here}"
+                label = f"{_node_label(node)}{here}"
                 yield f"{label} is of the domain {node.domain!r}, which has no opset import"
             for used in node_inputs(node):
                 if used is None or used in self.visible:
                     continue
-                label = f"{_label(node)}{here}"
+                label = f"{_node_label(node)}{here}"
                 producer = used.producer()
                 if producer is not None and producer.graph is graph:
                     late = True
                 else:
                     yield f"{label} uses {used.name!r}, {_whereabouts(used)}"
             for subgraph in subgraphs_of(node):
-                yield from self.faults(subgraph, _label(node))
+                yield from self.faults(subgraph, _node_label(node))
             made = node_outputs(node)
             if len(made) == 1 and self._defines(made[0]):
                 defined.append(made[0])
             else:  # text is made of what may be wrong alone
-                place = f" of {_label(node)}{here}"
+                place = f" of {_node_label(node)}{here}"
                 yield from self._define(made, "output", place, defined)
         if late:
             yield from _order_faults(graph, here)
@@ -182,8 +519,8 @@ def _order_faults(graph: ir.Graph, here: str) -> Iterator[str]:
                 continue
             if place.get(producer, -1) > place[node]:
                 yield (
-                    f"{_label(node)}{here} uses {value.name!r}, which comes later, from "
-                    f"{_label(producer)}; topological-sort puts nodes in order"
+                    f"{_node_label(node)}{here} uses {value.name!r}, which comes later, from "
+                    f"{_node_label(producer)}; topological-sort puts nodes in order"
                 )
 
 
@@ -214,15 +551,176 @@ def _whereabouts(value: ir.Value) -> str:
     if producer is None:
         return "which nothing defines"
     if producer.graph is None:
-        return f"which came from {_label(producer)}, a node that was removed"
-    return f"which {_label(producer)} computes out of reach, in another graph"
+        return f"which came from {_node_label(producer)}, a node that was removed"
+    return f"which {_node_label(producer)} computes out of reach, in another graph"
 
 
 def _domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def _label(node: ir.Node) -> str:
+def _node_label(node: ir.Node) -> str:
     if node.name or not node.outputs:
         return f"node {node.name or ''!r} ({node.op_type})"
     return f"the {node.op_type} node that computes {node.outputs[0].name!r}"
+
+
+Evaluate = Callable[[ir.Node, Mapping[str, Array]], Mapping[str, Data] | None]
+"""Gives what the standard makes of a node's operands; None where that is not known."""
+
+_MOST_NODES = 64
+"""Nodes that are evaluated for the values that contradict what is noted, the nearest ones."""
+
+
+def find_wrong_annotations(
+    before: ir.Model,
+    after: ir.Model,
+    samples: Sequence[Mapping[str, Array]],
+    evaluate: Evaluate | None = None,
+) -> list[str]:
+    """Return what is wrong with types and shapes that only ``after`` has.
+
+    An engine may give another shape than the standard: ONNX Runtime does not reduce an empty
+    tensor along an axis that is counted from the end. What the standard gives is right then,
+    and what follows from such a value says nothing. Nor does what follows from a shape that
+    the model before has wrong, also in a body, or from a loop that is not entered.
+
+    Args:
+        before: The model before the pass.
+        after: The model after it, with the same nodes.
+        samples: Values of the main graph by name, one mapping for each sample, of any shape
+            and type.
+        evaluate: What is asked where values contradict; without it these are believed.
+    """
+    old = {str(v.name): (v.type, v.shape) for v in _values(before)}
+    noted = [v for v in _values(after) if old.get(str(v.name)) != (v.type, v.shape)]
+    named = [(value, str(value.name), _note(value)) for value in noted]
+    found: list[str] = []
+    for values in samples:
+        sizes = named_sizes(after.graph.inputs, values)
+        wrong: dict[str, str] = {}
+        right: set[Hashable] = set()  # most values have one of a few types and shapes
+        for value, name, note in named:
+            array = values.get(name)
+            if array is None or (seen := (*note, array.dtype, array.shape)) in right:
+                continue
+            text = _told(value, array, sizes)
+            if text is None:
+                right.add(seen)
+            else:
+                wrong[name] = text
+        if wrong and evaluate is not None:
+            noted_wrong = {
+                str(value.name)
+                for value in _values(before)
+                if (array := values.get(str(value.name))) is not None
+                and _told(value, array, sizes) is not None
+            }
+            noted_wrong.update(_of_false_bodies(before, values, sizes))
+            odd = _odd_values(after.graph, wrong, values, sizes, evaluate, noted_wrong)
+            wrong = {name: text for name, text in wrong.items() if name not in odd}
+        found += [text for text in wrong.values() if text not in found]
+    return found
+
+
+def _odd_values(
+    graph: ir.Graph,
+    ends: Collection[str],
+    values: Mapping[str, Array],
+    sizes: dict[str, int],
+    evaluate: Evaluate,
+    known: Collection[str],
+) -> set[str]:
+    """Return what leads to some values and has a shape of the engine's, not the standard's.
+
+    What is computed from such a value is among them. So is what is computed from values that
+    are known to be odd.
+    """
+    odd = set(known)
+    for node in leading_to(ends, graph, lambda _: False)[-_MOST_NODES:]:
+        made = {str(value.name): value for value in node.outputs if value.name}
+        if any(
+            v is not None and v.name in odd for v in (*node.inputs, *captured_values(node))
+        ):
+            odd |= made.keys()
+            continue
+        if node.op_type in ("Loop", "Scan") and node.domain == "":
+            # What is stacked in no iteration has no element whose sizes are known.
+            odd |= {
+                n for n in made if (a := values.get(n)) is not None and a.shape[:1] == (0,)
+            }
+            continue
+        for name, array in (evaluate(node, values) or {}).items():
+            seen = values.get(name)
+            if seen is None or name not in made or not isinstance(array, np.ndarray):
+                continue
+            if (seen.shape, seen.dtype) != (array.shape, array.dtype):
+                odd |= {name} if _told(made[name], array, sizes) is None else set()
+    return odd
+
+
+def _values(model: ir.Model) -> list[ir.Value]:
+    return [v for node in model.graph for v in node.outputs if v.name]
+
+
+def _of_false_bodies(
+    model: ir.Model, values: Mapping[str, Array], sizes: dict[str, int]
+) -> Iterator[str]:
+    """Yield results of bodies that declare of what goes in or out what it is not."""
+    for node in model.graph:
+        for body in subgraphs_of(node):
+            pairs = zip(reversed(body.inputs), reversed(node.inputs), strict=False)
+            ends = zip(reversed(body.outputs), reversed(node.outputs), strict=False)
+            for inner, outer in (*pairs, *ends):
+                array = None if outer is None else values.get(str(outer.name))
+                if array is not None and inner.shape is not None:
+                    stacked = array.ndim > len(inner.shape) and len(array)
+                    if _told(inner, array[0] if stacked else array, sizes) is not None:
+                        yield from (str(value.name) for value in node.outputs)
+
+
+def _note(value: ir.Value) -> tuple[Hashable, ...]:
+    """Return the type and the dimensions that are noted of a value."""
+    shape = value.shape
+    return value.dtype, None if shape is None else tuple(shape_fields(shape)[0])
+
+
+def named_sizes(inputs: Sequence[ir.Value], values: Mapping[str, Data]) -> dict[str, int]:
+    """Return the sizes of the dimensions that inputs name.
+
+    Args:
+        inputs: The inputs.
+        values: Their values in one sample, by name; only arrays have sizes.
+    """
+    found: dict[str, int] = {}
+    for value in inputs:
+        shape, array = value.shape, values.get(str(value.name))
+        if isinstance(array, np.ndarray) and shape is not None and len(shape) == array.ndim:
+            for dim, size in zip(shape, array.shape, strict=True):
+                if isinstance(dim, ir.SymbolicDim) and dim.value:
+                    found.setdefault(str(dim.value), size)
+    return found
+
+
+_type_of = cache(ir.DataType.from_numpy)
+"""It looks through several tables, and there are a handful of types."""
+
+
+def _told(value: ir.Value, array: Array, sizes: dict[str, int]) -> str | None:
+    dtype, shape = value.dtype, value.shape
+    if dtype is not None and dtype is not ir.DataType.STRING:
+        seen = _type_of(array.dtype)
+        if seen != dtype and seen.bitwidth == dtype.bitwidth:
+            return f"{value.name} is noted to be {dtype.name}, and is {seen.name}"
+    if shape is None:
+        return None
+    dims, _ = shape_fields(shape)
+    fits = len(dims) == array.ndim and all(
+        dim == size or (not isinstance(dim, int) and sizes.get(str(dim.value), size) == size)
+        for dim, size in zip(dims, array.shape, strict=True)
+    )
+    if fits:  # text is made of what is wrong alone: there are thousands of values
+        return None
+    told = f"[{', '.join(str(d) if isinstance(d, int) else str(d.value) for d in shape)}]"
+    was = f"[{', '.join(map(str, array.shape))}]"
+    return f"{value.name} is noted to have shape {told}, and has {was}"

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from onnx_passes.model import save, wire
 from onnx_passes.model.save import Pending
-from onnx_passes.verify.read_back import ReadBack
+from onnx_passes.verify.snapshot import ReadBack
 
 GOOD = b"the file that was there"
 

@@ -6,7 +6,7 @@ import pytest
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report import summary
-from onnx_passes.verify.result import ENGINE, Verdict
+from onnx_passes.verify.evidence import ENGINE, Verdict
 
 PRESETS = ("cleanup", "simplify", "optimize", "optimize-ort", "lower", "tensorrt")
 SAVED = """<ir_version: 8, opset_import: ["" : 18]>

@@ -21,10 +21,10 @@ from onnx_passes.pipeline.run import PipelineRun, run_pipeline
 from onnx_passes.runtime.engine_base import Engine, Outputs
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.interface_check import Interface, compare_interfaces, interface_of
+from onnx_passes.verify.evidence import Verdict
+from onnx_passes.verify.judge import compare
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.snapshot import Interface, compare_interfaces, interface_of
 from tests.corpus.backend_models import BackendModel
 
 EXACT = ("cleanup",)

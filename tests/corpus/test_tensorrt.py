@@ -10,7 +10,7 @@ from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.model.load import load_model
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.isolated import end_children
-from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.evidence import LEVEL, Verdict
 
 pytestmark = pytest.mark.tensorrt
 

@@ -9,8 +9,7 @@ from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import accuracy, rmse, snr, top_k_accuracy
 from onnx_passes.data.measures import MOST_CLASSES, Classes, Errors
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.tensor_difference import Limit
+from onnx_passes.verify.judge import Limit, compare
 
 CASES = {
     "default": (Limit(Tolerance()), Tolerance()),

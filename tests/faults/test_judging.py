@@ -7,7 +7,7 @@ import pytest
 from benchmarks.faults import oracle, runner
 from benchmarks.faults.suite import FAULTS
 from onnx_passes.report.run_report import Blame, PassReport, RewriteSummary
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.evidence import Check, Verdict
 
 SWAPPED = next(f for f in FAULTS if f.name == "negative-index")
 PASSED, FAILED = Verdict.PASSED, Verdict.FAILED

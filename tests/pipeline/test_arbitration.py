@@ -19,8 +19,8 @@ from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.junit import to_junit
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.evidence import ENGINE, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import ENGINE, Verdict
 
 FLOAT = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[4] x) => (float[4] y) { a = Identity(x) b = Exp(a) y = Neg(b) }"""
@@ -229,7 +229,7 @@ CANCELS = """<ir_version: 10, opset_import: ["" : 20]>
 def test_an_engine_that_rounds_a_large_float_model_less_is_no_fault(monkeypatch, name, code):
     """Results of a qonnx model are 1e-4 apart, and equally near to double precision."""
     for limit in ("MOST_WORK", "PATIENT_WORK"):  # as if it were large
-        monkeypatch.setattr(f"onnx_passes.pipeline.float64_part.{limit}", 0)
+        monkeypatch.setattr(f"onnx_passes.pipeline.rounding.{limit}", 0)
     engines.register_engine("rounding")(lambda options: RoundingOnce())
     done = run(CANCELS, ["negate-twice"], PLAIN, {name: {"when": "end"}})
     assert done.report.exit_code == code, done.report.error

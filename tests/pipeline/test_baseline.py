@@ -10,14 +10,13 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engine_base
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceSession
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>

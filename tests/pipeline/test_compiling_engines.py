@@ -17,7 +17,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.verify.result import LEVEL, Check, Checks, Verdict
+from onnx_passes.verify.evidence import LEVEL, Check, Checks, Verdict
 
 TEXT = """<ir_version: 10, opset_import: ["": 20]>
 g (float[n,2] a, float[n,2] b) => (float[n,2] y)

@@ -10,7 +10,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 MODEL = """<ir_version: 3, opset_import: ["" : 8]>

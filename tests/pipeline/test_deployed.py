@@ -10,7 +10,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import EngineError
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.result import ENGINE, Verdict
+from onnx_passes.verify.evidence import ENGINE, Verdict
 
 TEXT = """<ir_version: 10, opset_import: ["" : 20]> g (float[4,3] x) => (float[4,3] y)
     <float[3] w = {1, 2, 3}> { i = Identity(x) r = Relu(i) n = Sigmoid(r) y = Exp(n) }"""

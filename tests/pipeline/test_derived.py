@@ -11,16 +11,20 @@ from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Tolerance
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline.causes import Cause
-from onnx_passes.pipeline.comparing import Thresholds
-from onnx_passes.pipeline.derived import excuse_by_cause, find_cause, is_doubtful
-from onnx_passes.pipeline.float64_part import PartInFloat64
-from onnx_passes.pipeline.judgement import Judgement
+from onnx_passes.pipeline.culprit import Judgement
+from onnx_passes.pipeline.output_checks import Thresholds
+from onnx_passes.pipeline.rounding import (
+    Cause,
+    PartInFloat64,
+    excuse_by_cause,
+    find_cause,
+    is_doubtful,
+)
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
-from onnx_passes.verify.compare import default_tolerance
+from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
+from onnx_passes.verify.judge import default_tolerance
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
 
 SUM = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[1000000] x) => (float[1] y) <int64[1] axes = {0}> { y = ReduceSum(x, axes) }"""
@@ -264,7 +268,7 @@ def product(samples, after=PRODUCT):
 
 def test_rounding_of_a_model_of_much_work_is_rounding(monkeypatch):
     """A diffusion network was refused: its convolutions were too many for float64."""
-    monkeypatch.setattr("onnx_passes.pipeline.float64_part.MOST_WORK", 0)
+    monkeypatch.setattr("onnx_passes.pipeline.rounding.MOST_WORK", 0)
     _, asked = product(1)
     assert find_cause(*asked).cause is Cause.TOO_LARGE
     assert find_cause(*asked, beyond=[0]).cause is Cause.ROUNDING
@@ -284,7 +288,7 @@ def test_all_samples_but_one_within_their_limit_are_left_out_of_too_much_work(
     monkeypatch, factor, beyond, cause
 ):
     """A latent U-Net was refused: on six samples it took 2^30.6 products, on one 2^27.8."""
-    monkeypatch.setattr("onnx_passes.pipeline.float64_part.PATIENT_WORK", 2 * WORK + 16)
+    monkeypatch.setattr("onnx_passes.pipeline.rounding.PATIENT_WORK", 2 * WORK + 16)
     after = f"""(float[2,3] x, float[3,2] w) => (float[2,2] y)
         <float k = {{{factor}}}> {{ p = MatMul(x, w) y = Mul(p, k) }}"""
     assert find_cause(*product(3, after)[1], beyond=beyond).cause is cause
@@ -292,7 +296,7 @@ def test_all_samples_but_one_within_their_limit_are_left_out_of_too_much_work(
 
 def test_one_other_sample_shows_a_fault_that_those_beyond_their_limit_hide(monkeypatch):
     """A floor that only the first sample reaches, by less than its limit."""
-    monkeypatch.setattr("onnx_passes.pipeline.float64_part.PATIENT_WORK", 2 * WORK + 16)
+    monkeypatch.setattr("onnx_passes.pipeline.rounding.PATIENT_WORK", 2 * WORK + 16)
     _, (_, _, _, feeds, pairs) = product(3)
     feeds[0] = {name: 10 * value for name, value in feeds[0].items()}
     right = np.float32(feeds[0]["x"].astype(np.float64) @ feeds[0]["w"])
@@ -312,7 +316,7 @@ def test_one_other_sample_shows_a_fault_that_those_beyond_their_limit_hide(monke
 @pytest.mark.parametrize(("far", "verdict"), [(1, Verdict.PASSED), (2, Verdict.FAILED)])
 def test_a_sample_that_a_pass_moved_too_far_is_not_left_out(monkeypatch, far, verdict):
     """It may be near to the original, and far from the model accepted last."""
-    monkeypatch.setattr("onnx_passes.pipeline.float64_part.PATIENT_WORK", 2 * WORK)
+    monkeypatch.setattr("onnx_passes.pipeline.rounding.PATIENT_WORK", 2 * WORK)
     models, (_, _, _, feeds, pairs) = product(3)
     rows = [({"y": old}, {"y": new}) for old, new in pairs]
     accepted = [{"y": new + np.float32(k < far)} for k, (_, new) in enumerate(pairs)]

@@ -10,15 +10,15 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import config_from_data
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline.fused import FUSED, explain
+from onnx_passes.pipeline.rounding import FUSED, explain
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engines
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.evidence import ENGINE, Verdict
 from onnx_passes.verify.float64 import evaluate
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import ENGINE, Verdict
 
 # The Softmax does not notice: one element is far above the others.
 MASKED = """<ir_version: 10, opset_import: ["" : 20]>

@@ -12,14 +12,12 @@ from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.pipeline.baseline import Baseline
-from onnx_passes.pipeline.engine_side import Bench
+from onnx_passes.pipeline.baseline import Baseline, Bench
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.evidence import Kind
+from onnx_passes.verify.evidence import ENGINE, Kind, Verdict
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import ENGINE, Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]> g '

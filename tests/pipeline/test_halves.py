@@ -14,9 +14,9 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.recording import exposed
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import Verdict
 
 X = {"x": np.float16([1000, 2])}
 

@@ -10,13 +10,13 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline import compilers as module
-from onnx_passes.pipeline import lost_support
-from onnx_passes.pipeline.region_parts import Part
+from onnx_passes.pipeline import compiling_engines as module
+from onnx_passes.pipeline import culprit
+from onnx_passes.pipeline.change_parts import Part
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
-from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.evidence import LEVEL, Verdict
 from onnx_passes.verify.runs import Runner, Settings, compare
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
@@ -168,9 +168,9 @@ def test_numbers_that_differ_are_blamed_by_regions_on_the_engine_itself(gpu, mon
     text = f"""<ir_version: 8, opset_import: ["": 17]>
     g (float[n,2] a, float[n,2] b) => (float[n,2] y) {{ t0 = Neg(a) {sums} y = Neg(t6) }}"""
     built = []
-    real = lost_support.examine
+    real = culprit.examine
     monkeypatch.setattr(
-        lost_support, "examine", lambda *words: built.append(words[1]) or real(*words)
+        culprit, "examine", lambda *words: built.append(words[1]) or real(*words)
     )
     rtx = {"tensorrt-rtx": {"when": "each", "isolate": False}}
     settings = [f"engines={json.dumps([{'onnxruntime': {'when': 'end'}}, rtx])}"]
@@ -193,5 +193,5 @@ def test_what_rounding_explains_is_not_blamed(gpu):
     part = Part(old, [feeds], {}, "o0")
     right = -(feeds["a"] + feeds["b"])
     near, far = (np.nextafter(right, np.float32(-1)), right * np.float32(1.01))
-    assert lost_support._rounds(part, part, {"y": right}, {"y": near})
-    assert not lost_support._rounds(part, part, {"y": right}, {"y": far})
+    assert culprit._rounds(part, part, {"y": right}, {"y": near})
+    assert not culprit._rounds(part, part, {"y": right}, {"y": far})

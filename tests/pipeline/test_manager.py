@@ -8,12 +8,12 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.passes import registry
 from onnx_passes.passes.base import Analysis, RewriteRulePass, Transformation
 from onnx_passes.passes.replace import Namer
-from onnx_passes.pipeline.instruments import Instrument
+from onnx_passes.pipeline.pass_execution import Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
+from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.reference_data import ReferenceData
-from onnx_passes.verify.result import Verdict
 
 CHAIN = (
     "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Identity(b) y = Relu(c) }"

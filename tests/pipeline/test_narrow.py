@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.pipeline.engine_side import gentler_engine
+from onnx_passes.pipeline.baseline import gentler_engine
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 

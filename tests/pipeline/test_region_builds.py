@@ -10,15 +10,14 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError, EngineBuildError
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline import region_builds
-from onnx_passes.pipeline.region_pairs import unkept
+from onnx_passes.pipeline import compiling_engines
+from onnx_passes.pipeline.change_parts import unkept
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.report.summary import outcome
 from onnx_passes.runtime.tensorrt import engine as tensorrt
 from onnx_passes.runtime.tensorrt.engine_options import read_options
-from onnx_passes.verify.evidence import Kind
-from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.evidence import LEVEL, Kind, Verdict
 from tests.pipeline.sums import SumsByRule
 from tests.runtime.tensorrt import fake_gpu
 
@@ -61,9 +60,9 @@ def built(monkeypatch, tmp_path):
     if fake_gpu.plug_in(monkeypatch, tmp_path) is None:
         pytest.skip("there is no C compiler to make the fake driver with")
     fake_gpu.compile_into_models(monkeypatch)
-    asked, real = [], region_builds.examine
+    asked, real = [], compiling_engines.examine
     monkeypatch.setattr(
-        region_builds, "examine", lambda *words: asked.append(words[1]) or real(*words)
+        compiling_engines, "examine", lambda *words: asked.append(words[1]) or real(*words)
     )
     yield asked
     monkeypatch.undo()
@@ -258,7 +257,7 @@ def test_what_was_run_is_not_built_again_for_the_pass_without_the_culprit(built)
 
 
 def test_rounding_passes_and_what_rounding_cannot_do_fails(built, monkeypatch):
-    real = region_builds.examine
+    real = compiling_engines.examine
 
     def shaken(by):
         def examine(engine, model, samples=()):
@@ -266,16 +265,16 @@ def test_rounding_passes_and_what_rounding_cannot_do_fails(built, monkeypatch):
             if not any(node.op_type == "Sum" for node in model.graph):
                 return found
             rows = tuple({n: by(v) for n, v in row.items()} for row in found.outputs)
-            return region_builds.Finding(found.level, outputs=rows)
+            return compiling_engines.Finding(found.level, outputs=rows)
 
         return examine
 
-    monkeypatch.setattr(region_builds, "examine", shaken(lambda v: np.nextafter(v, v / 2)))
+    monkeypatch.setattr(compiling_engines, "examine", shaken(lambda v: np.nextafter(v, v / 2)))
     (done,) = go("tanhs-of-sums").passes
     (check,) = regions(done.checks)
     assert check.verdict is Verdict.PASSED
     assert all("rounding" in output.reason for output in check.outputs)
-    monkeypatch.setattr(region_builds, "examine", shaken(lambda v: v * np.float32(1.001)))
+    monkeypatch.setattr(compiling_engines, "examine", shaken(lambda v: v * np.float32(1.001)))
     (done,) = go("tanhs-of-sums").passes
     assert regions(done.checks)[0].verdict is Verdict.FAILED
 
@@ -310,6 +309,6 @@ def test_a_rewrite_in_a_body_is_executed_with_the_node_that_holds_it(built):
 
 def test_what_passed_before_a_run_was_resumed_is_reported_as_not_run(built):
     engine = tensorrt.make_tensorrt("tensorrt-rtx", {})
-    (check,), _ = region_builds.RegionBuilds(engine, 9).judge(unkept("passes before"))
+    (check,), _ = compiling_engines.RegionBuilds(engine, 9).judge(unkept("passes before"))
     assert (check.verdict, check.level) == (Verdict.NOT_VERIFIED, "built")
     assert "not run: passes before: the values at their borders are gone" in check.reason

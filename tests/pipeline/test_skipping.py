@@ -10,11 +10,11 @@ from onnx_passes.passes import registry, rewriting
 from onnx_passes.passes.annotation import shape_inference
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.base import Transformation
-from onnx_passes.pipeline.collector import patient_collector
+from onnx_passes.pipeline.garbage_collection import patient_collector
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
 from onnx_passes.verify import snapshot
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 CHAIN = "(float[2] x) => (float[2] y) { a = Identity(x) b = Relu(a) c = Neg(b) y = Neg(c) }"
 calls: list[str] = []

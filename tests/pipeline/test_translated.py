@@ -10,7 +10,7 @@ from onnx_passes.passes.base import Transformation
 from onnx_passes.passes.convert.rename_io import RenameIo
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 MODEL = "(float[4] x, float[4] z) => (float[4] y) { t = Mul(x, z) u = Identity(t) y = Exp(u) }"
 HALF = "convert-io-types{inputs={x: float16}}"

@@ -10,7 +10,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import culprit
 from onnx_passes.pipeline.run import run_pipeline
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> g (float[4] x) => (float[4] y) '
 

@@ -14,7 +14,7 @@ from onnx_passes.model.load import load_model
 from onnx_passes.passes.base import Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 pytest.importorskip("scipy", reason="scipy is not installed: pip install -e '.[dev]'")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"

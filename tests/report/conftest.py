@@ -12,7 +12,7 @@ from onnx_passes.report.run_report import (
     RewriteSummary,
     RunReport,
 )
-from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
+from onnx_passes.verify.evidence import Check, MetricCheck, OutputCheck, Verdict
 
 ORT = "onnxruntime"
 ORT_OFF = "onnxruntime (optimization=disabled)"

@@ -3,9 +3,9 @@ import re
 import pytest
 
 from onnx_passes.report.comparison import compare_page
-from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.found import FirstDifference, Found, Pair, Run
-from onnx_passes.verify.runs.judging import Measured
+from onnx_passes.verify.evidence import OutputCheck
+from onnx_passes.verify.runs.judges import Measured
+from onnx_passes.verify.runs.results import FirstDifference, Found, Pair, Run
 
 
 def checked(name, error, *, passed):

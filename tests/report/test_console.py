@@ -4,7 +4,7 @@ import pytest
 
 from onnx_passes.report.console import ConsoleReporter
 from onnx_passes.report.run_report import Blame
-from onnx_passes.verify.result import Check, MetricCheck, Verdict
+from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
 
 
 class Stream(io.TextIOWrapper):

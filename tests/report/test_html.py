@@ -10,7 +10,7 @@ from onnx_passes.report.html import NodeText, drawing, read_nodes, to_html
 from onnx_passes.report.pages import environment
 from onnx_passes.report.run_report import Blame
 from onnx_passes.report.summary import outcome, verdict_words
-from onnx_passes.verify.result import Check, OutputCheck, Verdict
+from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
 
 WRONG = OutputCheck(
     "y", False, worst=(1, 2), expected="0.5", actual="2.5", mismatched=1, size=6

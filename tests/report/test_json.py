@@ -17,7 +17,7 @@ from onnx_passes.report.run_report import (
     RewriteSummary,
     RunReport,
 )
-from onnx_passes.verify.result import Check, MetricCheck, OutputCheck, Verdict
+from onnx_passes.verify.evidence import Check, MetricCheck, OutputCheck, Verdict
 
 # The union of an engine's details cannot distinguish a NaN from the string "NaN".
 numbers = st.floats(allow_nan=False, allow_infinity=False)

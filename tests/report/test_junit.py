@@ -5,7 +5,7 @@ import pytest
 
 from onnx_passes.report.junit import to_junit
 from onnx_passes.report.report_files import write_text
-from onnx_passes.verify.result import Check, Verdict
+from onnx_passes.verify.evidence import Check, Verdict
 
 
 def suite(report):

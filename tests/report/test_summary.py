@@ -12,7 +12,7 @@ from onnx_passes.report.summary import (
     tallies,
     verdict_words,
 )
-from onnx_passes.verify.result import Check, MetricCheck, Verdict
+from onnx_passes.verify.evidence import Check, MetricCheck, Verdict
 
 
 @pytest.mark.parametrize(

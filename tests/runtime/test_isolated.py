@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -53,13 +54,14 @@ def isolate(name="onnxruntime", modules=(), **options):
 def misbehaving():
     from onnx_passes.runtime import engines
 
-    if "misbehaving" not in engines._FACTORIES:
-        __import__(MODULE)
+    sys.modules.pop(MODULE, None)
+    importlib.import_module(MODULE)
 
     def make(how, at="run", **options):
         return isolate("misbehaving", [MODULE], how=how, at=at, **options)
 
-    return make
+    yield make
+    engines._FACTORIES.pop("misbehaving", None)
 
 
 def test_what_comes_out_is_what_the_engine_gives(parse, run):

@@ -1,7 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.interface_check import compare_interfaces, interface_of
+from onnx_passes.verify.snapshot import compare_interfaces, interface_of
 
 BODY = "{ y = Add(a, b)  z = Relu(a) }"
 

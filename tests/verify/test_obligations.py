@@ -1,12 +1,14 @@
-"""What has to be equal after a change, and which part each value vouches for."""
-
 import onnx_ir as ir
+import pytest
 
 from onnx_passes.passes.context import Application
 from onnx_passes.verify.obligations import (
     Obligation,
+    _Changed,
+    compute_alike,
     find_inner,
     find_obligations,
+    find_proved,
     split_parts,
 )
 from onnx_passes.verify.region import changed_region
@@ -136,3 +138,256 @@ def test_a_rewrite_of_what_another_one_made_is_of_one_part_with_it():
     found, lost = parts(CHAIN, BOTH, [B, D], [B, D], applied)
     assert [p.numbers for p in found if p.numbers] == [[1, 2]]
     assert lost == []
+
+
+HEAD_ALIKE = '<ir_version: 10, opset_import: ["" : 20]> g '
+BASE = (
+    "(float[N, 4] x, bool c) => (float[N, 4] y) <float[4] w = {1, 2, 3, 4}> "
+    "{ a = Exp(x) b = Mul(a, w) d = Sub(b, a) y = Neg(d) }"
+)
+LOOP = """(float[N] x, bool c) => (float[N] y) {
+    k = Exp(x)
+    y = If(c) <
+        then_branch = t () => (float[N] o) { m = Abs(k) o = Sub(m, x) },
+        else_branch = e () => (float[N] p) { p = Neg(k) }
+    >
+}"""
+
+
+def alike(before, after):
+    return compute_alike(
+        ir.from_onnx_text(HEAD_ALIKE + before), ir.from_onnx_text(HEAD_ALIKE + after)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("a = Exp(x) b = Mul(a, w) d = Sub(b, a)", "q = Exp(x) r = Mul(q, w) d = Sub(r, q)"),
+        ("y = Neg(d)", "y = Neg(d) unused = Abs(d)"),
+        ("y = Neg(d)", "n = Neg(d) y = Identity(n)"),
+        ("b = Mul(a, w)", "e = Exp(x) b = Mul(e, w)"),
+        (
+            "<float[4] w = {1, 2, 3, 4}> { a",
+            "{ w = Constant<value = float[4] {1, 2, 3, 4}>() a",
+        ),
+    ],
+    ids=[
+        "same",
+        "other names",
+        "a node that nothing reads",
+        "an Identity",
+        "computed twice",
+        "a constant stored elsewhere",
+    ],
+)
+def test_names_and_storage_do_not_matter(old, new):
+    assert old in BASE
+    assert alike(BASE, BASE.replace(old, new) if old else BASE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Sub(b, a)", "Sub(a, b)"),
+        ("Exp(x)", "Sin(x)"),
+        ("3, 4}", "3, 5}"),
+        ("Mul(a, w)", "Mul(a, x)"),
+        ("Sub(b, a)", "Sub(b, x)"),
+        ("Exp(x)", "Identity(x)"),
+    ],
+)
+def test_operands_operators_and_constants_do(old, new):
+    assert old in BASE
+    assert not alike(BASE, BASE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("m = Abs(k) o = Sub(m, x)", "n = Abs(k) o = Sub(n, x)", True),
+        ("Sub(m, x)", "Sub(x, m)", False),
+        ("Sub(m, x)", "Sub(m, k)", False),
+        ("p = Neg(k)", "p = Neg(x)", False),
+        ("p = Neg(k)", "p = Abs(k)", False),
+    ],
+)
+def test_bodies_are_walked_too(old, new, expected):
+    assert old in LOOP
+    assert alike(LOOP, LOOP.replace(old, new)) is expected
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expected"), [("axis = 1", True), ("axis = 0", False)], ids=["same", "other"]
+)
+def test_attributes_are_compared(attribute, expected):
+    body = "(float[2, 2] x) => (float[2, 2] y) {{ y = Softmax<{}>(x) }}"
+    assert alike(body.format("axis = 1"), body.format(attribute)) is expected
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"), [("Exp", True), ("RandomNormalLike", False)]
+)
+def test_equal_nodes_may_be_one_unless_they_draw_numbers(operator, expected):
+    body = (
+        f"(float[N] x) => (float[N] y) {{ a = {operator}(x) b = {operator}(x) y = Sub(a, b) }}"
+    )
+    merged = f"(float[N] x) => (float[N] y) {{ a = {operator}(x) y = Sub(a, a) }}"
+    assert alike(body, merged) is expected
+    assert alike(body, body)
+
+
+def test_two_outputs_of_one_node_are_not_exchanged():
+    body = "(float[4] x) => (float[2] {}) {{ p, q = Split<num_outputs = 2>(x) }}"
+    assert not alike(body.format("p, float[2] q"), body.format("q, float[2] p"))
+
+
+FUNCTIONS = """(float[N] x) => (float[N] y) {{ y = my.f<alpha = 1.0>(x) }}
+<domain: "my", opset_import: ["" : 20]> f <alpha> (a) => (b) {{ {} }}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("c = Exp(a) b = Neg(c)", True),
+        ("d = Exp(a) b = Neg(d)", True),
+        ("c = Sin(a) b = Neg(c)", False),
+        ("c = Exp(a) b = Neg(a)", False),
+    ],
+)
+def test_bodies_of_functions_are_compared(body, expected):
+    head = '<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g '
+    old, new = (
+        ir.from_onnx_text(head + FUNCTIONS.format(b)) for b in ("c = Exp(a) b = Neg(c)", body)
+    )
+    assert compute_alike(old, new) is expected
+
+
+CALLED = """<ir_version: 10, opset_import: ["" : 20, "my" : 1]> g
+(float[N, 2] x) => (float[N, 2] y) { y = my.f<alpha = 2.0>(x) }
+<domain: "my", opset_import: ["" : 20]> f <alpha> (a) => (b) {
+    c = LeakyRelu<alpha: float = @alpha>(a) b = Neg(c) }"""
+
+
+@pytest.mark.parametrize(("alpha", "expected"), [("2.0", True), ("1.0", False)])
+def test_a_call_is_what_its_function_computes(alpha, expected):
+    inlined = "(float[N, 2] x) => (float[N, 2] y) { c = LeakyRelu<alpha = A>(x) y = Neg(c) }"
+    new = ir.from_onnx_text(HEAD_ALIKE + inlined.replace("A", alpha))
+    assert compute_alike(ir.from_onnx_text(CALLED), new) is expected
+
+
+SHADOWING = """<ir_version: 10, opset_import: ["" : 20, "com.microsoft" : 1]> g
+(float[2] x) => (float[2] y) { y = com.microsoft.QuickGelu(x) }
+<domain: "com.microsoft", opset_import: ["" : 20]> QuickGelu (a) => (b) { b = Neg(a) }"""
+
+
+def test_a_call_that_may_mean_an_operator_is_more_than_what_its_function_computes():
+    new = ir.from_onnx_text(HEAD_ALIKE + "(float[2] x) => (float[2] y) { y = Neg(x) }")
+    assert not compute_alike(ir.from_onnx_text(SHADOWING), new)
+    changed = ir.from_onnx_text(SHADOWING.replace("Neg", "Exp"))
+    assert not compute_alike(ir.from_onnx_text(SHADOWING), changed)
+    assert compute_alike(*(ir.from_onnx_text(SHADOWING) for _ in "ab"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"), [("Exp", True), ("Softmax", False), ("Custom", False)]
+)
+def test_the_version_of_each_operator_is_compared(operator, expected):
+    body = f"(float[N, 2, 2] x) => (float[N, 2, 2] y) {{ y = {operator}(x) }}"
+    old, new = (ir.from_onnx_text(HEAD_ALIKE.replace("20", v) + body) for v in ("12", "13"))
+    assert compute_alike(old, new) is expected
+
+
+ITERATED = """(float[2] x, int64 n) => (float[2] y) <bool c = {{1}}, float[2] w = {{1, 2}}> {{
+    y{more} = Loop (n, c, x{start}) <body = b (int64 i, bool k, float[2] s{state}) =>
+        (bool l, float[2] t{result}) {{ l = Identity(k) t = Add(s, {read}) {inside} }}> }}"""
+UNUSED = {"more": ", z", "start": ", w", "state": ", float[2] u", "result": ", float[2] v"}
+ALONE = dict.fromkeys((*UNUSED, "inside"), "") | {"read": "s"}
+
+
+@pytest.mark.parametrize(
+    ("read", "inside", "expected"),
+    [
+        ("s", "v = Exp(u)", True),
+        ("s", "v = Add(s, u)", True),
+        ("u", "v = Exp(u)", False),
+    ],
+    ids=["state of its own", "state that reads it", "state that it reads"],
+)
+def test_state_of_a_loop_that_nothing_reads_does_not_matter(read, inside, expected):
+    unused = ITERATED.format(**UNUSED, read=read, inside=inside)
+    assert alike(unused, ITERATED.format(**ALONE)) is expected
+
+
+def test_a_loop_with_another_start_is_another_loop():
+    old = ITERATED.format(**ALONE)
+    assert alike(old, old)
+    assert not alike(old, old.replace("(n, c, x)", "(n, c, w)"))
+
+
+def test_each_result_of_an_if_is_by_itself():
+    both = """(float[2] x, bool c) => (float[2] y) { z, y = If(c) <
+        then_branch = t () => (float[2] p, float[2] q) { p = Exp(x) q = Neg(x) },
+        else_branch = e () => (float[2] r, float[2] s) { r = Abs(x) s = Sin(x) }> }"""
+    one = """(float[2] x, bool c) => (float[2] y) { y = If(c) <
+        then_branch = t () => (float[2] q) { q = Neg(x) },
+        else_branch = e () => (float[2] s) { s = SIN(x) }> }"""
+    assert alike(both, one.replace("SIN", "Sin"))
+    assert not alike(both, one.replace("SIN", "Cos"))
+
+
+def proved(old, new):
+    before, after = (ir.from_onnx_text(HEAD_ALIKE + text) for text in (old, new))
+    region = changed_region(before, after)
+    required = find_obligations(region, before, after, ())
+    return {one.old for one in find_proved(region, before, after, required)}
+
+
+DOUBLE = """(float[2] x) => (float[2] y, float[2] z) {
+    a = Exp(x) b = Neg(a) y = Abs(b) c = Exp(x) d = Neg(c) z = Sin(d) }"""
+
+
+def test_a_region_is_proved_through_the_unchanged_nodes_around_it():
+    merged = DOUBLE.replace("c = Exp(x) d = Neg(c) z = Sin(d)", "z = Sin(b)")
+    assert proved(DOUBLE, merged) == {"z"}
+    assert proved(DOUBLE, merged.replace("Sin(b)", "Sin(a)")) == set()
+    assert proved(DOUBLE, merged.replace("Sin(b)", "Cos(b)")) == set()
+
+
+def test_nodes_around_a_region_are_added_in_the_order_in_which_they_are_read():
+    model = ir.from_onnx_text(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) {'
+        + " ".join(f"v{n} = Neg(x)" for n in range(100))
+        + f" y = Sum({', '.join(f'v{n}' for n in range(100))}) }}"
+    )
+    *around, last = model.graph
+    side = _Changed(model, [last], ["y"])
+    assert side.grow({value.name for value in last.inputs})  # more than are looked at
+    count = len(side._nodes) - 1
+    assert 0 < count < len(around)
+    assert side._nodes - {last} == set(around[:count])
+
+
+def test_a_duplicate_is_proved_where_both_are_read():
+    old = """(float[2] x) => (float[2] y) {
+        a = Exp(x) b = Neg(a) c = Exp(x) d = Neg(c) y = Sub(b, d) }"""
+    assert proved(old, old.replace("Sub(b, d)", "Sub(b, b)")) == {"y"}
+    assert proved(old, old.replace("Sub(b, d)", "Sub(b, a)")) == set()
+
+
+@pytest.mark.parametrize(("result", "expected"), [("Exp", {"y"}), ("Neg", set())])
+def test_an_if_with_a_constant_condition_is_the_branch_that_it_takes(result, expected):
+    old = """(float[2] x) => (float[2] y) <bool c = {1}> { y = If(c) <
+        then_branch = t () => (float[2] q) { q = Exp(x) },
+        else_branch = e () => (float[2] s) { s = Neg(x) }> }"""
+    assert proved(old, f"(float[2] x) => (float[2] y) {{ y = {result}(x) }}") == expected
+    # A branch that is never taken is held to its promise while it is there.
+    assert proved(old, old.replace("s = Neg(x)", "s = Sin(x)")) == set()
+
+
+def test_a_default_of_an_input_is_compared():
+    old, new = (ir.from_onnx_text(HEAD_ALIKE + BASE) for _ in range(2))
+    for model, number in ((old, 1.0), (new, 2.0)):
+        model.graph.inputs[0].const_value = ir.tensor([[number] * 4], name="x")
+    assert not compute_alike(old, new)

@@ -8,8 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.verify.feeds import check_feeds
-from onnx_passes.verify.reference_data import load_reference
+from onnx_passes.verify.reference_data import check_feeds, load_reference
 
 TWO = "(float[N,3] x, int64[N] k) => (float[N,3] y, float[N] z)"
 X, K = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([1, 2])

@@ -7,8 +7,7 @@ from onnx_passes.passes.folding.lift_constants import LiftConstants
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
 from onnx_passes.verify.recording import Recording, exposed, inlined
-from onnx_passes.verify.region import changed_region
-from onnx_passes.verify.region_models import region_model
+from onnx_passes.verify.region import changed_region, region_model
 
 TEXT = """(float[2,N] x) => (float[2,N] y) {
     a = Relu(x)  i = Identity(a)  c = Constant<value = float {2}>()

@@ -2,11 +2,160 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.well_formed import MOST, check_structure
+from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.verify.reference_data import ReferenceData
+from onnx_passes.verify.well_formed import (
+    MOST,
+    CheckedNodes,
+    check_structure,
+    complaints,
+    find_wrong_annotations,
+)
+
+TEXT = """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.ml" : 3]>
+main (float[4] x, float[4] z) => (float[4] y) <float[4] w = {1, 2, 3, 4}> {
+  a = Relu(x)
+  k = Constant <value = float[1] {2}> ()
+  b = Mul(a, k)
+  c = Clip(b)
+  d = Softmax <axis = 0> (c)
+  e = Add(d, w)
+  y = Add(e, z)
+}"""
+
+BRANCH = """<ir_version: 10, opset_import: ["" : 20]>
+main (bool c, float[2] x) => (float[2] y) {
+  y = If (c) <
+    then_branch = yes () => (float[2] t) { t = Relu(x) },
+    else_branch = no () => (float[2] e) { e = Neg(x) }
+  >
+}"""
+
+
+def model(text=TEXT):
+    return ir.from_onnx_text(text)
+
+
+def node(model, op):
+    return next(n for n in model.graph if n.op_type == op)
+
+
+def give_too_many(model):
+    relu = node(model, "Relu")
+    relu.resize_inputs(2)
+    relu.replace_input_with(1, relu.inputs[0])
+
+
+def give_none(model):
+    node(model, "Mul").replace_input_with(1, None)
+
+
+def misspell(model):
+    node(model, "Relu").op_type = "Rellu"
+
+
+def retype_attribute(model):
+    node(model, "Softmax").attributes["axis"] = ir.AttrFloat32("axis", 0.0)
+
+
+def invent_attribute(model):
+    node(model, "Relu").attributes["slope"] = ir.AttrFloat32("slope", 0.5)
+
+
+def call_other_opset(model):
+    model.opset_imports[""] = 12
+    node(model, "Add").op_type = "Gelu"
+
+
+def move_domain(model):
+    node(model, "Relu").domain = "ai.onnx.ml"
+
+
+def drop_result(model):
+    node(model, "Relu").outputs[0].name = ""
+
+
+def lack_attribute(model):
+    softmax = node(model, "Softmax")
+    softmax.op_type = "Cast"
+    del softmax.attributes["axis"]
+
+
+FAULTS = [
+    give_too_many,
+    give_none,
+    misspell,
+    retype_attribute,
+    invent_attribute,
+    call_other_opset,
+    move_domain,
+    drop_result,
+    lack_attribute,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_finds_what_the_whole_checker_finds(fault):
+    broken, known = model(), CheckedNodes()
+    assert check_structure(broken, known=known) == []
+    fault(broken)
+    found = check_structure(broken)
+    assert found
+    assert check_structure(broken, known=known) == found
+    assert check_structure(broken, known=known) == found, "a fault is never known as sound"
+    assert check_structure(model(), known=known) == []
+
+
+def test_asks_about_new_nodes_and_tensors_alone():
+    asked, known, sound = [], CheckedNodes(), model()
+    assert known.accept(sound, asked.append)
+    assert {n.op_type for n in asked[0].graph.node} == {
+        *("Relu", "Constant", "Mul", "Clip", "Softmax", "Add")
+    }
+    assert [t.name for t in asked[0].graph.initializer] == ["w"]
+    assert known.accept(sound, asked.append)
+    assert not asked[1].graph.node
+    assert not asked[1].graph.initializer
+    node(sound, "Softmax").attributes["axis"] = ir.AttrInt64("axis", -1)
+    weight = sound.graph.initializers["w"]
+    weight.const_value = ir.tensor(np.zeros(4, np.float32), name="w")
+    assert known.accept(sound, asked.append)
+    assert [n.op_type for n in asked[2].graph.node] == ["Softmax"]
+    assert [t.name for t in asked[2].graph.initializer] == ["w"]
+
+
+def test_another_opset_makes_everything_new():
+    asked, known, sound = [], CheckedNodes(), model()
+    known.accept(sound, asked.append)
+    sound.opset_imports[""] = 21
+    known.accept(sound, asked.append)
+    assert len(asked[1].graph.node) == len(asked[0].graph.node)
+
+
+def test_nodes_of_other_domains_are_always_asked_about():
+    asked, known, sound = [], CheckedNodes(), model()
+    node(sound, "Relu").domain = "com.example"
+    sound.opset_imports["com.example"] = 1
+    for _ in range(2):
+        assert known.accept(sound, asked.append)
+    assert [n.op_type for n in asked[1].graph.node] == ["Relu"]
+
+
+def test_subgraphs_and_functions_are_left_to_the_whole_checker():
+    branch = model(BRANCH)
+    assert not CheckedNodes().accept(branch, lambda _: pytest.fail("asked"))
+    assert complaints(branch, lenient=True, known=CheckedNodes()) == []
+    node_ = branch.graph[0]
+    node_.attributes["then_branch"].as_graph()[0].op_type = "Rellu"
+    known = CheckedNodes()
+    assert complaints(branch, lenient=True, known=known) == complaints(branch, lenient=True)
+    assert complaints(branch, lenient=True, known=known)
+
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20]> '
 CHAIN = "main (float[2] x) => (float[2] y) { [first] a = Relu(x) [second] y = Neg(a) }"
-BRANCH = """main (bool c, float[2] x) => (float[2] y) {
+BRANCH_WELL_FORMED = """main (bool c, float[2] x) => (float[2] y) {
   [pick] y = If (c) <
     then_branch = yes () => (float[2] t) { [inner] t = Relu(x) },
     else_branch = no () => (float[2] e) { [other] e = Neg(x) }
@@ -14,7 +163,7 @@ BRANCH = """main (bool c, float[2] x) => (float[2] y) {
 }"""
 
 
-def model(text=CHAIN):
+def model_well_formed(text=CHAIN):
     return ir.from_onnx_text(HEADER + text)
 
 
@@ -31,14 +180,14 @@ def constant(name, shape, declared=None, dtype=np.float32):
     )
 
 
-@pytest.mark.parametrize("text", [CHAIN, BRANCH])
+@pytest.mark.parametrize("text", [CHAIN, BRANCH_WELL_FORMED])
 def test_finds_nothing_in_a_sound_model(text):
-    assert check_structure(model(text)) == []
-    assert check_structure(model(text), full=True) == []
+    assert check_structure(model_well_formed(text)) == []
+    assert check_structure(model_well_formed(text), full=True) == []
 
 
 def test_dangling_value():
-    broken = model()
+    broken = model_well_formed()
     named(broken, "second").replace_input_with(0, ir.Value(name="ghost"))
     assert check_structure(broken) == [
         "node 'second' (Neg) uses 'ghost', which nothing defines"
@@ -46,7 +195,7 @@ def test_dangling_value():
 
 
 def test_value_of_a_removed_node():
-    broken = model()
+    broken = model_well_formed()
     broken.graph.remove(named(broken, "first"))
     assert check_structure(broken) == [
         "node 'second' (Neg) uses 'a', which came from node 'first' (Relu), "
@@ -55,7 +204,7 @@ def test_value_of_a_removed_node():
 
 
 def test_value_from_inside_a_branch():
-    broken = model(BRANCH)
+    broken = model_well_formed(BRANCH_WELL_FORMED)
     use = ir.node("Neg", [named(broken, "inner").outputs[0]], name="use")
     broken.graph.append(use)
     assert check_structure(broken) == [
@@ -65,7 +214,7 @@ def test_value_from_inside_a_branch():
 
 
 def test_cycle_names_its_nodes():
-    broken = model()
+    broken = model_well_formed()
     named(broken, "first").replace_input_with(0, named(broken, "second").outputs[0])
     (sentence,) = check_structure(broken)
     assert "cycle" in sentence
@@ -74,13 +223,13 @@ def test_cycle_names_its_nodes():
 
 
 def test_cycle_through_a_branch():
-    broken = model(BRANCH)
+    broken = model_well_formed(BRANCH_WELL_FORMED)
     named(broken, "inner").replace_input_with(0, named(broken, "pick").outputs[0])
     assert "pick" in check_structure(broken)[0]
 
 
 def test_nodes_out_of_order():
-    broken = model()
+    broken = model_well_formed()
     second = named(broken, "second")
     broken.graph.remove(second)
     broken.graph.insert_before(named(broken, "first"), second)
@@ -91,7 +240,7 @@ def test_nodes_out_of_order():
 
 
 def test_one_name_for_two_values():
-    broken = model()
+    broken = model_well_formed()
     named(broken, "first").outputs[0].name = "x"
     assert check_structure(broken) == [
         "the name 'x' is defined twice: again as output of node 'first' (Relu)"
@@ -99,26 +248,26 @@ def test_one_name_for_two_values():
 
 
 def test_a_branch_may_not_reuse_an_outer_name():
-    broken = model(BRANCH)
+    broken = model_well_formed(BRANCH_WELL_FORMED)
     named(broken, "inner").outputs[0].name = "x"
     assert "the name 'x' is defined twice" in check_structure(broken)[0]
 
 
 def test_two_branches_may_share_a_name():
-    sound = model(BRANCH)
+    sound = model_well_formed(BRANCH_WELL_FORMED)
     named(sound, "inner").outputs[0].name = "same"
     named(sound, "other").outputs[0].name = "same"
     assert check_structure(sound) == []
 
 
 def test_value_without_a_name():
-    broken = model()
+    broken = model_well_formed()
     named(broken, "first").outputs[0].name = ""
     assert check_structure(broken) == ["an output of node 'first' (Relu) has no name"]
 
 
 def test_missing_opset_import():
-    broken = model(BRANCH)
+    broken = model_well_formed(BRANCH_WELL_FORMED)
     named(broken, "inner").domain = "com.example"
     assert check_structure(broken) == [
         "node 'inner' (Relu) in the subgraph of node 'pick' (If) is of the domain "
@@ -139,13 +288,13 @@ def test_missing_opset_import_of_a_function():
 
 
 def test_graph_without_outputs():
-    broken = model()
+    broken = model_well_formed()
     broken.graph.outputs.clear()
     assert check_structure(broken) == ["the model has no outputs"]
 
 
 def test_output_that_nothing_computes():
-    broken = model()
+    broken = model_well_formed()
     broken.graph.outputs[0] = ir.Value(name="ghost")
     assert check_structure(broken) == [
         "the graph output 'ghost' has no definition: which nothing defines"
@@ -153,13 +302,13 @@ def test_output_that_nothing_computes():
 
 
 def test_output_listed_twice():
-    broken = model()
+    broken = model_well_formed()
     broken.graph.outputs.append(broken.graph.outputs[0])
     assert check_structure(broken) == ["the graph output 'y' is listed twice"]
 
 
 def test_branch_that_returns_an_outer_value():
-    broken = model(BRANCH)
+    broken = model_well_formed(BRANCH_WELL_FORMED)
     outer = ir.node("Neg", [broken.graph.inputs[1]], name="outer")
     outer.outputs[0].name = "o"
     broken.graph.insert_before(named(broken, "pick"), outer)
@@ -182,13 +331,13 @@ def test_branch_that_returns_an_outer_value():
     ],
 )
 def test_initializer_that_is_not_what_it_declares(value, sentence):
-    broken = model()
+    broken = model_well_formed()
     broken.graph.register_initializer(value)
     assert check_structure(broken) == [sentence]
 
 
 def test_initializer_without_a_value():
-    broken = model()
+    broken = model_well_formed()
     value = constant("w", [2])
     broken.graph.register_initializer(value)
     value.const_value = None
@@ -196,7 +345,7 @@ def test_initializer_without_a_value():
 
 
 def test_initializers_of_old_models_are_inputs():
-    broken = model()
+    broken = model_well_formed()
     broken.graph.register_initializer(constant("w", [2]))
     broken.ir_version = 3
     assert check_structure(broken) == [
@@ -205,7 +354,7 @@ def test_initializers_of_old_models_are_inputs():
 
 
 def test_a_large_constant_is_no_initializer_of_an_old_model():
-    sound = model()
+    sound = model_well_formed()
     node = ir.node("Constant", [], {"value": ir.tensor(np.zeros((64, 64), np.float32))})
     sound.graph.insert_before(named(sound, "first"), node)
     sound.ir_version = 3
@@ -233,19 +382,19 @@ def test_a_large_constant_is_no_initializer_of_an_old_model():
 )
 def test_asks_the_checker_for_what_operators_demand(body, sentence):
     text = f"main (float[2] x) => (float[2] y) {{ {body} }}"
-    assert check_structure(model(text)) == [sentence]
+    assert check_structure(model_well_formed(text)) == [sentence]
 
 
 def test_full_infers_types_and_shapes():
     text = "main (float[2] x, int64[2] k) => (float[2] y) { a = Add(x, k) [n] y = Neg(a) }"
-    assert check_structure(model(text)) == []
-    (sentence,) = check_structure(model(text), full=True)
+    assert check_structure(model_well_formed(text)) == []
+    (sentence,) = check_structure(model_well_formed(text), full=True)
     assert sentence.startswith("the Add node that computes 'a': ")
     assert "int64" in sentence
 
 
 def test_a_broken_model_does_not_flood_the_report():
-    broken = model()
+    broken = model_well_formed()
     first = named(broken, "first")
     for index in range(MOST + 5):
         broken.graph.append(ir.node("Neg", [ir.Value(name=f"ghost{index}")], name=f"n{index}"))
@@ -256,7 +405,7 @@ def test_a_broken_model_does_not_flood_the_report():
 
 
 def test_large_weights_are_neither_written_nor_changed(monkeypatch):
-    sound = model("main (float[2] x) => (float[2] y) { y = Add(x, w) }")
+    sound = model_well_formed("main (float[2] x) => (float[2] y) { y = Add(x, w) }")
     weight = constant("w", [1024, 1024])
     sound.graph.register_initializer(weight)
     next(iter(sound.graph)).replace_input_with(1, weight)
@@ -270,3 +419,133 @@ def test_what_the_checker_cannot_read_is_a_fault():
         f"{HEADER}g (float[2] x) => (float[2] y) {{ y = Cast<to = -9223372036854775808>(x) }}"
     )
     assert check_structure(ir.from_onnx_text(text), full=True)
+
+
+MODEL = """<ir_version: 10, opset_import: ["" : 20]>
+g (float[N, 4] x) => (float[N, 4] y) {{ {a} a = Exp(x) y = Neg(a) }}"""
+SAMPLES = [
+    {"x": np.ones((n, 4), np.float32), "a": np.ones((n, 4), np.float32)} for n in (2, 3)
+]
+
+
+def noted(type_, shape):
+    model = ir.from_onnx_text(MODEL.format(a=""))
+    value = model.graph[0].outputs[0]
+    value.type = ir.TensorType(type_)
+    value.shape = ir.Shape(shape)
+    return model
+
+
+def wrong(type_, shape, samples=SAMPLES):
+    return find_wrong_annotations(
+        ir.from_onnx_text(MODEL.format(a="")), noted(type_, shape), samples
+    )
+
+
+@pytest.mark.parametrize("shape", [["N", 4], [None, 4], ["other", 4], [None, None]], ids=str)
+def test_what_every_sample_shows_is_right(shape):
+    assert wrong(ir.DataType.FLOAT, shape) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ([2, 4], "a is noted to have shape [2, 4], and has [3, 4]"),
+        (["N", 5], "a is noted to have shape [N, 5], and has [2, 4]"),
+        ([None, "N"], "and has [2, 4]"),
+        (["N"], "a is noted to have shape [N], and has [2, 4]"),
+    ],
+    ids=str,
+)
+def test_a_shape_that_a_sample_contradicts_is_told(shape, told):
+    found = wrong(ir.DataType.FLOAT, shape)
+    assert any(told in one for one in found)
+
+
+def test_a_wrong_type_is_told():
+    (found,) = wrong(ir.DataType.INT32, ["N", 4])
+    assert found == "a is noted to be INT32, and is FLOAT"
+
+
+def test_what_was_noted_before_is_not_charged_to_the_pass():
+    model = noted(ir.DataType.FLOAT, [7, 7])
+    assert find_wrong_annotations(model, noted(ir.DataType.FLOAT, [7, 7]), SAMPLES) == []
+
+
+def test_a_value_that_was_not_recorded_is_not_judged():
+    samples = [{"x": SAMPLES[0]["x"]}]
+    assert wrong(ir.DataType.FLOAT, [9, 9], samples) == []
+
+
+def test_what_the_engine_computes_against_the_standard_is_not_charged_to_the_pass():
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2,N,K] x, bool b) => (float[?,?] y) <int64[1] a = {-1}> {
+          m = If (b) <then_branch = t () => (float[?,?,?] u) { u = Relu(x) },
+                      else_branch = e () => (float[?,?,?] v) { v = Neg(x) }>
+          r = ReduceL1<keepdims = 0>(m, a) y = Abs(r) }"""
+    feeds = [{"x": np.zeros((2, 4, n), np.float32), "b": np.array(True)} for n in (3, 0)]
+    config = default_config(["reproducers=false"], ["shape-inference"])
+    done = run_pipeline(
+        ir.from_onnx_text(text), config, reference=ReferenceData(feeds, None, "test")
+    )
+    assert done.error is None
+
+
+def test_a_shape_noted_behind_what_the_engine_computes_against_the_standard_is_not_charged():
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+        g (float[N,3] x, bool b, float d) => (float[N,3] y) <float d = {-1}, int64[0] a = {}> {
+          s = Squeeze(x, a)
+          r = If (b) <then_branch = t () => (float[N,3] u) { u = Pow(s, d) },
+                      else_branch = e () => (float[N,3] v) { v = Identity(s) }>
+          y = Neg(r) }"""
+    feeds = [
+        {"x": np.ones((n, 3), np.float32), "b": np.array(b)}
+        for n, b in ((2, True), (1, False))
+    ]
+    done = run_pipeline(
+        ir.from_onnx_text(text),
+        default_config(["reproducers=false"], ["shape-inference"]),
+        reference=ReferenceData(feeds, None, "test"),
+    )
+    assert done.error is None, "the engine squeezes one row without being asked"
+
+
+def test_a_shape_that_the_standard_contradicts_too_is_told_where_others_are_odd():
+    text = """<ir_version: 10, opset_import: ["" : 17]>
+        g (float[N,3] x) => (float[?,?] y) <int64[0] a = {}> {
+          e = Exp(x) s = Squeeze(x, a) n = Neg(s) y = Abs(n) }"""
+    before, after = ir.from_onnx_text(text), ir.from_onnx_text(text)
+    for node, rank in zip(after.graph, (3, 2, 2, 2), strict=True):
+        node.outputs[0].shape = ir.Shape([None] * rank)
+    one = np.ones((1, 3), np.float32)
+    values = {"x": one, "e": one, "s": one[0], "n": one[0], "y": one[0]}
+    found = find_wrong_annotations(
+        before, after, [values], lambda node, row: {node.outputs[0].name: one}
+    )
+    assert found == ["e is noted to have shape [None, None, None], and has [1, 3]"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """(float[N, 3] x) => (float[K, N, 3] y) {
+            s = ReduceSum<keepdims = 0>(x) k = Constant<value = float {1e30}>()
+            go = Greater(s, k) m = Constant<value = int64 {4}>()
+            f, st = Loop(m, go, x) <body = b (int64 i, bool c, float[N, 3] v)
+                => (bool d, float[N, 3] w, float[N, 3] z) {
+                d = Identity(c) w = Neg(v) z = Abs(v) }>
+            t = Relu(st) y = Neg(t) }""",
+        """(float[N, 3] x) => (float[a, b, c] y) <float[N, 3] u> {
+            k = Constant<value_ints = [1]>() u = Unsqueeze(x, k) t = Relu(u) y = Neg(t) }""",
+    ],
+)
+def test_what_follows_from_a_wrong_note_or_a_loop_that_is_not_entered_is_no_fault(text):
+    model = ir.from_onnx_text(f'<ir_version: 10, opset_import: ["" : 20]> g {text}')
+    done = run_pipeline(model, default_config(["reproducers=false"], ["shape-inference"]))
+    assert done.error is None
+
+
+def test_dimensions_whose_names_are_empty_are_not_one():
+    model = noted(ir.DataType.FLOAT, ["", 4])
+    model.graph.inputs[0].shape = ir.Shape([ir.SymbolicDim(""), ir.SymbolicDim("")])
+    assert find_wrong_annotations(ir.from_onnx_text(MODEL.format(a="")), model, SAMPLES) == []

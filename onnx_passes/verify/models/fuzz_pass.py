@@ -41,13 +41,11 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.float64 import evaluate
-from onnx_passes.verify.interface_check import compare_interfaces, interface_of
-from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.low_precision import coarsest_types, low_tolerance, low_tolerances
+from onnx_passes.verify.judge import Promise, default_tolerance
 from onnx_passes.verify.models.recipe import Recipe, recipes_on
 from onnx_passes.verify.recording import inlined
-from onnx_passes.verify.snapshot import Change, Snapshot
-from onnx_passes.verify.tensor_difference import default_tolerance
+from onnx_passes.verify.rounding import coarsest_types, low_tolerance, low_tolerances
+from onnx_passes.verify.snapshot import Change, Snapshot, compare_interfaces, interface_of
 from onnx_passes.verify.well_formed import check_structure
 
 DISPUTED = "another engine gives for the original what ONNX Runtime gives for the result only"

@@ -29,7 +29,6 @@ from onnx_passes.model.copy import copy_model
 from onnx_passes.runtime import processes
 from onnx_passes.runtime.engine_base import BUILT_ONLY, Engine, Feeds, Outputs
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.interface_check import compare_interfaces, interface_of
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.candidates import (
     CandidateStore,
@@ -39,6 +38,7 @@ from onnx_passes.verify.reduce.candidates import (
 )
 from onnx_passes.verify.reduce.parts import Boundary
 from onnx_passes.verify.saved import write_samples
+from onnx_passes.verify.snapshot import compare_interfaces, interface_of
 from onnx_passes.verify.well_formed import check_structure
 
 if TYPE_CHECKING:

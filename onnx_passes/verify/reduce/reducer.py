@@ -29,8 +29,7 @@ from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
 from onnx_passes.model.walk import Choice, replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.runtime.engine_models import split_weights
-from onnx_passes.verify.bisection import first_of
-from onnx_passes.verify.case import Case
+from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.reduce.candidates import (
     CheckOutcome,
@@ -44,8 +43,7 @@ from onnx_passes.verify.reduce.candidates import (
 )
 from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.parts import Boundary, Nodes, Parts, Piece, Renderer, reach
-from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.shrink import Shrinker
+from onnx_passes.verify.shrink import Case, Shrinker, first_of
 
 Mode: TypeAlias = Literal["auto", "bisect", "linear", "ddmin"]
 MODES: tuple[Mode, ...] = ("auto", "bisect", "linear", "ddmin")

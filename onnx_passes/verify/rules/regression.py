@@ -16,7 +16,7 @@ from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime.engine_models import with_barriers
 from onnx_passes.verify.bundle import REPLAY_SECONDS, Bundle, write_failing
-from onnx_passes.verify.compare import default_tolerance
+from onnx_passes.verify.judge import default_tolerance
 from onnx_passes.verify.rules.proof import Fault
 from onnx_passes.verify.rules.replay import Feeds, samples
 from onnx_passes.verify.rules.rewrite_rule import resolve, rules_of

@@ -31,8 +31,8 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.ops.semantics import Unsupported, is_float, scalars
 from onnx_passes.runtime.engine_base import Engine, Session
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.verify.double_precision import agree_in_double, is_rounding
 from onnx_passes.verify.judge import Promise, describe
+from onnx_passes.verify.rounding import agree_in_double, is_rounding
 from onnx_passes.verify.rules.proof import Counterexample
 
 Feeds: TypeAlias = Mapping[str, Array]

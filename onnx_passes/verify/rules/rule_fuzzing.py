@@ -21,8 +21,7 @@ from onnx_passes.errors import PassError
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.rewriting import rewrite
-from onnx_passes.verify.interface_check import compare_interfaces, interface_of
-from onnx_passes.verify.low_precision import low_tolerances
+from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.rules.coverage import Covered
 from onnx_passes.verify.rules.operand_choice import Hits
 from onnx_passes.verify.rules.proof import Counterexample, Fault
@@ -30,6 +29,7 @@ from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, e
 from onnx_passes.verify.rules.rewrite_rule import apply_rule, pattern_of
 from onnx_passes.verify.rules.template_models import Candidate, candidates
 from onnx_passes.verify.rules.variants import AMPLIFIED, cut_array, resized
+from onnx_passes.verify.snapshot import compare_interfaces, interface_of
 from onnx_passes.verify.well_formed import check_structure
 
 

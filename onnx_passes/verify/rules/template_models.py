@@ -623,7 +623,7 @@ TYPES = (
 )
 """Element types in the order in which they are tried."""
 
-_USUAL_PROPERTY_MODELS = (_T.FLOAT, _T.INT64, _T.BOOL, _T.FLOAT)
+_USUAL_PROPERTY = (_T.FLOAT, _T.INT64, _T.BOOL, _T.FLOAT)
 """Element types that a plan of ranks is tried with."""
 
 _SAME_TYPE = 0.85
@@ -738,7 +738,7 @@ def _planned(
     """Yield candidates for each plan, until the rule fires on one."""
     hint = hint_of(rule.name)
     few = few_types(rule, TYPES) if hint is None else hint.types
-    usual = few or _USUAL_PROPERTY_MODELS
+    usual = few or _USUAL_PROPERTY
     numbers = probed(literals(rule))
     for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
         before = hits.count

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onnx_passes.verify.runs.comparison import compare
-    from onnx_passes.verify.runs.found import Found, Pair, Run
-    from onnx_passes.verify.runs.judges import judge
+    from onnx_passes.verify.runs.judges import Settings, judge
+    from onnx_passes.verify.runs.results import (
+        Found,
+        Latency,
+        Pair,
+        Run,
+        open_results,
+        save_results,
+    )
     from onnx_passes.verify.runs.runner import Loader, Runner
-    from onnx_passes.verify.runs.saved_results import open_results, save_results
-    from onnx_passes.verify.runs.settings import Settings
-    from onnx_passes.verify.runs.timed import Latency
 
 __all__ = [
     "Found",
@@ -37,12 +41,10 @@ __all__ = [
 
 _HOMES = {
     "compare": "comparison",
-    **dict.fromkeys(("Found", "Pair", "Run"), "found"),
-    "judge": "judges",
-    "Latency": "timed",
+    **dict.fromkeys(("judge", "Settings"), "judges"),
+    **dict.fromkeys(("Found", "Latency", "Pair", "Run"), "results"),
+    **dict.fromkeys(("open_results", "save_results"), "results"),
     **dict.fromkeys(("Loader", "Runner"), "runner"),
-    **dict.fromkeys(("open_results", "save_results"), "saved_results"),
-    "Settings": "settings",
 }
 
 

@@ -1,24 +1,306 @@
-"""Judges by the names that a command gives them."""
+"""How results are compared: settings, limits, post-processing, judges, users' functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+import importlib
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr
-from onnx_passes.errors import UsageError, VerificationError
+from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr, widen
+from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError
+from onnx_passes.model.formats import near_by
 from onnx_passes.plain import PlainDict
-from onnx_passes.runtime.engine_base import did_you_mean
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.growth import error_growth
-from onnx_passes.verify.result import OutputCheck
-from onnx_passes.verify.runs.judging import Measured, ResultJudge, SampleValues, Simple
-from onnx_passes.verify.runs.user_functions import named_function
+from onnx_passes.runtime.engine_base import Data, Outputs, did_you_mean
+from onnx_passes.verify.evidence import OutputCheck
+from onnx_passes.verify.judge import Promise, compare, error_growth
+
+
+def named_function(text: str, option: str) -> Callable[..., Any]:
+    """Import a function, from the working folder or the environment.
+
+    Args:
+        text: ``module:function``.
+        option: What named it, for messages.
+
+    Raises:
+        UsageError: There is none.
+    """
+    module_name, _, name = text.partition(":")
+    if not module_name or not name.isidentifier():
+        raise UsageError(f"{option} {text!r} is not a function", help="write module:function")
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the module raises
+        raise UsageError(
+            f"{option} {text!r}: the module {module_name!r} cannot be imported: "
+            f"{type(error).__name__}: {error}",
+            help=f"modules are looked for in {folder} and the environment",
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    function = getattr(module, name, None)
+    if not callable(function):
+        known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise UsageError(
+            f"{option}: the module {module_name!r} has no function {name!r}",
+            help=did_you_mean(name, known),
+        )
+    found: Callable[..., Any] = function
+    return found
+
+
+def existing(path: str | os.PathLike[str], what: str) -> Path:
+    """Return the path of a file or folder that is there.
+
+    Args:
+        path: The path.
+        what: What it holds, for the message.
+
+    Raises:
+        ReferenceDataError: There is none; the message suggests one beside it.
+    """
+    full = Path(path).expanduser()
+    if full.exists():
+        return full
+    near = near_by(full)
+    option = f"--save-{what.removeprefix('saved ').replace('results', 'outputs')}"
+    raise ReferenceDataError(
+        f"there are no {what} {str(path)!r}",
+        help=f"did you mean {near!r}?" if near else f"{option} writes such a file",
+    )
+
+
+_TEXT = re.compile(r"(?:(?P<name>.+):)?top-k=(?P<k>[1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class LargestIndices:
+    """Outputs become the indices of their largest elements along the last axis.
+
+    Attributes:
+        every: How many of each output that is not named; None leaves those as they are.
+        by_name: How many, by name of an output.
+    """
+
+    every: int | None = None
+    by_name: Mapping[str, int] | None = None
+
+    def check(self, outputs: Iterable[str]) -> None:
+        """Refuse names of no output.
+
+        Raises:
+            UsageError: A name is not that of an output.
+        """
+        known = list(outputs)
+        for name in self.by_name or {}:
+            if name not in known:
+                raise UsageError(
+                    f"--postprocess: there is no output {name!r}",
+                    help=did_you_mean(name, known),
+                )
+
+    def __call__(self, values: Outputs, outputs: frozenset[str]) -> Outputs:
+        """Apply to a sample.
+
+        Args:
+            values: The values.
+            outputs: Those of them that are outputs of the model; the others stay.
+        """
+        return {n: self._one(n, v) if n in outputs else v for n, v in values.items()}
+
+    def _one(self, name: str, value: Data) -> Data:
+        k = (self.by_name or {}).get(name, self.every)
+        if k is None or not isinstance(value, np.ndarray) or not value.ndim:
+            return value
+        return top_k(value, k) if kind_of(value.dtype) in ("float", "int") else value
+
+
+def top_k(array: Array, k: int) -> Array:
+    """Return the indices of the largest elements along the last axis, the largest first.
+
+    Of equal elements the first ranks first, as in TopK; NaN ranks last.
+
+    Args:
+        array: Numbers of any type, of shape [..., n].
+        k: How many; all, where the axis is shorter.
+
+    Returns:
+        int64 of shape [..., min(k, last axis)].
+    """
+    order: Array = np.argsort(-widen(array), axis=-1, kind="stable")[..., :k]
+    return order.astype(np.int64)
+
+
+def read_postprocess(texts: Iterable[str]) -> LargestIndices | None:
+    """Read ``top-k=5`` and ``NAME:top-k=5``.
+
+    Raises:
+        UsageError: A text is neither.
+    """
+    every: int | None = None
+    by_name: dict[str, int] = {}
+    for text in texts:
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            raise UsageError(
+                f"--postprocess {text!r} cannot be read",
+                help="write top-k=5, or NAME:top-k=5 for one output",
+            )
+        if match["name"] is None:
+            every = int(match["k"])
+        else:
+            by_name[match["name"]] = int(match["k"])
+    return LargestIndices(every, by_name) if every is not None or by_name else None
+
+
+@dataclass(frozen=True)
+class Measured(OutputCheck):
+    """A comparison by one number.
+
+    Attributes:
+        measure: What was measured, as text: "cosine".
+        value: What was found.
+        demand: What is asked, as text: "at least 0.997".
+        badness: Grows as the result gets worse, to find the worst sample.
+    """
+
+    measure: str = ""
+    value: float | None = None
+    demand: str = ""
+    badness: float = 0.0
+
+
+@dataclass(frozen=True)
+class SampleValues:
+    """What is compared at once: some values of one sample.
+
+    Attributes:
+        expected: Those of the reference.
+        actual: Those of the candidate.
+        inner: The values inside the model, whose small elements carry the large ones' error.
+        truth: Gives the same values in double precision.
+    """
+
+    expected: Outputs
+    actual: Outputs
+    inner: frozenset[str] = frozenset()
+    truth: Callable[[], Outputs] | None = None
+
+
+class ResultJudge(Protocol):
+    """Compares two results."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+        ...
+
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
+        """Return a check for each value."""
+        ...
+
+
+@dataclass(frozen=True)
+class Simple:
+    """Element by element: ``|actual - expected| <= atol + rtol * |expected|``.
+
+    Attributes:
+        contract: The limits; what they leave open is the default of each dtype.
+        overrides: Limits by name of an output.
+    """
+
+    contract: Equality | Tolerance = field(default_factory=Tolerance)
+    overrides: Mapping[str, Tolerance] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The contract."""
+        return f"simple, {self.contract}"
+
+    def __call__(self, side: SampleValues) -> list[OutputCheck]:
+        """Compare; values inside are measured against the largest element of each."""
+        found: list[OutputCheck] = []
+        # The order is compared among outputs only: that of values inside means nothing.
+        for inside in (False, True):
+            old, new = (
+                {n: v for n, v in values.items() if (n in side.inner) is inside}
+                for values in (side.expected, side.actual)
+            )
+            if old or new:
+                promise = Promise(self.contract, overrides=self.overrides, inside=inside)
+                found += promise.check(old, new)
+        return found
+
+
+_HOW = "write exact, 1e-3 (for both), or rtol=1e-3,atol=1e-5"
+
+
+def read_limits(tolerance: str | None, rtol: Iterable[str], atol: Iterable[str]) -> Simple:
+    """Read limits.
+
+    Args:
+        tolerance: ``exact``, a number for both, or ``rtol=..,atol=..``; None for the defaults
+            of each dtype.
+        rtol: ``1e-3`` for all outputs, or ``NAME:1e-3`` for one.
+        atol: The same.
+
+    Raises:
+        UsageError: A text is not a limit, or an exact comparison is given limits.
+    """
+    base = {} if tolerance in (None, "exact") else _tolerance(str(tolerance))
+    named: dict[str, dict[str, float]] = {}
+    for key, texts in (("rtol", rtol), ("atol", atol)):
+        for text in texts:
+            if tolerance == "exact":
+                raise UsageError(f"--tolerance exact leaves no room for --{key} {text}")
+            name, colon, value = text.rpartition(":")
+            number = _number(value, f"--{key} {text!r}")
+            if colon:
+                named.setdefault(name, {})[key] = number
+            else:
+                base[key] = number
+    if tolerance == "exact":
+        return Simple(Equality())
+    return Simple(Tolerance(**base), {n: Tolerance(**base | own) for n, own in named.items()})
+
+
+def _tolerance(text: str) -> dict[str, float]:
+    if "=" not in text:
+        number = _number(text, f"--tolerance {text!r}")
+        return {"rtol": number, "atol": number}
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        key, _, value = part.strip().partition("=")
+        if key not in ("rtol", "atol"):
+            raise UsageError(f"--tolerance {text!r} cannot be read", help=_HOW)
+        found[key] = _number(value, f"--tolerance {text!r}")
+    return found
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        help_ = (
+            _HOW if option.startswith("--tolerance") else "write NAME:1e-3, or 1e-3 for all"
+        )
+        raise UsageError(f"{option}: {text!r} is not a number of 0 or more", help=help_)
+    return value
 
 
 def judge(text: str = "simple", simple: Simple | None = None) -> ResultJudge:
@@ -43,7 +325,7 @@ def judge(text: str = "simple", simple: Simple | None = None) -> ResultJudge:
             f"--compare {text!r} is unknown",
             help=did_you_mean(word, [*_DEFAULTS, "module:function"]),
         )
-    value = _number(text, number) if equals else _DEFAULTS[word]
+    value = _decibels(text, number) if equals else _DEFAULTS[word]
     low, high = _RANGES.get(word, (0.0, float("inf")))
     if value is not None and not low <= value <= high:
         raise UsageError(f"--compare {text!r}: {word} goes from {low:g} to {high:g}")
@@ -101,7 +383,7 @@ _SCORES: dict[str, tuple[Callable[[list[Array], list[Array]], float], bool, str]
 }
 
 
-def _number(text: str, number: str) -> float:
+def _decibels(text: str, number: str) -> float:
     try:
         value = float(number)
     except ValueError:
@@ -348,3 +630,55 @@ def _is_float(value: object) -> bool:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, np.ndarray) and kind_of(value.dtype) == "int"
+
+
+MEMORY_LIMIT = 2 << 30
+"""Bytes that values may have in memory, where nobody says."""
+
+PARTS = 4
+"""What an engine computes exists twice while it is handed over, beside what it is held against
+and what is kept."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How models are run and compared.
+
+    Attributes:
+        outputs: Names of values, "all", or None for the models' outputs.
+        judge: By what they are compared.
+        limits: The limits that name outputs, so that the names are checked.
+        postprocess: What is done to outputs first.
+        validate: Whether NaN and infinities count as a failure.
+        fail_fast: Whether the rest is left out after the first difference.
+        iterations: Timed runs of each sample.
+        warm_up: Runs of each sample before those.
+        memory_limit: Bytes that values may have in memory.
+        keep: Whether the values of every run are kept, to be saved or drawn.
+        hashes: Whether models and inputs are hashed, which identifies saved results.
+        progress: Called with the samples that were run and those that there are, over all
+            models on all engines.
+    """
+
+    outputs: Sequence[str] | str | None = None
+    judge: ResultJudge = field(default_factory=Simple)
+    limits: Simple | None = None
+    postprocess: LargestIndices | None = None
+    validate: bool = False
+    fail_fast: bool = False
+    iterations: int = 1
+    warm_up: int = 0
+    memory_limit: int = MEMORY_LIMIT
+    keep: bool = False
+    hashes: bool = False
+    progress: Callable[[int, int], object] = lambda done, total: None
+
+    @property
+    def share(self) -> int:
+        """Bytes that an engine may be asked for at once, and that are kept beside it."""
+        return max(1, self.memory_limit // PARTS)
+
+    @property
+    def wanted(self) -> Sequence[str] | None:
+        """The values that were named; None for all, or the outputs."""
+        return None if isinstance(self.outputs, str) else self.outputs

@@ -1,25 +1,57 @@
-"""A model on an engine, as a context manager; models are loaded when they are first needed."""
+"""A model on an engine: loaded when needed, its inputs, batches of values, times.
+
+Values that are computed together are chosen so that they fit in memory.
+"""
 
 from __future__ import annotations
 
+import difflib
+import hashlib
+import math
 import secrets
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import TensorFile
-from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, Session
+from onnx_passes.runtime.engine_base import (
+    BUILT_ONLY,
+    Data,
+    Engine,
+    Feeds,
+    Outputs,
+    Session,
+    did_you_mean,
+    time_runs,
+)
+from onnx_passes.runtime.environment import gpu_states
+from onnx_passes.runtime.inputs import Substitute, Substitutes, generate
+from onnx_passes.runtime.inputs.concrete_shapes import concretize, skeleton
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.feeds import check_feeds
+from onnx_passes.runtime.tensorrt.engine import (
+    EngineLayer,
+    layers_of,
+    with_profiles_of,
+    with_profiling,
+)
+from onnx_passes.verify.bodies import expose, inner_first, inside, not_shown, typed
+from onnx_passes.verify.recording import exposed, inlined
+from onnx_passes.verify.reference_data import check_feeds, load_reference
+from onnx_passes.verify.runs.judges import existing, named_function
+from onnx_passes.verify.runs.results import Latency, Timing
+from onnx_passes.verify.saved import read_samples, write_samples
 
 Step: TypeAlias = Callable[[ir.Model], Any]
 Source: TypeAlias = "str | Path | ir.Model | Loader"
@@ -262,3 +294,495 @@ def _no_room(error: OSError) -> UsageError:
         help="let TMPDIR name a folder with more room, or keep the weights in a file beside "
         "the model",
     )
+
+
+SAMPLES = 3
+_KEYS = ("seed", "samples", "range", "shape")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """How inputs are made up.
+
+    Attributes:
+        seed: The same seed gives the same inputs.
+        samples: How many.
+        ranges: Least and greatest value, by name of an input.
+        shapes: Shapes, by name of an input.
+    """
+
+    seed: int = 0
+    samples: int = SAMPLES
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def make(self, model: ir.Model) -> list[Feeds]:
+        """Make up inputs of a model.
+
+        Raises:
+            UsageError: There is no such input.
+            ReferenceDataError: A range or shape does not fit the model.
+        """
+        names = [str(value.name) for value in model.graph.inputs]
+        for name in self.shapes:
+            if name not in names:
+                raise UsageError(
+                    f"--generate: the model has no input {name!r}",
+                    help=did_you_mean(name, names),
+                )
+        return generate(
+            model, seed=self.seed, samples=self.samples, ranges=self.ranges, dims=self.shapes
+        )
+
+    def find_others(self, runner: Runner) -> Substitute | None:
+        """Search for inputs on which a model runs that does not run on those of :meth:`make`.
+
+        Raises:
+            EngineError: The engine refuses the model, whatever its inputs are.
+        """
+        others = Substitutes(runner.model, self.seed, self.samples, self.ranges, self.shapes)
+        with runner.engine.prepare(runner.model) as session:
+            return others.search(session)
+
+
+def read_generate(texts: tuple[str, ...]) -> Generated:
+    """Read ``seed=7,samples=2,range=x:-1:1,shape=x:1x3x8x8``; a name may hold ``:``.
+
+    Raises:
+        UsageError: A part cannot be read.
+    """
+    plain: dict[str, int] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        key, equals, value = part.strip().partition("=")
+        if key not in _KEYS or not equals:
+            raise UsageError(
+                f"--generate {part!r} cannot be read", help=did_you_mean(key, _KEYS)
+            )
+        try:
+            if key == "range":
+                name, low, high = value.rsplit(":", 2)
+                ranges[name] = (float(low), float(high))
+            elif key == "shape":
+                name, sizes = value.rsplit(":", 1)
+                shapes[name] = tuple(int(size) for size in sizes.split("x")) if sizes else ()
+            else:
+                plain[key] = int(value)
+        except ValueError:
+            raise UsageError(f"--generate {part!r} cannot be read", help=_HOW[key]) from None
+    if plain.get("samples", 1) < 1 or plain.get("seed", 0) < 0:
+        raise UsageError("--generate: samples are at least 1, and the seed is at least 0")
+    return Generated(**plain, ranges=ranges, shapes=shapes)
+
+
+_HOW = {
+    "range": "write range=NAME:LOW:HIGH, such as range=x:-1:1",
+    "shape": "write shape=NAME:SIZES, such as shape=x:1x3x224x224",
+    "seed": "write a whole number, such as seed=7",
+    "samples": "write a whole number, such as samples=4",
+}
+
+
+def from_loader(text: str) -> Iterator[Feeds]:
+    """Yield what a function of the user's gives: feeds, one after the other.
+
+    Args:
+        text: ``module:function``. It is called without arguments, and returns or yields
+            mappings of input names to arrays.
+
+    Raises:
+        UsageError: There is no such function.
+        ReferenceDataError: It raises, or gives something else.
+    """
+    function = named_function(text, "--data-loader")
+    try:
+        given: Any = function()
+        for index, feeds in enumerate(given):
+            yield _feeds(feeds, f"--data-loader {text}: sample {index}")
+    except ReferenceDataError:
+        raise
+    except Exception as error:  # whatever the function raises
+        raise ReferenceDataError(
+            f"--data-loader {text} raised {type(error).__name__}: {error}",
+            help="it is called without arguments, and returns or yields mappings",
+        ) from error
+
+
+def _feeds(given: Any, what: str) -> Feeds:
+    if not isinstance(given, Mapping):
+        raise ReferenceDataError(
+            f"{what} is of type {type(given).__name__}",
+            help="return or yield mappings of input names to arrays",
+        )
+    return {str(name): _data(value) for name, value in given.items()}
+
+
+def _data(value: Any) -> Data:
+    if value is None:
+        return None
+    return [_data(item) for item in value] if isinstance(value, list) else np.asarray(value)
+
+
+def digest_of(feeds: Feeds) -> str:
+    """Hash the inputs of a sample: names, types, shapes and elements."""
+    content = hashlib.sha256()
+    for name, value in sorted(feeds.items()):
+        content.update(name.encode() + b"\0")
+        _add(content, value)
+    return content.hexdigest()[:32]
+
+
+def _add(content: hashlib._Hash, value: Data) -> None:
+    if isinstance(value, list):
+        content.update(f"list {len(value)}".encode())
+        for item in value:
+            _add(content, item)
+    elif isinstance(value, np.ndarray):
+        content.update(f"{value.dtype.name} {value.shape}".encode())
+        if value.dtype.kind in "OSUT":
+            content.update(repr(value.reshape(-1).tolist()).encode())
+        else:
+            content.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+
+
+def from_file(path: str, model: ir.Model) -> list[Feeds]:
+    """Read inputs: .json of several samples, or what ``reference.inputs`` of a pipeline takes.
+
+    Args:
+        path: The file or folder.
+        model: The model, for its inputs.
+
+    Raises:
+        ReferenceDataError: They cannot be read, or do not fit the model.
+    """
+    existing(path, "inputs")
+    if Path(path).suffix == ".json":
+        return [dict(sample) for sample in read_samples(path)]
+    spec = {"inputs": path, "allow_nan": True}
+    return list(load_reference(spec, model, Path()).samples)
+
+
+def save_inputs(path: Path, samples: Sequence[Feeds]) -> None:
+    """Write inputs in the form that the extension says; see ``write_samples``.
+
+    Args:
+        path: The file or folder.
+        samples: Inputs by name, one mapping a sample.
+
+    Raises:
+        ReferenceDataError: The form cannot hold them, or the file cannot be written.
+    """
+    plain = [
+        {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
+        for feeds in samples
+    ]
+    for feeds, kept in zip(samples, plain, strict=True):
+        if lost := [name for name in feeds if name not in kept]:
+            raise ReferenceDataError(
+                f"the input {lost[0]!r} is no tensor, and saved inputs hold tensors only",
+                where=str(path),
+            )
+    write_samples(path, plain)
+
+
+ALL = "all"
+_FEW = 12
+_WIDEST = 8
+"""Bytes that an element of unknown type may take."""
+
+
+@dataclass(frozen=True)
+class SessionBatch:
+    """Values computed by one session.
+
+    Attributes:
+        source: The model, with types where values of bodies are asked for.
+        names: Their names, in topological order.
+    """
+
+    source: ir.Model
+    names: tuple[str, ...]
+
+    def model(self) -> ir.Model:
+        """Make a model with these values as its outputs; it is not kept."""
+        # Nodes give no more of their bodies than this batch has room for.
+        return _with_outputs(exposed(expose(self.source, self.names)), self.names)
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """How the values wanted of a model are computed.
+
+    Attributes:
+        batches: One after the other.
+        outputs: The outputs that the model itself has.
+        makers: The node of each value, as text.
+        notes: What a reader has to know.
+        watched: Whether values inside come as debug tensors, beside the model's outputs.
+    """
+
+    batches: tuple[SessionBatch, ...]
+    outputs: frozenset[str]
+    makers: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    watched: bool = False
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the model runs unchanged."""
+        inside = len(self.batches) > 1 or not set(self.batches[0].names) <= self.outputs
+        return self.watched or not inside
+
+
+def plan(
+    model: ir.Model,
+    wanted: Sequence[str] | str | None,
+    samples: Iterable[Feeds],
+    engine: Engine,
+    capacity: int,
+) -> RunPlan:
+    """Divide the values wanted of a model into batches.
+
+    Args:
+        model: The model; it is not changed.
+        wanted: Names of values of its main graph, "all", or None for its outputs.
+        samples: Feeds, which decide the sizes; those of equal shapes count once.
+        engine: Measures the sizes that shape inference does not know.
+        capacity: Bytes that the values of a batch may have.
+
+    Raises:
+        UsageError: A value does not exist.
+    """
+    own = tuple(str(value.name) for value in model.graph.outputs)
+    if wanted is None:
+        return RunPlan((SessionBatch(model, own),), frozenset(own), makers(model))
+    base = typed(inlined(model) if wanted == ALL else model)
+    whole = exposed(expose(base))
+    names = in_order(whole)
+    if wanted != ALL:
+        for name in wanted:
+            if name not in names:
+                raise inside(name, base, names) or UsageError(
+                    f"the model has no value {name!r} that could be an output",
+                    help=nearest(name, names),
+                )
+        chosen = set(wanted)
+        names = [name for name in names if name in chosen]
+    notes = [left_out] if wanted == ALL and (left_out := not_shown(base, names)) else []
+    sizes: dict[str, int] = {}
+    for feeds in distinct(samples):
+        for name, count in _sizes(whole, names, feeds, engine, notes).items():
+            sizes[name] = max(count, sizes.get(name, 0))
+    groups = _groups(names, sizes, capacity, notes)
+    batches = [SessionBatch(base, tuple(group)) for group in groups]
+    return RunPlan(tuple(batches), frozenset(own), makers(whole), tuple(notes))
+
+
+def in_order(model: ir.Model) -> list[str]:
+    """Return the names of the outputs of a model, in topological order."""
+    outputs = set(model.graph.outputs)
+    made = [v for node in model.graph for v in inner_first(node) if v in outputs]
+    # An output may also be an input, or an initializer.
+    rest = [v for v in model.graph.outputs if v.producer() is None]
+    return list(dict.fromkeys(str(v.name) for v in (*rest, *made)))
+
+
+def makers(model: ir.Model) -> dict[str, str]:
+    """Return the node of each value of the main graph, as text."""
+    return {
+        str(value.name): f"{node.op_type} {node.name!r}" if node.name else node.op_type
+        for node in model.graph
+        for value in node.outputs
+        if value.name
+    }
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return a help line that stays short where the names are many.
+
+    Args:
+        name: What was asked for.
+        names: What there is.
+    """
+    if len(names) <= _FEW:
+        return did_you_mean(name, names)
+    near = difflib.get_close_matches(name, names, n=3)
+    told = f"did you mean {', '.join(map(repr, near))}? " if near else ""
+    return f"{told}inspect model --show layers lists all {len(names):,}"
+
+
+def _with_outputs(whole: ir.Model, names: Sequence[str]) -> ir.Model:
+    copy = whole.clone()
+    outputs = {str(value.name): value for value in copy.graph.outputs}
+    every = len(names) == len(outputs)
+    copy.graph.outputs.clear()
+    copy.graph.outputs.extend(outputs[name] for name in names)
+    if not every:
+        # Its nodes would run, and its weights be held, for nothing.
+        RemoveUnusedNodesPass()(copy)
+    return copy
+
+
+def distinct(samples: Iterable[Feeds]) -> list[Feeds]:
+    """Return one sample of each combination of shapes."""
+    known: dict[object, Feeds] = {}
+    for feeds in samples:
+        key = tuple(
+            (n, v.shape if isinstance(v, np.ndarray) else None) for n, v in feeds.items()
+        )
+        known.setdefault(key, feeds)
+    return list(known.values())
+
+
+def _sizes(
+    whole: ir.Model, names: Sequence[str], feeds: Feeds, engine: Engine, notes: list[str]
+) -> dict[str, int]:
+    """Return the bytes of values, those of unknown shape by a run that counts elements."""
+    shapes = {n: v.shape for n, v in feeds.items() if isinstance(v, np.ndarray)}
+    symbols = {
+        str(dim.value): size
+        for value in whole.graph.inputs
+        if value.shape is not None and value.name in shapes
+        for dim, size in zip(value.shape, shapes[str(value.name)], strict=False)
+        if not isinstance(dim, int) and dim.value is not None
+    }
+    concrete, _ = concretize(skeleton(whole), shapes, symbols)
+    known = {str(value.name): value for value in concrete.graph.outputs}
+    found: dict[str, int] = {}
+    unknown: list[str] = []
+    for name in names:
+        value = known.get(name)
+        if value is not None and value.shape is not None and value.shape.is_static():
+            found[name] = math.prod(value.shape.numpy()) * _width(value)
+        else:
+            unknown.append(name)
+    counts = _counted(whole, unknown, feeds, engine, notes) if unknown else {}
+    return found | {n: c * _width(known.get(n)) for n, c in counts.items()}
+
+
+def _width(value: ir.Value | None) -> int:
+    dtype = value.dtype if value is not None else None
+    if dtype is None or dtype in (ir.DataType.UNDEFINED, ir.DataType.STRING):
+        return _WIDEST
+    return dtype.numpy().itemsize
+
+
+def _counted(
+    whole: ir.Model, names: Sequence[str], feeds: Feeds, engine: Engine, notes: list[str]
+) -> dict[str, int]:
+    counter = whole.clone()
+    values = {str(value.name): value for value in counter.graph.outputs}
+    counter.graph.outputs.clear()
+    for index, name in enumerate(names):
+        node = ir.node("Size", [values[name]])
+        node.outputs[0].name = f"onnx_passes_size_{index}"
+        node.outputs[0].type = ir.TensorType(ir.DataType.INT64)
+        node.outputs[0].shape = ir.Shape([])
+        counter.graph.append(node)
+        counter.graph.outputs.append(node.outputs[0])
+    plain = engine
+    if isinstance(engine, OnnxRuntimeEngine):
+        # Counts are the same in any mode, and this one makes no copies of weights.
+        plain = replace(engine, optimization="none", prepacking=False)
+    try:
+        with plain.prepare(counter) as session:
+            found = session.run(feeds)
+    except EngineError as error:
+        note = f"the sizes of {len(names)} values are unknown: {error.message}"
+        if note not in notes:
+            notes.append(note)
+        return {}
+    return {n: int(np.asarray(c)) for n, c in zip(names, found.values(), strict=True)}
+
+
+def _groups(
+    names: Sequence[str], sizes: Mapping[str, int], capacity: int, notes: list[str]
+) -> list[list[str]]:
+    groups: list[list[str]] = [[]]
+    held = 0
+    large = {name: size for name, size in sizes.items() if size > capacity}
+    if large:
+        most = max(large, key=lambda name: large[name])
+        notes.append(
+            f"{len(large)} values are each larger than a batch may be ({capacity:,} bytes), "
+            f"and come one at a time; the largest, {most}, has {large[most]:,} bytes"
+        )
+    for name in names:
+        # What is not known may be as large as anything.
+        size = sizes.get(name, capacity)
+        if groups[-1] and held + size > capacity:
+            groups.append([])
+            held = 0
+        groups[-1].append(name)
+        held += size
+    return groups
+
+
+ITERATIONS = 100
+"""Runs that are timed where nobody says."""
+WARM_UP = 10
+"""Runs before those."""
+PROFILED_RUNS = 10
+"""Runs over which the times of layers are averaged; one more warms up."""
+
+
+def measure(
+    name: str, runner: Runner, feeds: Feeds, *, warm_up: int, iterations: int
+) -> Timing:
+    """Time a model on an engine, and its layers.
+
+    Args:
+        name: What the run is called.
+        runner: The model and the engine.
+        feeds: What it is run on.
+        warm_up: Runs before those that count.
+        iterations: Runs that count.
+    """
+    found = Timing(name, warm_up=warm_up)
+    engine = with_profiles_of(runner.engine, runner.model, [feeds])
+    found.before = gpu_states()
+    try:
+        with engine.prepare(runner.model) as session:
+            found.latency = Latency.of(time_runs(session, feeds, warm_up, iterations))
+    except EngineError as error:
+        found.notes.append(f"not timed: {error.message}")
+        if not error.message.startswith(BUILT_ONLY):
+            return found
+    found.after = gpu_states()
+    if not found.before:
+        found.notes.append("no NVIDIA GPU says its clocks and temperature here")
+    layers, note = list_layers(engine, runner, [feeds] * (PROFILED_RUNS + 1))
+    found.layers = layers
+    found.notes += [note] if note else []
+    return found
+
+
+def list_layers(
+    engine: Engine, runner: Runner, samples: Sequence[Feeds]
+) -> tuple[list[EngineLayer], str]:
+    """Return the layers of a model on an engine, in a session of their own.
+
+    Args:
+        engine: The engine.
+        runner: The model.
+        samples: What it is run on before its layers are asked for; none for no run.
+
+    Returns:
+        The layers, and why there are none, or no times.
+    """
+    own = with_profiling(engine)
+    if own is None:
+        return [], f"{engine.name} does not tell its layers"
+    note = ""
+    try:
+        with own.prepare(runner.model) as session:
+            try:
+                for feeds in samples:
+                    session.run(feeds)
+            except EngineError as error:
+                note = f"layers without times: {error.message}"
+            layers = layers_of(session)
+    except EngineError as error:
+        return [], f"no layers: {error.message}"
+    return layers, note if layers else f"{engine.name} tells no layers"

@@ -15,13 +15,13 @@ import numpy as np
 import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.cli import supervision
-from onnx_passes.pipeline import resume, states
+from onnx_passes.pipeline import run as resume
 
 if "SAVE_EACH" in os.environ:
     resume.SHARE = 1e9
 if "SAVE_SLOWLY" in os.environ:
-    supervision.PATIENCE, save = 0.2, states.save_model
-    states.save_model = lambda *a, **k: (time.sleep(1), save(*a, **k))[1]
+    supervision.PATIENCE, save = 0.2, resume.save_model
+    resume.save_model = lambda *a, **k: (time.sleep(1), save(*a, **k))[1]
 
 def scale(model, factor):
     for value in model.graph.initializers.values():

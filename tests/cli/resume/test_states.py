@@ -10,7 +10,7 @@ import pytest
 from onnx_passes.cli.run_command import cache_folder
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.errors import ConfigError
-from onnx_passes.pipeline import resume, states
+from onnx_passes.pipeline import run as resume
 from tests.cli.resume.pipelines import is_right, saved
 
 
@@ -36,7 +36,7 @@ def test_a_full_disk_does_not_change_how_a_run_ends(folder, run, monkeypatch, st
     def fail(*given, **named):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(states, "save_model", fail)
+    monkeypatch.setattr(resume, "save_model", fail)
     monkeypatch.setattr(resume, "SHARE", 1e9)
     code, err = run(stop=stop)
     assert code == (1 if stop else 0)
@@ -73,10 +73,10 @@ def test_a_change_kept_under_warn_is_not_saved(folder, run):
 
 
 def test_only_the_newest_states_are_kept(folder, run):
-    for number in range(states.KEPT + 2):
+    for number in range(resume.KEPT + 2):
         steps = ", ".join(["eliminate-identity"] * (number + 1))
         run(stop="wrong", steps=f"{steps}, own-stop")
-    assert len(list((folder / "cache" / states.FOLDER).iterdir())) == states.KEPT
+    assert len(list((folder / "cache" / resume.FOLDER).iterdir())) == resume.KEPT
 
 
 def test_resume_without_a_cache_is_an_error(folder, run):

@@ -5,7 +5,7 @@ import numpy as np
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.testing import parse
-from onnx_passes.verify.result import Verdict
+from onnx_passes.verify.evidence import Verdict
 
 PASSES = (
     *("lift-constants", "shape-inference", "fuse-hard-sigmoid", "fuse-hard-swish"),

@@ -20,7 +20,7 @@ from onnx_passes.runtime.inputs.boundary_values import (
     steering_inputs,
     variants,
 )
-from onnx_passes.verify.feeds import check_feeds
+from onnx_passes.verify.reference_data import check_feeds
 
 X = np.float32([0.5, -2, 3])
 

@@ -30,8 +30,8 @@ from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import Driver, device
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
-from onnx_passes.verify.compare import compare
-from onnx_passes.verify.result import LEVEL, Verdict
+from onnx_passes.verify.evidence import LEVEL, Verdict
+from onnx_passes.verify.judge import compare
 from onnx_passes.verify.runs import Runner, Settings
 from onnx_passes.verify.runs import compare as run_both
 

@@ -264,14 +264,14 @@ def quantized_moved(p: Plant) -> KnownValue:
     grid = _grid(p, p.choose(*_BYTES))
     place = p.choose("before", "between", "behind", "all")
     if place in ("before", "all"):
-        x = _move_quantized_forms(p, x)
+        x = _move_quantized(p, x)
     x = _through(p, x, grid)
     if place in ("between", "all"):
-        x = _through(p, _move_quantized_forms(p, x), p.other(grid, None))
-    return _move_quantized_forms(p, x) if place == "behind" else x
+        x = _through(p, _move_quantized(p, x), p.other(grid, None))
+    return _move_quantized(p, x) if place == "behind" else x
 
 
-def _move_quantized_forms(p: Plant, x: KnownValue) -> KnownValue:
+def _move_quantized(p: Plant, x: KnownValue) -> KnownValue:
     if x.rank < 2:
         raise UnfitError
     match p.choose("Relu", "Clip", "Transpose", "Reshape", "MaxPool", "Concat", "Flatten"):

@@ -1,0 +1,667 @@
+"""Cut what a pass changed into parts, each a pair of small models.
+
+Each connected part has a model before and a model after it. Many parts can be joined into one
+model, so that an engine runs or builds them together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+from onnx_passes.errors import EngineError
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.region_evidence import BY_STRUCTURE
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Finding
+from onnx_passes.verify.applications import ApplicationPieces, Side
+from onnx_passes.verify.evidence import Evidence, Kind
+from onnx_passes.verify.judge import Promise
+from onnx_passes.verify.node_equality import is_identity
+from onnx_passes.verify.obligations import (
+    Obligation,
+    ObligationPart,
+    find_obligations,
+    find_proved,
+    split_parts,
+)
+from onnx_passes.verify.obligations import ObligationPart as Piece
+from onnx_passes.verify.recording import dependent_on_data, inlined
+from onnx_passes.verify.region import (
+    Region,
+    boundary_of,
+    changed_region,
+    is_constant_node,
+    makers_of,
+    region_model,
+    values_of,
+)
+
+_MORE = r"[\w./:+{}\[\]-]"
+"""What may stand before and behind the name of a node in that of a layer."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of a rewrite, as a model of its own.
+
+    Attributes:
+        model: Its nodes. Inputs have the types and shapes that were recorded.
+        rows: The values that its inputs were recorded with, by sample.
+        nodes: What its nodes are called, by the names that they have here.
+        prefix: What stands before the names of its values here; empty for nothing.
+    """
+
+    model: ir.Model
+    rows: Sequence[Mapping[str, Array]]
+    nodes: Mapping[str, str]
+    prefix: str = ""
+
+    @property
+    def kind(self) -> Hashable:
+        """Its operators, in order, and the types and ranks that they read."""
+        inputs = [
+            (v.dtype, None if v.shape is None else v.shape.rank())
+            for v in self.model.graph.inputs
+        ]
+        return tuple(node.op_identifier() for node in self.model.graph), tuple(inputs)
+
+
+def record(
+    before: ir.Model,
+    after: ir.Model,
+    pieces: Iterable[ApplicationPieces],
+    feeds: Feeds,
+    engine: Engine,
+) -> dict[str, Array]:
+    """Return the values at the borders of rewrites, of one run of each model.
+
+    Args:
+        before: The model before.
+        after: The model after.
+        pieces: The rewrites.
+        feeds: A sample.
+        engine: What runs both.
+    """
+    arrays: dict[str, Array] = {}
+    sides = [(piece.old, piece.new) for piece in pieces]
+    for model, index in ((before, 0), (after, 1)):
+        values = {v for pair in sides for v in (*pair[index].read(), *pair[index].outputs)}
+        wanted = {str(value.name) for value in values} - arrays.keys()
+        try:
+            found = values_of(model, wanted, feeds, engine)
+        except EngineError:
+            continue
+        arrays |= {name: v for name, v in found.items() if isinstance(v, np.ndarray)}
+    return arrays
+
+
+def side_part(
+    prefix: str, model: ir.Model, side: Side, arrays: Mapping[str, Array], *, static: bool
+) -> Part | None:
+    """Return a side of a rewrite as a model of its own.
+
+    Args:
+        prefix: What the names of its values and nodes are to begin with.
+        model: The model that the side is of.
+        side: The side.
+        arrays: Values by name, of the shapes and types in the model.
+        static: Whether inputs have the shapes of these values; else their dimensions are free.
+
+    Returns:
+        The part; None if it computes nothing, or a value at its border is not known.
+    """
+    read = [str(value.name) for value in side.read()]
+    computed = {value for node in side.nodes for value in node.outputs}
+    ends = [str(value.name) for value in side.outputs if value in computed]
+    part = make_part(model, (side.nodes, read, ends), [arrays], static=static)
+    return part and with_prefix(part, prefix)
+
+
+def make_part(
+    model: ir.Model,
+    cut: tuple[Sequence[ir.Node], Sequence[str], Sequence[str]],
+    rows: Sequence[Mapping[str, Array]],
+    *,
+    static: bool,
+) -> Part | None:
+    """Return some nodes as a model of their own.
+
+    Args:
+        model: The model that the nodes are of.
+        cut: The nodes in order, the names of what they read, and of what they are to return.
+        rows: Values by name, by sample, of the shapes and types in the model.
+        static: Whether inputs have the shapes of these values, where all samples agree; else
+            their dimensions are free.
+
+    Returns:
+        The part; None if it computes nothing, or a value at its border is not known.
+    """
+    nodes, read, ends = cut
+    if not ends or not all(row.keys() >= {*read, *ends} for row in rows):
+        return None
+    wanted = dict.fromkeys(ends)
+    inner = {str(v.name) for node in nodes for v in node.outputs} - wanted.keys()
+    part = region_model(model, Region(tuple(nodes), tuple(read), ()), rows, inner)
+    first = rows[0]
+    for value in part.graph.inputs if static else ():
+        first_shape, *others = {row[str(value.name)].shape for row in rows}
+        if not others:
+            value.shape = ir.Shape(first_shape)
+    made = {str(value.name): value for value in part.graph.outputs}
+    part.graph.outputs[:] = [made[name] for name in wanted]
+    for value in part.graph.outputs:
+        array = first[str(value.name)]
+        value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        value.shape = ir.Shape([None] * array.ndim)
+    names: dict[str, str] = {}
+    makers = makers_of(model)
+    for number, node in enumerate(part.graph):
+        result = str(node.outputs[0].name)
+        own = makers.get(result, node)
+        shown = own.name or result
+        node.name = str(number)
+        names[node.name] = f"{shown} ({node.op_type})"
+    return Part(part, [{name: row[name] for name in read} for row in rows], names)
+
+
+def with_prefix(part: Part, prefix: str) -> Part:
+    """Return a copy of a part whose nodes and values have a prefix, and a dot behind it.
+
+    Args:
+        part: The part.
+        prefix: The prefix, without the dot.
+    """
+    model = part.model.clone()
+    names: dict[str, str] = {}
+    for node in model.graph:
+        shown = part.nodes[str(node.name)]
+        node.name = f"{prefix}.{node.name}"
+        names[node.name] = shown
+    _prefix_values(model, prefix)
+    rows = [{f"{prefix}.{name}": array for name, array in row.items()} for row in part.rows]
+    return Part(model, rows, names, prefix)
+
+
+def is_left(piece: ApplicationPieces, made: set[str]) -> bool:
+    """Whether a model still has what a rewrite put there, by the names that it computes.
+
+    Args:
+        piece: Both sides of the rewrite.
+        made: Names of the values that the model computes.
+    """
+    return all(str(v.name) in made for node in piece.new.nodes for v in node.outputs if v.name)
+
+
+def _prefix_values(part: ir.Model, prefix: str) -> None:
+    initializers = list(part.graph.initializers.values())
+    part.graph.initializers.clear()
+    values = dict.fromkeys(chain(part.graph.inputs, initializers))
+    values |= dict.fromkeys(v for node in part.graph for v in node.outputs)
+    for value in values:
+        value.name = f"{prefix}.{value.name}" if value.name else value.name
+    for value in initializers:
+        part.graph.register_initializer(value)
+
+
+def side_by_side(parts: Sequence[Part]) -> ir.Model:
+    """Return one model of copies of all parts."""
+    models = [part.model.clone() for part in parts]
+    graphs = [model.graph for model in models]
+    inputs = [value for graph in graphs for value in graph.inputs]
+    outputs = [value for graph in graphs for value in graph.outputs]
+    initializers = [value for graph in graphs for value in graph.initializers.values()]
+    nodes: list[ir.Node] = []
+    for graph in graphs:
+        own = list(graph)
+        graph.outputs.clear()
+        graph.inputs.clear()
+        graph.initializers.clear()
+        graph.remove(own)
+        nodes += own
+    first = models[0]
+    body = ir.Graph(
+        inputs,
+        outputs,
+        nodes=nodes,
+        initializers=initializers,
+        opset_imports=dict(first.graph.opset_imports),
+        name="regions",
+    )
+    made = ir.Model(body, ir_version=first.ir_version, functions=[*first.functions.values()])
+    used = {node.op_identifier() for node in all_nodes(made)}
+    for identifier in made.functions.keys() - used:
+        del made.functions[identifier]
+    return made
+
+
+def told(finding: Finding, part: Part) -> str:
+    """Return what a compiler says of a part, its own layers beside the nodes of the model.
+
+    TensorRT names the layers of a node after it, with endings of its own.
+
+    Args:
+        finding: What the compiler found.
+        part: The part that it got.
+    """
+    reason, layers = finding.reason, list[str]()
+    for name, shown in part.nodes.items():
+        for layer in dict.fromkeys(
+            re.findall(rf"(?<!{_MORE}){_MORE}*{re.escape(name)}{_MORE}*", reason)
+        ):
+            own = layer.replace(name, shown.partition(" ")[0])
+            if own != shown.partition(" ")[0]:
+                layers.append(f"its layer {own!r} is of node {shown}")
+            reason = reason.replace(layer, own)
+    aside = f" ({'; '.join(layers)})" if layers else ""
+    return f"{finding.level}, {' '.join(reason.split())}{aside}"
+
+
+def own_name(layer: str, part: Part) -> str:
+    """Return the name of a layer with the names that nodes have in the model.
+
+    Args:
+        layer: The name that the compiler gives.
+        part: The part, with the names of its nodes in the model.
+    """
+    for name in sorted(part.nodes, key=len, reverse=True):
+        layer = layer.replace(name, part.nodes[name].partition(" ")[0])
+    return layer
+
+
+def names_part(reason: str, part: Part) -> bool:
+    """Whether what a compiler says names a node of a part.
+
+    Args:
+        reason: What the compiler says.
+        part: The part.
+    """
+    # A number that follows belongs to another node's name.
+    return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)
+
+
+_UNMATCHED = "values inside cannot be matched by name"
+
+
+@dataclass(frozen=True)
+class RegionPair:
+    """Both sides of one connected part of a change.
+
+    Attributes:
+        what: The part, as text.
+        numbers: Numbers of the rewrites that made it.
+        ends: What must be equal.
+        old: The nodes that were removed; None where they are not to be built.
+        new: Those put in place; None where nothing is to be built, as for a constant.
+        known: What is known of the part without a build; None where it is to be built.
+    """
+
+    what: str
+    numbers: tuple[int, ...]
+    ends: tuple[Obligation, ...] = ()
+    old: Part | None = None
+    new: Part | None = None
+    known: Evidence | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one pass changed, to be run on engines that compile.
+
+    Attributes:
+        name: The pass.
+        promises: What it promises, with its limits for values inside.
+        pairs: The parts of the change.
+        bodies: Numbers of the rewrites inside bodies, and the names of their rules.
+        varying: Names of the values before that depend on data.
+    """
+
+    name: str
+    promises: tuple[Promise, ...]
+    pairs: tuple[RegionPair, ...]
+    bodies: Mapping[int, str] = field(default_factory=dict)
+    varying: frozenset[str] = frozenset()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the recorded values that it holds."""
+        parts = [part for pair in self.pairs for part in (pair.old, pair.new) if part]
+        return sum(a.nbytes for part in parts for row in part.rows for a in row.values())
+
+    def not_kept(self) -> Batch:
+        """Return the same without the parts that are to be built."""
+        reason = "the values at its borders exceed verify.memory_limit"
+        return replace(
+            self,
+            pairs=tuple(
+                p if p.known is not None else _not_run(p.what, p.numbers, reason)
+                for p in self.pairs
+            ),
+        )
+
+
+def unkept(name: str) -> Batch:
+    """Return the changes of passes whose values another process had."""
+    return Batch(name, (), (_not_run(name, (), "the values at their borders are gone"),))
+
+
+def pair_up(
+    name: str,
+    models: tuple[ir.Model, ir.Model],
+    applied: Sequence[Application],
+    promises: Sequence[Promise],
+    samples: Sequence[Feeds],
+    engine: Engine,
+) -> Batch:
+    """Cut what a pass changed into pairs.
+
+    Parts end where a rewrite says that a value was replaced. Each is fed with the values
+    recorded before the pass, so that a fault in one does not show in another.
+
+    Args:
+        name: The pass.
+        models: The model before and after it.
+        applied: The rewrites that it recorded.
+        promises: What it promises.
+        samples: Inputs of the model.
+        engine: What runs the model before, for the values at the borders.
+    """
+    before, after = map(inlined, models)
+    numbers = tuple(application.number for application in applied)
+    rules = ", ".join(dict.fromkeys(a.rule for a in applied)) or name
+    region = changed_region(before, after)
+    if region is None:
+        return Batch(name, tuple(promises), (_not_run(rules, numbers, _UNMATCHED),))
+    required = find_obligations(region, before, after, applied)
+    pieces, lost = split_parts(region, required, required, applied)
+    proved = find_proved(region, before, after, required)
+    asked = [piece for piece in pieces if not _is_proved(piece, proved)]
+    recorded = _record(before, region, required, samples, engine) if asked else []
+    if isinstance(recorded, str):
+        return Batch(name, tuple(promises), (_not_run(rules, numbers, recorded),))
+    static = all(v.shape is not None and v.shape.is_static() for v in before.graph.inputs)
+    cutter = _Cutter(before, after, recorded, static)
+    pairs = [
+        _proved(piece) if _is_proved(piece, proved) else cutter.pair(piece) for piece in pieces
+    ]
+    gone = [a for a in lost if a.outermost]
+    if gone:
+        told = ", ".join(dict.fromkeys(a.rule for a in gone))
+        pairs.append(_proved(Piece(numbers=[a.number for a in gone], rules=[told])))
+    bodies = {a.number: a.rule for a in lost if not a.outermost}
+    varying = frozenset(dependent_on_data(before)) if asked else frozenset()
+    return Batch(name, tuple(promises), tuple(pairs), bodies, varying)
+
+
+def _is_proved(piece: Piece, proved: set[Obligation]) -> bool:
+    alike = all(map(is_identity, (*piece.old, *piece.new)))
+    return alike or all(one in proved for one in piece.obligations)
+
+
+def _proved(piece: Piece) -> RegionPair:
+    numbers = tuple(sorted(piece.numbers))
+    found = Evidence(piece.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
+    return RegionPair(piece.text, numbers, known=found)
+
+
+def _not_run(what: str, numbers: tuple[int, ...], reason: str) -> RegionPair:
+    found = Evidence(what, Kind.OUTPUTS_ONLY, numbers, reason=reason)
+    return RegionPair(what, numbers, known=found)
+
+
+def _record(
+    model: ir.Model,
+    region: Region,
+    required: Sequence[Obligation],
+    samples: Sequence[Feeds],
+    engine: Engine,
+) -> list[dict[str, Array]] | str:
+    """Return the values at the borders of parts, by sample; else why there are none."""
+    names = {o.old for o in required} | {*region.boundary, *boundary_of(region.removed)}
+    try:
+        found = [values_of(model, names, feeds, engine) for feeds in samples]
+    except EngineError as error:
+        return f"the values at its borders cannot be recorded: {error.message}"
+    rows = [_arrays(row) for row in found]
+    for one in required:
+        for row in rows:
+            if one.old in row and one.tensor is None:
+                row.setdefault(one.new, row[one.old])
+    return rows
+
+
+def _arrays(row: Mapping[str, Data]) -> dict[str, Array]:
+    return {name: value for name, value in row.items() if isinstance(value, np.ndarray)}
+
+
+@dataclass(frozen=True)
+class _Cutter:
+    before: ir.Model
+    after: ir.Model
+    rows: Sequence[Mapping[str, Array]]
+    static: bool
+
+    def pair(self, piece: Piece) -> RegionPair:
+        """Return both sides of a part as models; or why they are not run."""
+        numbers = tuple(sorted(piece.numbers))
+        made = _computed(piece.new)
+        ends = [
+            o for o in piece.obligations if o.old in _computed(piece.old) and _is_new(o, made)
+        ]
+        if len(ends) < len(piece.obligations) or not ends:
+            reason = "one side of it computes nothing that an engine could run"
+            return _not_run(piece.text, numbers, reason)
+        old = self._part(self.before, piece.old, [o.old for o in ends])
+        fresh = [o.new for o in ends if o.tensor is None]
+        new = self._part(self.after, piece.new, fresh) if fresh else None
+        if old is None or (fresh and new is None):
+            return _not_run(piece.text, numbers, "a value at its border is not a tensor")
+        return RegionPair(piece.text, numbers, tuple(ends), old, new)
+
+    def _part(
+        self, model: ir.Model, nodes: Sequence[ir.Node], ends: Sequence[str]
+    ) -> Part | None:
+        cut = nodes, boundary_of(nodes), ends
+        return make_part(model, cut, self.rows, static=self.static)
+
+
+def _computed(nodes: Iterable[ir.Node]) -> set[str]:
+    return {str(value.name) for node in nodes for value in node.outputs}
+
+
+def _is_new(one: Obligation, made: set[str]) -> bool:
+    return one.tensor is not None or one.new in made
+
+
+Models = tuple[ir.Model, ir.Model | None, Feeds]
+"""Both sides of a part and the inputs of both; None for a side that computes nothing."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A connected part in which two models differ.
+
+    Attributes:
+        numbers: Numbers of the rewrites that made it.
+        old: Its nodes in the first model.
+        new: Its nodes in the second model.
+        ends: Pairs of names of values, in the first model and in the second, that are equal.
+    """
+
+    numbers: tuple[int, ...]
+    old: tuple[ir.Node, ...]
+    new: tuple[ir.Node, ...]
+    ends: tuple[tuple[str, str], ...]
+
+
+class Beside:
+    """Two models of the same computation, side by side.
+
+    Args:
+        before: The first model, without functions.
+        after: The second model, without functions.
+    """
+
+    def __init__(self, before: ir.Model, after: ir.Model) -> None:
+        self.before, self.after = before, after
+        self._changed: set[ir.Node] = set()
+        self._places = [{node: i for i, node in enumerate(m.graph)} for m in (before, after)]
+        self._makers = [
+            {str(v.name): node for node in m.graph for v in node.outputs if v.name}
+            for m in (before, after)
+        ]
+
+    def parts(self, applied: Sequence[Application]) -> list[Sides] | None:
+        """Return the parts that rewrites have made.
+
+        Args:
+            applied: The rewrites; empty where none are recorded.
+
+        Returns:
+            None where values cannot be matched by name, or a rewrite or a change belongs to
+            no part.
+        """
+        region = changed_region(self.before, self.after)
+        if region is None:
+            return None
+        required = find_obligations(region, self.before, self.after, applied)
+        found, lost = split_parts(region, required, required, applied)
+        if applied:
+            others = [part for part in found if not part.numbers]
+            found = [part for part in found if part.numbers]
+            if not all(map(_only_reads, others)):
+                return None
+        if lost or not found:
+            return None
+        self._changed = {*region.nodes, *region.removed}
+        return [
+            Sides(
+                tuple(part.numbers),
+                tuple(part.old),
+                tuple(part.new),
+                tuple((o.old, o.new) for o in part.obligations if o.tensor is None),
+            )
+            for part in found
+        ]
+
+    def models(
+        self, parts: Sequence[Sides], samples: Sequence[Feeds], engine: Engine
+    ) -> list[Models] | None:
+        """Return each part as two models, its neighbours included, with recorded inputs.
+
+        An engine fuses nodes with their neighbours: without these, a part that keeps it from
+        doing so would look as if it made no difference.
+
+        Args:
+            parts: The parts, from :meth:`parts`.
+            samples: Inputs of the models.
+            engine: What runs the first model for the values at the borders.
+
+        Returns:
+            None where a value at a border cannot be recorded, or is not a tensor.
+        """
+        wide = [self._with_neighbours(part) for part in parts]
+        names = {n for part in wide for n in (*boundary_of(part.old), *boundary_of(part.new))}
+        names |= {old for part in wide for old, _ in part.ends}
+        static = all(
+            v.shape is not None and v.shape.is_static() for v in self.before.graph.inputs
+        )
+        try:
+            recorded = [values_of(self.before, names, feeds, engine) for feeds in samples]
+        except EngineError:
+            return None
+        rows = [{n: v for n, v in r.items() if isinstance(v, np.ndarray)} for r in recorded]
+        found: list[Models] = []
+        for part in wide:
+            for row in rows:
+                for old, new in part.ends:
+                    if old in row:
+                        row.setdefault(new, row[old])
+            made = self._computed(part.new)
+            ends = [(old, new) for old, new in part.ends if new in made]
+            cut = part.old, boundary_of(part.old), [old for old, _ in part.ends]
+            one = make_part(self.before, cut, rows, static=static)
+            fresh = part.new, boundary_of(part.new), [new for _, new in ends]
+            other = make_part(self.after, fresh, rows, static=static) if ends else None
+            if one is None or (ends and other is None):
+                return None
+            feeds = {**one.rows[0], **(other.rows[0] if other is not None else {})}
+            for model in (one.model, *([] if other is None else [other.model])):
+                _take_same_inputs(model, feeds, static=static)
+            found.append((one.model, None if other is None else other.model, feeds))
+        return found
+
+    def _with_neighbours(self, part: Sides) -> Sides:
+        """Add the nodes that a part reads from, and those that read it."""
+        names: set[str] = set()
+        for nodes in (part.old, part.new):
+            for node in nodes:
+                near = [v.producer() for v in node.inputs if v is not None]
+                near += [user for value in node.outputs for user in value.consumers()]
+                names |= {
+                    str(n.outputs[0].name)
+                    for n in near
+                    if n is not None and n not in self._changed and not is_constant_node(n)
+                }
+        old, new = (self._wider(s, names) for s in enumerate((part.old, part.new)))
+        both = self._computed(old) & self._computed(new)
+        read = {n for n in both if self._is_read_outside(n, old, new)}
+        ends = dict.fromkeys(pair for pair in part.ends if pair[0] in self._computed(old))
+        ends |= dict.fromkeys((name, name) for name in sorted(read))
+        return Sides(part.numbers, old, new, tuple(ends))
+
+    def _wider(
+        self, side: tuple[int, Sequence[ir.Node]], names: set[str]
+    ) -> tuple[ir.Node, ...]:
+        index, nodes = side
+        found = {*nodes}
+        for name in names:
+            pair = [makers.get(name) for makers in self._makers]
+            # Nodes of a subgraph have no place in the main graph.
+            if None not in pair and not self._changed.intersection(pair):
+                node = pair[index]
+                assert node is not None
+                found.add(node)
+        return tuple(sorted(found, key=self._places[index].__getitem__))
+
+    def _is_read_outside(
+        self, name: str, old: Sequence[ir.Node], new: Sequence[ir.Node]
+    ) -> bool:
+        for index, nodes in enumerate((old, new)):
+            inside = {*nodes}
+            for value in self._makers[index][name].outputs:
+                used = value.is_graph_output() or any(
+                    u not in inside for u in value.consumers()
+                )
+                if value.name == name and used:
+                    return True
+        return False
+
+    @staticmethod
+    def _computed(nodes: Sequence[ir.Node]) -> set[str]:
+        return {str(v.name) for node in nodes for v in node.outputs if v.name}
+
+
+def _only_reads(part: ObligationPart) -> bool:
+    """Whether both sides of a part have the same operators: nodes that read other values."""
+    old, new = ([n.op_identifier() for n in nodes] for nodes in (part.old, part.new))
+    return Counter(old) == Counter(new)
+
+
+def _take_same_inputs(model: ir.Model, feeds: Feeds, *, static: bool) -> None:
+    """Declare inputs that only the other side reads, so that both are run in one way."""
+    known = {value.name for value in model.graph.inputs}
+    for name, array in feeds.items():
+        if name in known or not isinstance(array, np.ndarray):
+            continue
+        sizes = array.shape if static else [None] * array.ndim
+        dtype = ir.DataType.from_numpy(array.dtype)
+        value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(sizes))
+        model.graph.inputs.append(value)

@@ -1,0 +1,457 @@
+"""Run one pass: hooks, time limits, and runs with some of its rewrites left out.
+
+An instrument is called before and after each pass. An attempt runs a pass again with fewer
+rewrites. Rewrites that remove nodes which the user keeps are left out.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import onnx_ir as ir
+
+from onnx_passes.configs.problems import located
+from onnx_passes.configs.schema import PipelineConfig
+from onnx_passes.errors import (
+    ConfigError,
+    LostWeightsError,
+    OnnxPassesError,
+    PassError,
+    TimeLimitError,
+)
+from onnx_passes.model.save import changed_files, save_model, stamps_of
+from onnx_passes.model.walk import all_nodes
+from onnx_passes.passes.base import Analysis, Pass, is_shipped
+from onnx_passes.passes.context import Application, PassContext, Rewrites, Witness
+from onnx_passes.passes.options import did_you_mean
+from onnx_passes.passes.patterns import describe
+from onnx_passes.pipeline.state import Checked
+from onnx_passes.report.run_report import PassReport, RunReport
+from onnx_passes.risky_runs import running
+from onnx_passes.verify.evidence import Check, Checks, Verdict
+from onnx_passes.verify.snapshot import Change, Snapshot
+
+
+class Instrument:
+    """Something that looks on. Subclass it and override what is wanted.
+
+    An instrument must not change the model: what it changes would be charged to the pass.
+    """
+
+    def start(self, report: RunReport, model: ir.Model) -> None:
+        """Called once, before the first pass.
+
+        Args:
+            report: The report of the run, still empty.
+            model: The model as it was loaded.
+        """
+
+    def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        """Called before a pass runs.
+
+        Args:
+            pass_: The pass.
+            model: The model that it gets.
+            report: Its report, still empty.
+        """
+
+    def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        """Called when a pass has run and was checked; ``model`` is what the next one gets.
+
+        Args:
+            pass_: The pass.
+            model: The model that the next pass gets.
+            report: Its report.
+        """
+
+    def finish(self, report: RunReport, model: ir.Model) -> None:
+        """Called once, when the run has ended, however it did.
+
+        Args:
+            report: The report of the run.
+            model: The result.
+        """
+
+
+class Dump(Instrument):
+    """Writes the model after passes, as ``DIR/0003-fold-constants.onnx``.
+
+    Args:
+        which: "all", "changed" for the passes that changed it, or names of passes.
+        folder: Made if it is missing.
+    """
+
+    def __init__(self, which: Literal["all", "changed"] | list[str], folder: Path) -> None:
+        self.which, self.folder = which, folder
+
+    def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        wanted = (
+            self.which == "all"
+            or (self.which == "changed" and report.changed)
+            or (isinstance(self.which, list) and pass_.name in self.which)
+        )
+        if wanted:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            save_model(model, self.folder / f"{report.index:04d}-{pass_.name}.onnx")
+
+
+class SeedLogging(Instrument):
+    """What the seed system's ``logging`` section asks for.
+
+    Args:
+        checkpoint: Name of a file, written anew before and after each pass with that prefix.
+        intermediates: Folder that gets the model after each pass.
+        folder: Where relative paths start.
+    """
+
+    def __init__(
+        self, checkpoint: str | None, intermediates: str | None, folder: Path
+    ) -> None:
+        self.checkpoint = folder / checkpoint if checkpoint else None
+        self.intermediates = folder / intermediates if intermediates else None
+
+    def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        if self.checkpoint:
+            save_model(model, self.checkpoint.with_name(f"before-{self.checkpoint.name}"))
+
+    def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
+        if self.checkpoint:
+            save_model(model, self.checkpoint.with_name(f"after-{self.checkpoint.name}"))
+        if self.intermediates:
+            self.intermediates.mkdir(parents=True, exist_ok=True)
+            name = f"{report.index:08d}-{type(pass_).__name__}.onnx"
+            save_model(model, self.intermediates / name)
+
+
+def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.PassResult:
+    """Run a pass under a time limit.
+
+    Args:
+        pass_: The pass.
+        model: The model; the pass may change it.
+        seconds: The time limit; None for none.
+
+    Raises:
+        PassError: It raised, did not end, or returned something else than a result.
+        LostWeightsError: It wrote to a file that the model reads.
+        OnnxPassesError: What the pass itself raised of our own errors.
+    """
+    name = pass_.name
+    stamps = {} if is_shipped(type(pass_)) else stamps_of(model)
+    try:
+        with running(f"pass {name!r}"), time_limit(seconds, f"pass {name!r}"):
+            result = pass_(model)
+    except OnnxPassesError:
+        raise
+    except (ir.passes.PassError, ir.passes.InvariantError) as error:
+        cause = error.__cause__
+        if isinstance(cause, OnnxPassesError):
+            raise cause from error
+        reason = f"{error}: {type(cause).__name__}: {cause}" if cause else str(error)
+        raise PassError(f"pass {name!r}: {reason}") from error
+    except RecursionError as error:
+        raise PassError(f"pass {name!r} recursed without end") from error
+    except MemoryError as error:
+        raise PassError(f"pass {name!r} ran out of memory") from error
+    except Exception as error:
+        raise PassError(
+            f"pass {name!r} raised {type(error).__name__}: {error}",
+            help="run again with --debug for the traceback",
+        ) from error
+    if changed := changed_files(stamps):
+        raise LostWeightsError(
+            f"pass {name!r} wrote to {', '.join(changed)}, where the weights of the model are",
+            help="restore the file; a pass gives a value another tensor, not another file",
+        )
+    if not isinstance(result.model, ir.Model):
+        raise PassError(
+            f"pass {name!r} returned a {type(result.model).__name__} in place of a model",
+            help="return onnx_ir.passes.PassResult(model, modified)",
+        )
+    return result
+
+
+def complaint(pass_: Pass, change: Change) -> str | None:
+    """Say what a pass of its kind must not have done.
+
+    Args:
+        pass_: The pass.
+        change: What it changed.
+    """
+    if isinstance(pass_, Analysis) and change is not Change.NONE:
+        return f"pass {pass_.name!r} is an analysis and changed the model ({change})"
+    return None
+
+
+@contextmanager
+def time_limit(seconds: float | None, what: str) -> Iterator[None]:
+    """Raise in the code inside when it runs past ``seconds``.
+
+    Python can only interrupt its main thread, and only between two of its own instructions:
+    in another thread, and where the platform has no alarm, there is no limit.
+
+    Args:
+        seconds: The limit; None for none.
+        what: What runs, for the message.
+
+    Raises:
+        TimeLimitError: The time is up.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if seconds is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeLimitError(
+            f"{what} did not end within {seconds:g} s",
+            help="raise limits.pass_seconds if it should have",
+        )
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+LEAST_RUNS = 32
+"""Runs that a search for culprits may take in any case, else as many as passes ran before."""
+
+
+class SearchEnded(Exception):  # noqa: N818 - control flow, not an error
+    """The runs or the time for looking are spent."""
+
+
+@dataclass
+class Attempt:
+    """What a pass makes with some of its rewrites; it is checked once that is asked for.
+
+    Attributes:
+        attempts: What ran the pass.
+        model: The model.
+        applied: The rewrites made.
+    """
+
+    attempts: Attempts
+    model: ir.Model
+    applied: list[Application]
+
+    @cached_property
+    def change(self) -> Change:
+        """How the model differs from the one before the pass."""
+        return self.attempts.before.change(self.model)
+
+    @cached_property
+    def checked(self) -> Checked:
+        """What the gate says of the model."""
+        return self.attempts.check(self.model, self.change, self.applied)
+
+    @property
+    def checks(self) -> list[Check]:
+        """The checks of the model; none where nothing changed."""
+        return self.checked.checks
+
+    @property
+    def fails(self) -> bool:
+        """Whether it fails its checks, or the one that the search is about."""
+        if self.attempts.ask is not None and "checked" not in vars(self):
+            return self._fails_alone
+        return Checks(tuple(self.checks)).verdict is Verdict.FAILED
+
+    @cached_property
+    def _fails_alone(self) -> bool:
+        assert self.attempts.ask is not None
+        return Checks(tuple(self.attempts.ask(self.model))).verdict is Verdict.FAILED
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the rewrites made."""
+        return [application.key for application in self.applied]
+
+
+@dataclass
+class Attempts:
+    """Runs a pass again and again, each time from the same model.
+
+    Attributes:
+        make: Creates the pass anew.
+        before: The model before the pass.
+        context: What the pass shares with the pipeline; it is not changed.
+        first: Position in the record of rewrites at which the pass began.
+        check: Checks a model as the pass was checked.
+        pass_seconds: Time limit of one run.
+        runs: How many more runs there may be; infinity for any number.
+        deadline: When to stop, on the clock of ``time.monotonic``.
+        ask: Puts to a model only the question that failed, where all others take far longer;
+            None for those of ``check``.
+    """
+
+    make: Callable[[], Pass]
+    before: Snapshot
+    context: PassContext
+    first: int
+    check: Callable[[ir.Model, Change, Sequence[Application]], Checked]
+    pass_seconds: float | None = None
+    runs: float = float("inf")
+    deadline: float = float("inf")
+    ask: Callable[[ir.Model], list[Check]] | None = None
+
+    def apply(
+        self,
+        *,
+        skip: frozenset[str] = frozenset(),
+        only: frozenset[str] | None = None,
+        count: int | None = None,
+        expected: Sequence[str] | None = None,
+        witness: Witness | None = None,
+    ) -> Attempt:
+        """Run the pass.
+
+        Args:
+            skip: Keys of rewrites to leave out, beside those that the run leaves out anyway.
+            only: Keys of the rewrites to make; None for all.
+            count: Number of rewrites to make; None for all.
+            expected: Keys of the rewrites that it has to make; None for any.
+            witness: Who looks on.
+
+        Raises:
+            OnnxPassesError: The pass raised, or did not make the rewrites expected.
+            SearchEnded: No run is left, or the deadline is over.
+        """
+        if time.monotonic() > self.deadline:
+            raise SearchEnded("the time for localising was over")
+        if self.runs <= 0:
+            raise SearchEnded("localising took as many runs as the pipeline before")
+        self.runs -= 1
+        given = self.context.rewrites
+        limit = given.limit if count is None else self.first + count
+        pass_ = self.make()
+        pass_.context = PassContext(
+            Rewrites(
+                limit, given.skip | skip, only, list(given.applied[: self.first]), witness
+            ),
+            dict(self.context.analyses),
+            file_bytes=self.context.file_bytes,
+            samples=self.context.samples,
+            made_up=self.context.made_up,
+        )
+        model = execute(pass_, self.before.restore(), self.pass_seconds).model
+        made = Attempt(self, model, pass_.context.rewrites.applied[self.first :])
+        if expected is not None and made.keys != list(expected):
+            raise OnnxPassesError("the pass does not repeat its rewrites")
+        return made
+
+    def known(
+        self, model: ir.Model, applied: list[Application], change: Change, checked: Checked
+    ) -> Attempt:
+        """Return a run of the pass that was checked before.
+
+        Args:
+            model: The model that the pass made.
+            applied: The applications that it made.
+            change: What changed.
+            checked: What the checks found.
+        """
+        made = Attempt(self, model, applied)
+        made.change, made.checked = change, checked
+        return made
+
+
+@dataclass(frozen=True)
+class KeptNodes:
+    """The nodes that must stay.
+
+    Attributes:
+        operators: The operator of each, by its name or that of a value that it computes.
+    """
+
+    operators: dict[str, ir.OperatorIdentifier]
+
+    @classmethod
+    def of(cls, model: ir.Model, config: PipelineConfig) -> KeptNodes:
+        """Look the nodes up that a pipeline names.
+
+        Args:
+            model: The model before the first pass.
+            config: The pipeline.
+
+        Raises:
+            ConfigError: The model has no such node.
+        """
+        known = _nodes(model) if config.keep else {}
+        for index, name in enumerate(config.keep):
+            if name not in known:
+                raise ConfigError(
+                    f"{name!r} is to be kept, and the model has no such node or value",
+                    where=located(config.tree.values.get(("keep", index))),
+                    help=did_you_mean(
+                        name, known, "onnx-passes inspect model MODEL --show layers lists them"
+                    ),
+                )
+        return cls({name: known[name].op_identifier() for name in config.keep})
+
+    def lost_in(self, model: ir.Model) -> list[str]:
+        """Return the names of those that a model has no more.
+
+        Args:
+            model: The model after a pass.
+        """
+        found = _nodes(model) if self.operators else {}
+        return [
+            name
+            for name, operator in self.operators.items()
+            if name not in found or found[name].op_identifier() != operator
+        ]
+
+    def restore(
+        self, before: ir.Model, made: Attempt
+    ) -> tuple[Attempt | None, frozenset[str]]:
+        """Run a pass again without the rewrites that remove a node.
+
+        Args:
+            before: The model before the pass.
+            made: What the pass made.
+
+        Returns:
+            What it makes without them, None if nothing less than the whole pass can be left
+            out, and the keys of the rewrites.
+
+        Raises:
+            OnnxPassesError: The pass raised in a second run.
+        """
+        nodes, skip, left = _nodes(before), frozenset[str](), made
+        while lost := self.lost_in(left.model):
+            texts = tuple(_head(describe(nodes[name])) for name in lost if name in nodes)
+            keys = {a.key for a in left.applied if _matches(a, texts)}
+            if not keys:
+                return None, skip
+            skip |= keys
+            left = made.attempts.apply(skip=skip)
+        return left, skip
+
+
+def _nodes(model: ir.Model) -> dict[str, ir.Node]:
+    """Return the nodes of a model by the names of their values, and by their own."""
+    nodes = list(all_nodes(model))
+    found = {str(value.name): node for node in nodes for value in node.outputs}
+    return found | {node.name: node for node in nodes if node.name}
+
+
+def _head(text: str) -> str:
+    return text.partition("(")[0] + "("
+
+
+def _matches(application: Application, heads: Sequence[str]) -> bool:
+    return any(text.startswith(head) for text in application.nodes for head in heads)

@@ -1,0 +1,775 @@
+"""Compare a part of a change on random values if the recorded values show nothing.
+
+Random values replace the results on which a part depends. An allowance limits how many parts
+may use them.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeGuard, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes import risky_runs
+from onnx_passes.arrays import Array
+from onnx_passes.contracts import Tolerance
+from onnx_passes.contracts.scores import kind_of
+from onnx_passes.errors import EngineError
+from onnx_passes.model.walk import subgraphs_of
+from onnx_passes.ops.node_queries import (
+    around,
+    beyond,
+    breakpoints_of,
+    makes_steps,
+    may_draw,
+    ties_of,
+)
+from onnx_passes.pipeline.recorder import Recorded, prepare_nodes, run_nodes
+from onnx_passes.pipeline.rounding import Cause, explain, find_cause
+from onnx_passes.risky_runs import DRAWN, MANY
+from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, run_one
+from onnx_passes.runtime.engine_models import with_barriers
+from onnx_passes.verify.judge import Promise, judge
+from onnx_passes.verify.node_equality import constant_tensor
+from onnx_passes.verify.obligations import Obligation, ObligationPart
+from onnx_passes.verify.recording import (
+    DRAWS,
+    DRAWS_OF_OTHERS,
+    DRAWS_OF_SPECIALS,
+    ValueSource,
+    draw_like,
+    is_informative,
+    tied,
+)
+from onnx_passes.verify.region import Region, Side, boundary_of, joined_model, leading_to
+
+
+@dataclass
+class Allowance:
+    """How many parts of a run may be run on drawn values.
+
+    Attributes:
+        parts: The most parts; 0 runs none.
+        spent: How many were run.
+        refused: How many were not.
+    """
+
+    parts: int
+    spent: int = 0
+    refused: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many parts may still be run."""
+        return self.parts - self.spent
+
+    def grants(self) -> bool:
+        """Whether one more part may be run; it is counted."""
+        granted = self.left > 0
+        self.spent += granted
+        self.refused += not granted
+        return granted
+
+    @property
+    def note(self) -> str | None:
+        """What a reader should know of what was not run."""
+        if not self.refused:
+            return None
+        parts = "1 part was" if self.refused == 1 else f"{self.refused:,} parts were"
+        return (
+            f"{parts} not run on values that samples may lack: verify.drawn_parts is "
+            f"{self.parts:,}"
+        )
+
+
+_STEPS = 8
+"""How many nodes back the values are drawn, where those at the boundary show a difference."""
+
+_MOST = 64
+"""Number of nodes that a part grows to at most."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A part that ran beside others: what was drawn, and what each side gave, by row."""
+
+    part: ObligationPart
+    draws: Sequence[Mapping[str, Array]]
+    sides: Sequence[Sequence[Outputs]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Compares parts of a change on drawn values.
+
+    Attributes:
+        before: The model before, without functions.
+        after: The model after, without functions.
+        recorded: The values of the model before: the types and shapes of those drawn.
+        engine: What runs the nodes.
+        promises: What the pass promises.
+        renamed: For values of the model after, the names of those that they must equal.
+        varying: Names of the values of the model before that depend on data.
+        fuses: Whether the engine rewrites graphs: what rounding explains does not count.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    recorded: Recorded
+    engine: Engine
+    promises: Sequence[Promise]
+    renamed: Mapping[str, str]
+    varying: AbstractSet[str]
+    fuses: bool = False
+    _ready: dict[int, _Ready] = field(init=False, default_factory=dict)
+
+    def compare(
+        self, part: ObligationPart, *, ties: bool = False, steps: int = _STEPS
+    ) -> Drawn | None:
+        """Compare a part on drawn values.
+
+        What differs on values drawn at its boundary may follow from values that never occur
+        there: ``Relu(x)`` is ``x`` where ``x`` is the result of a Relu. Such a part is asked
+        again with the nodes ahead of it.
+
+        Args:
+            part: The part.
+            ties: Whether floats are drawn at breakpoints, and nothing else.
+            steps: How many nodes ahead it is asked again with at most.
+
+        Returns:
+            What was found; None where both sides do not run, or their values do not vary.
+        """
+        # Specials are drawn where others show nothing, either.
+        rounds = (DRAWS_OF_OTHERS,) if ties else (DRAWS, DRAWS_OF_SPECIALS)
+        found, _ = self._ask(part, rounds, steps)
+        return found
+
+    def probe(self, part: ObligationPart) -> Drawn | None:
+        """Compare a part on values that the samples may lack.
+
+        Not asked: a part that is large, that computes below float32, or that is under a
+        tolerance and makes steps, where rounding decides. What differs does not count if it
+        agrees behind nodes ahead that make steps: values that are drawn are mostly no levels.
+        """
+        if not self._admits(part):
+            return None
+        found, contradicted = self._ask(part, (DRAWS_OF_OTHERS,))
+        return None if contradicted else found
+
+    def run_together(self, parts: Sequence[ObligationPart]) -> None:
+        """Run parts in one session, for :meth:`probe` to ask about each.
+
+        Args:
+            parts: The parts; those that do not run beside others are left to be run alone.
+        """
+        label = risky_runs.label(DRAWN, MANY)
+        if risky_runs.avoided(label):
+            return
+        asked = [
+            part
+            for part in parts
+            if all(stands_alone(*side) for side in self._sides(part)) and self._admits(part)
+        ]
+        rows = [
+            self._rows.draw(part, self._rows.sources(part), DRAWS_OF_OTHERS) for part in asked
+        ]
+        pieces = [
+            NodeRun(model, nodes, [named_anew(row, self.renamed) for row in draws])
+            for part, draws in zip(asked, rows, strict=True)
+            for model, nodes in self._sides(part)
+        ]
+        with risky_runs.running(label):
+            found = run_joined(self.engine, pieces) if asked else None
+        if found is not None:
+            for part, draws, *sides in zip(asked, rows, found[::2], found[1::2], strict=True):
+                self._ready[id(part)] = _Ready(part, draws, sides)
+
+    def _admits(self, part: ObligationPart) -> bool:
+        """Whether a part is asked about values that the samples may lack."""
+        nodes = (*part.old, *part.new)
+        tolerant = any(isinstance(p.contract, Tolerance) for p in self.promises)
+        if len(nodes) > _MOST or (tolerant and any(map(makes_steps, nodes))):
+            return False
+        mine, theirs = reads_of(part, part.old, part.new)
+        others = {self.renamed.get(name, name) for name in theirs} - mine
+        if others & self.varying:
+            return False  # it relies on values that are equal for another reason
+        sources = self._rows.sources(part)
+        if not self.recorded.holds(sources.values()):
+            return False
+        arrays = [self.recorded.samples[0][name] for name in sources.values()]
+        if not all(isinstance(a, np.ndarray) and is_plain(a) for a in arrays):
+            return False
+        moving = (self.recorded.samples[0][n] for n in sources.values() if n in self.varying)
+        # Sizes, shapes and indices are never drawn.
+        return any(kind_of(np.asarray(array).dtype) == "float" for array in moving)
+
+    def _sides(self, part: ObligationPart) -> list[Side]:
+        return [(self.before, part.old), (self.after, part.new)]
+
+    def _ask(
+        self,
+        part: ObligationPart,
+        rounds: Sequence[Sequence[ValueSource]],
+        steps: int = _STEPS,
+    ) -> tuple[Drawn | None, bool]:
+        """Return what is found, and whether it agrees on levels, which do not vary."""
+        label = risky_runs.label(DRAWN, part.text)
+        if risky_runs.avoided(label):
+            return None, False
+        with risky_runs.running(label):
+            return self._search(part, rounds, steps)
+
+    def _search(
+        self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]], steps: int
+    ) -> tuple[Drawn | None, bool]:
+        """Compare a part, then with more and more of the nodes ahead of it."""
+        ahead: list[ir.Node] = []
+        found, contradicted = self._compare(part, ahead, rounds), False
+        if found is not None and found.agrees and not found.elements:
+            return None, False
+        for _ in range(steps):
+            if found is None or found.agrees or not self._grow(part, ahead):
+                break
+            further = self._compare(part, ahead, rounds, found.values)
+            if further is None:
+                break
+            silent = further.agrees and not further.elements
+            contradicted = silent and any(map(makes_steps, ahead))
+            if not silent:
+                found = further
+            elif not contradicted:
+                break
+        return found, contradicted
+
+    def _compare(
+        self,
+        part: ObligationPart,
+        ahead: Sequence[ir.Node],
+        rounds: Sequence[Sequence[ValueSource]],
+        wanted: Mapping[str, Array] | None = None,
+    ) -> Drawn | None:
+        """Compare a part behind nodes of the model before.
+
+        Both sides read what these compute. Behind nodes of the model after, a part would
+        answer for what the pass changed ahead of it, which is a part of its own.
+        """
+        sources = self._rows.sources(part, ahead)
+        if not self.recorded.holds(sources.values()):
+            return None
+        inputs = {value.name for value in self.before.graph.inputs}
+        given = self.varying & sources.keys() <= inputs
+        found = None
+        for kinds in rounds:
+            ready = self._ready.get(id(part)) if kinds is DRAWS_OF_OTHERS else None
+            ready = None if ahead else ready
+            draws = (
+                ready.draws
+                if ready is not None
+                else self._rows.draw(part, sources, kinds, ahead, wanted)
+            )
+            told = self._run(part, ahead, draws, ready)
+            if told is not None and not told.agrees:
+                values = {
+                    name: draws[told.row][name] for name in self.varying & sources.keys()
+                }
+                return replace(told, values=values, given=given)
+            if told is not None and told.elements:
+                return told
+            found = told or found
+        return found
+
+    def _run(
+        self,
+        part: ObligationPart,
+        ahead: Sequence[ir.Node],
+        draws: Sequence[Mapping[str, Array]],
+        ready: _Ready | None = None,
+    ) -> Drawn | None:
+        """Run both sides on drawn values; the row of the result is that of the draw."""
+        recorded = self.recorded.samples[0]
+        computed = run_nodes(self.engine, self.before, ahead, draws)
+        feeds = [
+            None if row is None else named_anew({**draw, **row}, self.renamed)
+            for draw, row in zip(draws, computed, strict=True)
+        ]
+        known = [row for row in feeds if row is not None]
+        olds, news = map(
+            iter,
+            ready.sides
+            if ready is not None
+            else [run_nodes(self.engine, *side, known) for side in self._sides(part)],
+        )
+        places, rows = [], []
+        for place, feed in enumerate(feeds):
+            if feed is None:
+                continue
+            old, new = next(olds), next(news)
+            if old is not None and new is not None:
+                places.append(place)
+                rows.append((row_of(old, feed, recorded), row_of(new, feed, recorded)))
+        told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
+        if told is None:
+            return None
+        return replace(told, row=places[told.row], complete=len(places) == len(draws))
+
+    def _judge(
+        self,
+        part: ObligationPart,
+        nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
+        rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]],
+    ) -> Drawn | None:
+        pairs = [o for o in part.obligations if o.old in rows[0][0]]
+        if not pairs:
+            return None
+        old = [{o.old: before[o.old] for o in pairs} for before, _ in rows]
+        new = [{o.old: new_value(o, before, after) for o in pairs} for before, after in rows]
+        found = [judge(old, new, p) for p in self.promises]
+        row = next((check.sample for check in found if check.sample is not None), 0)
+        checks = [
+            (p, o)
+            for p, check in zip(self.promises, found, strict=True)
+            for o in check.outputs
+        ]
+        wrong = {o.output for _, o in checks if not o.passed}
+        beyond = {o.output for p, o in checks if not o.passed and not p.is_derived(o.output)}
+        sides = (self.before, nodes[0]), (self.after, nodes[1])
+        if not wrong <= {one.old for one in pairs}:
+            return Drawn(agrees=False, row=row)  # a part of a sequence
+        for one in (o for o in pairs if o.old in wrong):
+            values = [
+                (left[one.old], right[one.old]) for left, right in zip(old, new, strict=True)
+            ]
+            known = [before for before, _ in rows]
+            rounding = one.old not in beyond and (
+                find_cause(one, *sides, known, values).cause is Cause.ROUNDING
+            )
+            rounding = rounding or (self.fuses and bool(explain(one, *sides, known, values)))
+            if not rounding:
+                return Drawn(agrees=False, row=row)
+        columns = [[row[o.old] for row in old] for o in pairs]
+        arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
+        informative = any(is_informative(column, lambda: True) for column in arrays)
+        sizes = (a.size for column in arrays for a in column if informative)
+        return Drawn(agrees=True, elements=sum(sizes))
+
+    def _grow(self, part: ObligationPart, ahead: list[ir.Node]) -> bool:
+        """Add the nodes before that compute what both sides read; whether there are any."""
+        makers, places = self._makers
+        names = {self.renamed.get(name, name) for name in self._rows.sources(part, ahead)}
+        more = [makers[name] for name in names & self.varying if name in makers]
+        if not more or len(part.old) + len(ahead) + len(more) > _MOST:
+            return False
+        ahead[:] = sorted({*ahead, *more}, key=places.__getitem__)
+        return True
+
+    @cached_property
+    def _rows(self) -> DrawnRows:
+        models = self.before, self.recorded, self.engine
+        return DrawnRows(*models, self.renamed, self.varying)
+
+    @cached_property
+    def _makers(self) -> tuple[dict[str, ir.Node], dict[ir.Node, int]]:
+        """The nodes of the model before by the names of their results, and their places."""
+        nodes = list(self.before.graph)
+        makers = {str(v.name): node for node in nodes for v in node.outputs if v.name}
+        return makers, {node: place for place, node in enumerate(nodes)}
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Draws what the nodes of a part read.
+
+    Attributes:
+        before: The model before, without functions.
+        recorded: The values of the model before: the types and shapes of those drawn.
+        engine: What runs nodes, to find what they give wanted values on.
+        renamed: For values of the model after, the names of those that they must equal.
+        varying: Names of the values of the model before that depend on data.
+    """
+
+    before: ir.Model
+    recorded: Recorded
+    engine: Engine
+    renamed: Mapping[str, str]
+    varying: AbstractSet[str]
+
+    def draw(
+        self,
+        part: ObligationPart,
+        sources: Mapping[str, str],
+        kinds: Sequence[ValueSource],
+        ahead: Sequence[ir.Node] = (),
+        wanted: Mapping[str, Array] | None = None,
+    ) -> list[dict[str, Array]]:
+        """Return rows of values by name, some for each kind.
+
+        Args:
+            part: The part.
+            sources: What is drawn, with the names of the values that it is drawn like.
+            kinds: What the values are drawn from.
+            ahead: Nodes of the model before that the part is run behind.
+            wanted: Values that these nodes should compute, by name, of any shape and type;
+                None for none.
+        """
+        draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
+        if kinds is DRAWS_OF_OTHERS:
+            nodes = [*ahead, *part.old]
+            varying = {n for n, source in sources.items() if source in self.varying}
+            edges = self._at_breakpoints(sources, (*nodes, *part.new))
+            draws += [draws[0] | row for row in (*edges, tied(draws[0], varying))]
+            recorded = self.recorded.samples[0]
+            feeds = {name: recorded[source] for name, source in sources.items()}
+            feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
+            draws += reaching(self.engine, self.before, nodes, feeds, varying, wanted or {})
+        return draws
+
+    def sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
+        """Return what has to be drawn, with the names of the values that it is drawn like.
+
+        Args:
+            part: The part.
+            ahead: Nodes of the model before that it is run behind.
+        """
+        mine, theirs = reads_of(part, part.old, part.new)
+        made = {str(v.name) for node in ahead for v in node.outputs}
+        sources = {name: name for name in (*mine, *boundary_of(ahead)) if name not in made}
+        for name in theirs:
+            other = self.renamed.get(name, name)  # of two names of one value, that of before
+            if name in made or other in made:
+                continue
+            unknown = not self.recorded.holds((name,))
+            sources.setdefault(name, other if other in mine or unknown else name)
+        return sources
+
+    def _draw(
+        self, sources: Mapping[str, str], kind: ValueSource, turn: int
+    ) -> dict[str, Array]:
+        recorded = self.recorded.samples[0]
+        return {
+            name: draw_like(recorded[source], f"{source} {turn}", kind)
+            if source in self.varying  # what follows from constants is never another
+            else recorded[source]
+            for name, source in sources.items()
+        }
+
+    def _at_breakpoints(
+        self, sources: Mapping[str, str], nodes: Sequence[ir.Node]
+    ) -> list[dict[str, Array]]:
+        """Return rows of floats on both sides of where pieces of operators meet, or on one.
+
+        Of what is quantised, one row lies half way between levels.
+        """
+        recorded = self.recorded.samples[0]
+        floats = {
+            name: array
+            for name, source in sources.items()
+            if source in self.varying
+            and isinstance(array := recorded[source], np.ndarray)
+            and kind_of(array.dtype) == "float"
+        }
+        found = {
+            name: (*around(numbers, floats[name]), *beyond(numbers, floats[name]))
+            for name, numbers in breakpoints_of(nodes).items()
+            if name in floats
+        }
+        count = max(map(len, found.values()), default=1)
+        ties = {
+            name: np.resize(numbers, floats[name].shape).astype(floats[name].dtype)
+            for name, numbers in ties_of(nodes).items()
+            if name in floats
+        }
+        rows = [
+            {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
+        ]
+        return [*rows, ties] if ties else rows
+
+
+Run = Callable[[Sequence[Array]], Sequence[Array | None]]
+"""Gives what some nodes make of each input, of the same shape; None where they do not run."""
+
+_HALVINGS = 64
+"""Bisections: neighbouring floats lie closer than 2^-64 of the range where they meet."""
+
+_GRID = np.concatenate([-np.logspace(9, -6, 31), [0.0], np.logspace(-6, 9, 31)])
+"""Where two neighbours enclose a wanted value, one between them gives it or comes near it."""
+
+
+_MOST_OF_DRAWN_ROWS = 1 << 12
+"""Elements of a value up to which an input is looked for."""
+
+
+def reaching(
+    engine: Engine,
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    feeds: Mapping[str, Array],
+    varying: Collection[str],
+    wanted: Feeds,
+) -> Iterator[dict[str, Array]]:
+    """Yield feeds on which nodes compute wanted values, where they are found.
+
+    Args:
+        engine: What runs the nodes.
+        model: The model that they are from.
+        nodes: The nodes, in order.
+        feeds: What they read, by name, of the shapes and types in the model.
+        varying: Names of those among these that may be other values.
+        wanted: Values that they should compute, by name, and maybe more.
+    """
+    made = {str(v.name) for node in nodes for v in node.outputs}
+    for name, values in wanted.items():
+        if name not in made or not _is_small_float(values):
+            continue
+        ahead = leading_to({name}, nodes, feeds.__contains__)
+        for source in sorted({*varying} & {*boundary_of(ahead)}):
+            like = feeds[source]
+            if not _is_small_float(like) or like.shape != values.shape:
+                continue
+            try:
+                with prepare_nodes(engine, model, ahead, [feeds]) as run:
+                    found = reach(_Through(run, feeds, source, name), like, values)
+            except EngineError:
+                continue
+            if found is not None:
+                yield {**feeds, source: found}
+
+
+@dataclass(frozen=True)
+class _Through:
+    """Runs nodes on fills of one of the values that they read, and picks one result."""
+
+    run: Callable[[Mapping[str, Array]], Outputs | None]
+    feeds: Mapping[str, Array]
+    source: str
+    name: str
+
+    def __call__(self, fills: Sequence[Array]) -> list[Array | None]:
+        rows = [self.run({**self.feeds, self.source: fill}) for fill in fills]
+        found = [None if row is None else row.get(self.name) for row in rows]
+        return [value if isinstance(value, np.ndarray) else None for value in found]
+
+
+def reach(run: Run, like: Array, wanted: Array) -> Array | None:
+    """Look for an input from which some nodes make wanted values, element by element.
+
+    It is found where an element depends on that element of the input alone, and moves
+    continuously with it, as behind activations and arithmetic with constants. Elsewhere what
+    comes out is another value.
+
+    Args:
+        run: Runs the nodes.
+        like: An array of the shape and float dtype of the input.
+        wanted: What the nodes should give, of the same shape.
+
+    Returns:
+        The input that comes nearest; elements that cannot be reached are those of ``like``.
+        None where no element can be.
+    """
+    fills = [np.full(like.shape, number, like.dtype) for number in _GRID]
+    found = run(fills)
+    if any(value is None or value.shape != wanted.shape for value in found):
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        above = np.stack([np.asarray(v, np.float64) for v in found]) >= wanted
+        crossing = above[1:] != above[:-1]
+    reached = crossing.any(axis=0)
+    if not reached.any():
+        return None
+    place = crossing.argmax(axis=0)
+    low, high = (_GRID[place + side].astype(np.float64) for side in (0, 1))
+    rising = ~np.take_along_axis(above, place[None], axis=0)[0]
+    for _ in range(_HALVINGS):
+        middle = ((low + high) / 2).astype(like.dtype).astype(np.float64)
+        if np.all((middle == low) | (middle == high)):
+            break
+        (value,) = run([middle.astype(like.dtype)])
+        if value is None:
+            return None
+        at_most = (np.asarray(value, np.float64) < wanted) == rising
+        low, high = np.where(at_most, middle, low), np.where(at_most, high, middle)
+    # On this side are the values that are wanted, and those above them.
+    return np.where(reached, np.where(rising, high, low), like).astype(like.dtype)
+
+
+def _is_small_float(data: object) -> TypeGuard[Array]:
+    small = isinstance(data, np.ndarray) and 0 < data.size <= _MOST_OF_DRAWN_ROWS
+    return small and kind_of(np.asarray(data).dtype) == "float"
+
+
+_SMALL = 1 << 16
+"""Elements up to which a value is drawn only to see more of it."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What drawn values show of a part.
+
+    Attributes:
+        agrees: Whether both sides agree on them.
+        elements: Number of elements that were compared; 0 where they do not vary.
+        values: Where they do not, what was drawn when they differ most, by name.
+        given: Whether these are inputs of the model, so that they may occur.
+        row: Which of the draws that is.
+        complete: Whether both sides ran on each of the draws.
+    """
+
+    agrees: bool
+    elements: int = 0
+    values: Mapping[str, Array] = field(default_factory=dict)
+    given: bool = False
+    row: int = 0
+    complete: bool = True
+
+
+def is_plain(array: Array) -> bool:
+    """Whether an array is small, and of no float that every node rounds much.
+
+    Args:
+        array: Elements of any shape and type.
+    """
+    return array.size <= _SMALL and (kind_of(array.dtype) != "float" or array.itemsize > 2)
+
+
+def row_of(*found: Mapping[str, Data]) -> Mapping[str, Data]:
+    """Return values by name; the first that knows a name decides."""
+    return ChainMap(*(cast(MutableMapping[str, Data], one) for one in found))
+
+
+def reads_of(
+    part: ObligationPart, old: Sequence[ir.Node], new: Sequence[ir.Node]
+) -> tuple[set[str], set[str]]:
+    """Return what each side does not compute, and reads or is asked for.
+
+    Args:
+        part: The values that the sides are asked for.
+        old: Nodes of the model before.
+        new: Nodes of the model after.
+
+    Returns:
+        Names of values, of the model before and of the model after.
+    """
+    asked = [one for one in part.obligations if one.tensor is None]
+    found = []
+    for nodes, names in ((old, [o.old for o in asked]), (new, [o.new for o in asked])):
+        made = {v.name for node in nodes for v in node.outputs}
+        found.append({*boundary_of(nodes), *(name for name in names if name not in made)})
+    return found[0], found[1]
+
+
+def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
+    """Return what a value is after the change; where it was not computed anew, as before.
+
+    Args:
+        one: The pair of values.
+        old: Values before the change, arrays by name.
+        new: Values that the change computes, arrays by name.
+    """
+    if one.tensor is not None:
+        return one.tensor.numpy()
+    return new[one.new] if one.new in new else old.get(one.new)
+
+
+def named_anew(values: Mapping[str, Data], renamed: Mapping[str, str]) -> dict[str, Array]:
+    """Return values under the names of the model after, too.
+
+    Args:
+        values: Values by their names in the model before, tensors of any shape.
+        renamed: For values of the model after, the names of those that they must equal.
+    """
+    found = dict(values)
+    for new, old in renamed.items():
+        if old in found:
+            found.setdefault(new, found[old])
+    return cast(dict[str, Array], found)
+
+
+_MOST_BYTES = 1 << 24
+"""Bytes of weights in one session: kernels copy them, and parts alone do so in turn."""
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """Nodes that are run by themselves.
+
+    Attributes:
+        model: The model that they are from.
+        nodes: The nodes, in order.
+        rows: What they read, by name, and maybe more; of the same types and ranks in each row.
+    """
+
+    model: ir.Model
+    nodes: Sequence[ir.Node]
+    rows: Sequence[Mapping[str, Array]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the constants that the nodes read."""
+        values = {v for node in self.nodes for v in node.inputs if v is not None}
+        return sum(t.nbytes for t in map(constant_tensor, values) if t is not None)
+
+
+def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
+    """Whether nodes compute the same beside others, whatever their values are named.
+
+    Seeds of random operators follow from names, and bodies read values by name.
+
+    Args:
+        model: The model that they are from.
+        nodes: The nodes.
+    """
+    return not model.functions and not any(
+        may_draw(node) or any(subgraphs_of(node)) for node in nodes
+    )
+
+
+def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
+    """Run pieces in one session, each on its own rows.
+
+    Args:
+        engine: What runs them.
+        pieces: The nodes of each, with what they read.
+
+    Returns:
+        What each piece computes, by row; None where they do not run together, so that each
+        has to be run by itself.
+    """
+    imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
+    versions = {piece.model.ir_version for piece in pieces}
+    if len(imports) != 1 or len(versions) != 1:
+        return None
+    if sum(piece.nbytes for piece in pieces) > _MOST_BYTES:
+        return None
+    if not all(stands_alone(piece.model, piece.nodes) for piece in pieces):
+        return None
+    boundaries = [boundary_of(piece.nodes) for piece in pieces]
+    parts = [
+        (Region(tuple(piece.nodes), boundary, ()), piece.rows)
+        for piece, boundary in zip(pieces, boundaries, strict=True)
+    ]
+    joined = joined_model(pieces[0].model, parts)
+    if with_barriers(joined) is not joined:
+        return None  # what is below float32 is rounded as its neighbors demand
+    found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
+    try:
+        with engine.prepare(joined) as session:
+            for turn in range(max(len(piece.rows) for piece in pieces)):
+                feeds = {
+                    f"{place}/{name}": piece.rows[min(turn, len(piece.rows) - 1)][name]
+                    for place, piece in enumerate(pieces)
+                    for name in boundaries[place]
+                }
+                for name, value in run_one(session, feeds).items():
+                    place, _, own = name.partition("/")
+                    if turn < len(found[int(place)]):
+                        found[int(place)][turn][own] = value
+    except EngineError:
+        return None
+    return found

@@ -1,0 +1,861 @@
+"""What the check of a region shows: verdicts of the promises, evidence for each part.
+
+Values at the boundary of a region are compared, and differences are excused or reported. Each
+part of the change is then proved, executed, or without evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.passes.context import Application
+from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.observability import Agreement, Downstream
+from onnx_passes.pipeline.random_values import Allowance, Drawing, new_value
+from onnx_passes.pipeline.recorder import Recorded
+from onnx_passes.pipeline.rounding import (
+    FUSED,
+    ROUNDING,
+    Cause,
+    DerivedFinding,
+    explain,
+    find_cause,
+    is_doubtful,
+    is_rounding,
+)
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
+from onnx_passes.runtime.inputs import name_of
+from onnx_passes.runtime.ort import OnnxRuntimeEngine
+from onnx_passes.verify.bodies import Bodies, entered, holds_bodies
+from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verdict, weakest
+from onnx_passes.verify.judge import Promise, describe_mismatch, identical, judge
+from onnx_passes.verify.node_equality import branch_taken, is_identity, never_iterates
+from onnx_passes.verify.obligations import Obligation, ObligationPart, find_proved, split_parts
+from onnx_passes.verify.recording import dependent_on_data, is_informative, value_names
+from onnx_passes.verify.region import Region
+
+
+@dataclass
+class RegionValues:
+    """The values on both sides of a region.
+
+    Attributes:
+        before: The model before.
+        after: The model after.
+        region: What changed.
+        recorded: Values of the model before.
+        bench: The engine.
+        promises: What the pass promises, with its limits for values inside.
+        settled: Where values that differ agree again, by obligation.
+        rounded: Values that rounding below float32 explains.
+        fused: By obligation, whether an engine's rounding alone explains a difference; None
+            where that is not known.
+        causes: What double precision says of values, by obligation.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    region: Region
+    recorded: Recorded
+    bench: Bench
+    promises: Sequence[Promise]
+    settled: dict[Obligation, Agreement] = field(default_factory=dict)
+    rounded: list[Obligation] = field(default_factory=list)
+    fused: dict[Obligation, bool | None] = field(default_factory=dict)
+    causes: dict[Obligation, DerivedFinding] = field(default_factory=dict)
+
+    def compare(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        obligations: Sequence[Obligation],
+        expected: Recorded | None = None,
+        promises: Sequence[Promise] = (),
+    ) -> dict[Obligation, list[OutputCheck]]:
+        """Compare values under each promise; the worst sample of each counts.
+
+        Args:
+            produced: Values that the nodes make, by sample and name.
+            obligations: Names of the values on both sides.
+            expected: Values of the model before, if not those recorded.
+            promises: The promises, if not those of the pass.
+
+        Returns:
+            By obligation, one comparison for each promise; none of values that are not kept.
+        """
+        known = (expected or self.recorded).samples
+        sides: list[tuple[Outputs, Outputs]] = [({}, {}) for _ in known]
+        held = []
+        for one in obligations:
+            rows = _both(one, known, produced)
+            if any(old is None or new is None for old, new in rows):
+                continue  # too large to be kept, and nobody needs it
+            held.append(one)
+            for (left, right), (old, new) in zip(sides, rows, strict=True):
+                left[one.old], right[one.old] = old, new
+        if not held:
+            return {}
+        olds, news = [left for left, _ in sides], [right for _, right in sides]
+        checks = [judge(olds, news, promise) for promise in promises or self.promises]
+        by_name = [{output.output: output for output in check.outputs} for check in checks]
+        return {one: [found[one.old] for found in by_name] for one in held}
+
+    def excuse(
+        self,
+        one: Obligation,
+        produced: Sequence[Mapping[str, Data]],
+        checks: list[OutputCheck],
+    ) -> list[OutputCheck]:
+        """Return the comparison of a value, passed where it is rounding below float32.
+
+        Args:
+            one: Names of the value on both sides.
+            produced: Values that the nodes make, by sample and name.
+            checks: Its comparison, one for each promise.
+        """
+        tolerant = all(isinstance(p.contract, Tolerance) for p in self.promises)
+        if all_passed(checks) or not tolerant:
+            return checks
+        recordings = self.recorded.samples
+        new = [new for _, new in _both(one, recordings, produced)]
+        if not is_rounding(self.before, self.region.removed, one.old, recordings, new):
+            return checks
+        self.rounded.append(one)
+        return [replace(check, passed=True, reason=ROUNDING) for check in checks]
+
+    def arbitrate(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        results: dict[Obligation, list[OutputCheck]],
+        expected: Recorded | None = None,
+    ) -> dict[Obligation, list[OutputCheck]]:
+        """Let double precision decide if the limit of a type does not separate rounding.
+
+        That is where values are beyond it, and where its absolute part alone allows them.
+
+        Args:
+            produced: Values that the nodes make, by sample and name.
+            results: Comparisons by obligation.
+            expected: Values of the model before, if not those recorded.
+        """
+        known = (expected or self.recorded).samples
+        sides = (self.before, self.region.removed), (self.after, self.region.nodes)
+        found = dict(results)
+        for one, checks in results.items():
+            passed = all_passed(checks)
+            if not all(promise.is_derived(one.old) for promise in self.promises):
+                continue
+            if passed and not any(map(is_doubtful, checks)):
+                continue
+            pairs = _both(one, known, produced)
+            cause = DerivedFinding(Cause.UNKNOWN)
+            for some in self._deciding(one, pairs, passed=passed):
+                recordings = [self.recorded.samples[k] for k in some]
+                cause = find_cause(one, *sides, recordings, [pairs[k] for k in some])
+                if cause.cause is not Cause.ROUNDING:
+                    break
+            if cause.cause is Cause.FUNCTION:
+                tight = [promise.relative() for promise in self.promises]
+                again = self.compare(produced, [one], expected, tight)
+                found[one] = again.get(one, checks)
+            elif not passed and cause.cause is Cause.ROUNDING:
+                found[one] = [replace(c, passed=True, reason=cause.text) for c in checks]
+            if passed != all_passed(found[one]) or not passed:
+                self.causes[one] = cause
+        return found
+
+    def _deciding(
+        self, one: Obligation, pairs: Sequence[tuple[Data, Data]], *, passed: bool
+    ) -> Iterator[list[int]]:
+        """Yield the samples in which double precision is asked: evaluations are dear.
+
+        That is the smallest in which a value differs. If this is rounding, and the value is
+        not within its limit, it is also each in which it is beyond.
+        """
+        sizes = {
+            k: old.size
+            for k, (old, new) in enumerate(pairs)
+            if isinstance(old, np.ndarray) and not identical(old, new)
+        }
+        first = min(sizes, key=lambda k: (sizes[k] < 2, sizes[k]), default=None)
+        yield [*range(len(pairs))] if first is None else [first]
+        if first is not None and not passed:
+            beyond = [
+                k
+                for k in sizes
+                if any(
+                    p.broken({one.old: pairs[k][0]}, {one.old: pairs[k][1]})
+                    for p in self.promises
+                )
+            ]
+            yield beyond or [*range(len(pairs))]
+
+    def explain_fused(
+        self,
+        one: Obligation,
+        expected: Recorded,
+        produced: Sequence[Mapping[str, Data]],
+        checks: list[OutputCheck],
+    ) -> list[OutputCheck]:
+        """Return the comparison of a value, passed where only an engine's rounding differs.
+
+        Args:
+            one: Names of the value on both sides.
+            expected: Values of the model before, in the form of the new nodes.
+            produced: Values that the nodes make, by sample and name.
+            checks: Its comparison, one for each promise.
+        """
+        if all_passed(checks):
+            return checks
+        pairs = _both(one, expected.samples, produced)
+        sides = (self.before, self.region.removed), (self.after, self.region.nodes)
+        self.fused[one] = explain(one, *sides, self.recorded.samples, pairs)
+        if self.fused[one] is not True:
+            return checks
+        return [replace(check, passed=True, reason=FUSED) for check in checks]
+
+    def settle(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        nodes: Sequence[ir.Node],
+        results: Mapping[Obligation, list[OutputCheck]],
+        fill: Callable[[frozenset[str]], bool],
+    ) -> None:
+        """Follow the values that differ to where the models agree again.
+
+        Args:
+            produced: Values that the nodes make, by sample and name.
+            nodes: The nodes of the model after that were run.
+            results: Comparisons by obligation.
+            fill: Records further values of the model before; returns whether it can.
+        """
+        down = Downstream(
+            self.before,
+            self.after,
+            self.bench.engine,
+            self.recorded,
+            produced,
+            set(nodes),
+            fill,
+        )
+        made = {str(v.name) for node in nodes for v in node.outputs}
+        before = set(value_names(self.before))
+        names = {name: name for name in made if name in before}
+        names |= {o.new: o.old for o in results if o.tensor is None}
+        known = {(o.old, o.new): all_passed(checks) for o, checks in results.items() if checks}
+
+        def differs(old: str, new: str) -> bool:
+            if (old, new) not in known:
+                if new in made and any(new not in one for one in produced):
+                    return True  # computed, and not kept: nobody has seen it agree
+                one = Obligation(old, new)
+                if not fill(frozenset({old})):
+                    return True
+                checks = self.compare(produced, [one]).get(one, [])
+                known[old, new] = bool(checks) and all_passed(checks)
+            return not known[old, new]
+
+        wrong = [one for one, checks in results.items() if not all_passed(checks)]
+        for one in wrong:
+            self.settled[one] = down.settle(one, names, differs)
+
+    def is_good(self, one: Obligation, checks: Sequence[OutputCheck]) -> bool:
+        """Whether a value passed, or the models agree again behind it.
+
+        Args:
+            one: Names of the value on both sides.
+            checks: Its comparison, one for each promise.
+        """
+        if all_passed(checks):
+            return True
+        agreement = self.settled.get(one)
+        return agreement is not None and agreement.reason is None
+
+    def is_same(self, one: Obligation, produced: Sequence[Mapping[str, Data]]) -> bool:
+        """Whether a value is the same bit for bit on each sample, NaN being NaN.
+
+        Args:
+            one: Names of the value on both sides.
+            produced: Values that the nodes make, by sample and name.
+        """
+        return all(
+            one.old in old and identical(old[one.old], new_value(one, old, new))
+            for old, new in zip(self.recorded.samples, produced, strict=True)
+        )
+
+    def worst_sample(
+        self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
+    ) -> tuple[int, Sequence[OutputCheck]]:
+        """Return the sample on which a value is farthest off, and how it differs there.
+
+        Args:
+            one: Names of the value on both sides.
+            produced: Values that the nodes make, by sample and name.
+            promise: What it is held to.
+        """
+        rows = list(zip(self.recorded.samples, produced, strict=True))
+        olds: list[Outputs] = [{one.old: old[one.old]} for old, _ in rows]
+        news: list[Outputs] = [{one.old: new_value(one, old, new)} for old, new in rows]
+        found = judge(olds, news, promise)
+        return found.sample or 0, found.outputs if found.verdict is Verdict.FAILED else ()
+
+
+def all_passed(checks: Sequence[OutputCheck]) -> bool:
+    """Whether each comparison of a value passed."""
+    return all(check.passed for check in checks)
+
+
+def any_failed(results: Mapping[Obligation, list[OutputCheck]]) -> bool:
+    """Whether a comparison of any value failed."""
+    return any(not all_passed(checks) for checks in results.values())
+
+
+def _both(
+    one: Obligation,
+    known: Sequence[Mapping[str, Data]],
+    produced: Sequence[Mapping[str, Data]],
+) -> list[tuple[Data, Data]]:
+    """Return a value before and after, by sample; None where it is not kept."""
+    rows = zip(known, produced, strict=True)
+    return [(old.get(one.old), new_value(one, old, new)) for old, new in rows]
+
+
+_PROBES = 4
+"""How many parts with the same text are asked about values that samples may lack."""
+
+_TOGETHER = 32
+"""How many parts run in one session at most."""
+
+BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
+
+
+@dataclass
+class Weighing:
+    """A change that was compared.
+
+    Attributes:
+        before: The model before, without functions.
+        after: The model after, without functions.
+        region: What changed.
+        recorded: The values of the model before.
+        bench: The engine.
+        promises: What the pass promises.
+        applied: The rewrites that the pass recorded.
+        bodies: Evidence inside bodies, by the node before that holds them.
+        idle: Names of bodies for which nothing vouches, by the node that holds them.
+        required: All that has to be equal.
+        settled: Where the models agree again behind values that differ.
+        proved: The values that are computed alike on both sides.
+        generated: Whether the inputs of the model were generated, so that others are as good.
+        allowance: How many parts may be run on drawn values; None for all.
+        inputs: Values of inputs of the model, where a part differs on them and they are as
+            good as those of the samples: what the caller adds to these.
+    """
+
+    before: ir.Model
+    after: ir.Model
+    region: Region
+    recorded: Recorded
+    bench: Bench
+    promises: Sequence[Promise]
+    applied: Sequence[Application]
+    bodies: Mapping[ir.Node, Sequence[Evidence]]
+    idle: Mapping[ir.Node, Sequence[str]]
+    required: Sequence[Obligation]
+    settled: Mapping[Obligation, Agreement]
+    proved: Collection[Obligation]
+    generated: bool
+    allowance: Allowance | None = None
+    inputs: Feeds | None = None
+
+    def weigh(
+        self,
+        compared: Mapping[Obligation, list[OutputCheck]],
+        failing: Sequence[Obligation],
+    ) -> list[Evidence]:
+        """Return the evidence of each connected part of the change.
+
+        Args:
+            compared: The values that were compared, with a comparison for each promise.
+            failing: Those that break a promise.
+        """
+        agreed = {o for o, found in compared.items() if all(c.passed for c in found)}
+        parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
+        found = [self._weigh_part(part, compared, failing) for part in parts]
+        if not failing and any(one.kind is Kind.NOTHING for one in found):
+            found = self._follow(parts, found, agreed)
+        if not failing and any(one.kind is Kind.NOTHING for one in found):
+            found = [
+                self._draw(part, one) if one.kind is Kind.NOTHING else one
+                for part, one in zip(parts, found, strict=True)
+            ]
+        if not failing:
+            asked, places = Counter[str](), list[int]()
+            for place, (part, one) in enumerate(zip(parts, found, strict=True)):
+                if one.kind is not Kind.EXECUTED or asked[part.text] >= _PROBES:
+                    continue
+                if not any(o in self.settled for o in part.obligations):
+                    asked[part.text] += 1
+                    places.append(place)
+            self._run_together([parts[place] for place in places])
+            for place in places:
+                found[place] = self._asked(parts[place], found[place])
+        inner = [one for within in self.bodies.values() for one in within if one.numbers]
+        known = {number for one in inner for number in one.numbers}
+        whole = weakest(one.kind for one in found)
+        for kind, reason, group in (
+            (Kind.PROVED, BY_STRUCTURE, [a for a in lost if a.outermost]),
+            (
+                whole,
+                "compared at the node that holds it",
+                [a for a in lost if not a.outermost],
+            ),
+        ):
+            left = [a for a in group if a.number not in known]
+            if left:
+                rules = ", ".join(dict.fromkeys(a.rule for a in left))
+                numbers = tuple(a.number for a in left)
+                found.append(Evidence(rules, kind, numbers, reason=reason))
+        return [*(one for one in found if one.numbers or not inner), *inner]
+
+    def _weigh_part(
+        self,
+        part: ObligationPart,
+        compared: Mapping[Obligation, list[OutputCheck]],
+        failing: Sequence[Obligation],
+    ) -> Evidence:
+        """Say what vouches for one part."""
+        numbers = tuple(sorted(part.numbers))
+        wrong = [o.old for o in part.obligations if o in failing]
+        if wrong:
+            reason = f"{', '.join(wrong[:3])} differs"
+            return Evidence(part.text, Kind.NOTHING, numbers, reason=reason)
+        held = [o for o in part.obligations if o in compared]
+        if all(map(is_identity, (*part.old, *part.new))):
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
+        if all(one in self.proved for one in part.obligations):  # or nothing reads it
+            return Evidence(part.text, Kind.PROVED, numbers, reason=BY_STRUCTURE)
+        if not held:
+            return Evidence(part.text, Kind.NOTHING, numbers, reason="no value was compared")
+        names = tuple(o.old for o in held)
+        size = sum(
+            int(np.size(sample[o.old])) for o in held for sample in self.recorded.samples
+        )
+        within = [one for node in part.old for one in self.bodies.get(node, ())]
+        if idle := self._idle(part):
+            named = [f"{one} of {node.outputs[0].name}" for node in idle for one in idle[node]]
+            reason = f"no sample runs {', '.join(named[:3])}"
+            return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+        if any(self._tells(o) for o in held):
+            places = describe_places(held, self.settled)
+            unseen = next(
+                (e.unobserved for e in within if e.unobserved and not e.numbers), None
+            )
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], places, unseen)
+        if within and len(part.new) == 1 and weakest(e.kind for e in within).verifies:
+            reason = "compared inside its bodies"
+            return Evidence(part.text, Kind.EXECUTED, numbers, size, names[:4], reason)
+        reason = f"{', '.join(names[:3])} is empty, constant or not finite on each sample"
+        return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
+
+    def _idle(self, part: ObligationPart) -> dict[ir.Node, Sequence[str]]:
+        """Return the bodies of a part for which nothing vouches."""
+        return {n: self.idle[n] for n in (*part.old, *part.new) if n in self.idle}
+
+    def _follow(
+        self,
+        parts: Sequence[ObligationPart],
+        found: Sequence[Evidence],
+        agreed: Collection[Obligation],
+    ) -> list[Evidence]:
+        """Prove parts that only read other values, where those were found to be equal."""
+        asked = [o for part in parts for o in part.obligations]
+        proved = find_proved(self.region, self.before, self.after, asked, agreed)
+        return [
+            replace(one, kind=Kind.PROVED, reason=BY_STRUCTURE)
+            if one.kind is Kind.NOTHING and proved.issuperset(part.obligations)
+            else one
+            for part, one in zip(parts, found, strict=True)
+        ]
+
+    def _draw(self, part: ObligationPart, found: Evidence) -> Evidence:
+        """Compare a part on drawn values, if the recorded ones show nothing.
+
+        A value that is constant or empty on all samples shows no fault. Agreement on others
+        is evidence; what differs there may never occur, and fails nothing.
+        """
+        if idle := self._idle(part):
+            # Behind nodes ahead a condition may be what it is on the samples.
+            made = {v for node in (*part.old, *part.new) for v in node.outputs}
+            if not all(self._is_drawn(n, made) for n in idle):
+                return found
+        drawn = self._drawing.compare(part, steps=0) if idle else self._drawing.compare(part)
+        if ties := drawn is None and not idle:
+            drawn = self._drawing.compare(part, ties=True)
+        if drawn is None or (idle and drawn.agrees and not drawn.complete):
+            return found  # the branch may be what did not run
+        if not drawn.agrees:
+            differs = "differs on drawn values"
+            # What is drawn besides may be sizes, which are what they are.
+            named = ", ".join(found.values[:3])
+            unseen = f"{named} {differs}, which no sample has" if ties else None
+            return replace(found, reason=f"{found.reason}; it {differs}", unobserved=unseen)
+        why = found.reason if idle else "the recorded ones are constant or empty"
+        told = f"compared on drawn values: {why}"
+        return replace(found, kind=Kind.EXECUTED, elements=drawn.elements, reason=told)
+
+    def _is_drawn(self, holder: ir.Node, made: Collection[ir.Value | None]) -> bool:
+        """Whether each branch of a node is taken where what a part reads is drawn."""
+        chosen = holder.inputs[0]
+        varies = chosen is not None and chosen.name in self._varying
+        return holder.op_type == "If" and varies and chosen not in made
+
+    def _run_together(self, parts: Sequence[ObligationPart]) -> None:
+        """Run parts that will be probed in one session."""
+        if not self.bench.node_by_node:
+            return
+        left = len(parts) if self.allowance is None else self.allowance.left
+        for start in range(0, min(left, len(parts)), _TOGETHER):
+            self._drawing.run_together(parts[start : min(left, start + _TOGETHER)])
+
+    def _asked(self, part: ObligationPart, one: Evidence) -> Evidence:
+        """Probe a part, if one more may be run."""
+        granted = self.allowance is None or self.allowance.grants()
+        return self._probe(part, one) if granted else one
+
+    def _probe(self, part: ObligationPart, one: Evidence) -> Evidence:
+        """Ask a part that was executed about values that the samples may lack.
+
+        What differs there holds only on the values that were seen: a precondition. Where
+        generated inputs may be these values, the part is not verified, and a sample of them
+        decides.
+        """
+        drawing = self._drawing
+        if not self.bench.node_by_node:
+            # An engine may treat NaN, ties and sizes of its own accord: one that runs node
+            # by node is asked first, and then this one, whether more than rounding shows.
+            drawn = replace(drawing, engine=OnnxRuntimeEngine()).probe(part)
+            if drawn is None or drawn.agrees:
+                return one
+            drawing = replace(drawing, fuses=True)
+        drawn = drawing.probe(part)
+        if drawn is None or drawn.agrees:
+            return one
+        told = f"{', '.join(one.values[:3])} differs on drawn values"
+        if drawn.given and self.generated:
+            if any(
+                all(identical(sample.get(n), value) for n, value in drawn.values.items())
+                for sample in self.recorded.samples
+            ):
+                return one  # it was a sample, and the promise was kept
+            self.inputs = self.inputs or drawn.values
+            return replace(one, kind=Kind.NOTHING, reason=f"{told} of the inputs")
+        return replace(one, unobserved=f"{told}, which no sample has")
+
+    @cached_property
+    def _drawing(self) -> Drawing:
+        renamed = {o.new: o.old for o in self.required if o.tensor is None}
+        return Drawing(
+            self.before,
+            self.after,
+            self.recorded,
+            self.bench.engine,
+            self.promises,
+            renamed,
+            self._varying,
+        )
+
+    @cached_property
+    def _varying(self) -> set[str]:
+        return dependent_on_data(self.before)
+
+    def _tells(self, one: Obligation) -> bool:
+        arrays = [sample[one.old] for sample in self.recorded.samples]
+        return is_informative(arrays, lambda: one.old in self._varying)
+
+
+def describe_places(
+    ones: Iterable[Obligation], settled: Mapping[Obligation, Agreement]
+) -> str | None:
+    """Say where the models agree again behind values that differ.
+
+    Args:
+        ones: Pairs of values that differ.
+        settled: Where values behind a pair agree again.
+    """
+    places = [
+        f"{one.old} differs, and agrees again at {', '.join(found.values)}"
+        for one in ones
+        if (found := settled.get(one)) and found.values and not found.reason
+    ]
+    return "; ".join(places[:3]) or None
+
+
+_GRAPH = ir.AttributeType.GRAPH
+
+_ON_PURPOSE = (
+    'a pass that means to change values inside declares @passes.verify.equality(at="outputs")'
+)
+
+
+@dataclass(frozen=True)
+class Regional:
+    """What a check of a region found.
+
+    Attributes:
+        checks: One for each promise.
+        evidence: One for each connected part of the change.
+        recorded: The values of the model after; None where nothing is recorded.
+        moved: Whether a value that the region computes for others differs in any bit, so that
+            the outputs may be.
+        outputs: The outputs of the model after, where it was run as a whole.
+        differs: What is not equal, where a pass promises no more than equal outputs.
+        certain: Whether a value differs by more than rounding can do, wherever the engine
+            rounds: what other runs say does not excuse it.
+        inputs: Values of inputs of the model, on which a part differs that agrees on the
+            samples.
+    """
+
+    checks: list[Check]
+    evidence: list[Evidence]
+    recorded: Recorded | None
+    moved: bool = False
+    outputs: list[Outputs] | None = None
+    differs: str | None = None
+    certain: bool = False
+    inputs: Feeds | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a promise is broken."""
+        return any(check.verdict is Verdict.FAILED for check in self.checks)
+
+
+@dataclass
+class InBodies:
+    """What was found of bodies that changed.
+
+    Attributes:
+        found: By the node before that holds them.
+        idle: Of nodes with bodies, the names of those bodies for which nothing vouches: they
+            were not run by themselves, and no sample enters them.
+    """
+
+    found: dict[ir.Node, list[Regional]] = field(default_factory=dict)
+    idle: dict[ir.Node, list[str]] = field(default_factory=dict)
+    _vouched: set[tuple[ir.Node, str]] = field(default_factory=set)
+
+    def add(self, body: Bodies, checked: Regional) -> None:
+        """Add what was found of a body."""
+        self.found.setdefault(body.holder, []).append(checked)
+        if weakest(one.kind for one in checked.evidence).verifies:
+            self._vouched.add((body.holder, body.name))
+
+    def find_idle(
+        self, nodes: Iterable[ir.Node], samples: Sequence[Mapping[str, Array]]
+    ) -> None:
+        """Find the bodies for which nothing vouches.
+
+        Args:
+            nodes: Nodes of one side that the other does not have.
+            samples: Values of the model before, by name.
+        """
+        for node in filter(holds_bodies, nodes):
+            if node.op_type == "If" and branch_taken(node) is not None:
+                continue  # it never takes the other branch
+            if node.op_type == "Loop" and never_iterates(node):
+                continue
+            names = {name for name, a in node.attributes.items() if a.type is _GRAPH}
+            names -= {name for holder, name in self._vouched if holder is node}
+            if left := sorted(names - entered(node, samples)):
+                self.idle[node] = left
+
+
+@dataclass
+class Conclusion:
+    """What is known when the values of a region have been compared.
+
+    Attributes:
+        values: The values, with what excuses those that differ.
+        baseline: The samples, and the original.
+        applied: The rewrites that the pass recorded.
+        required: What the region computes for others.
+        proved: What of it is proved.
+        bodies: What was found of bodies.
+        samples: For a body, the sample of the model that each of its own is from, by identity.
+        allowance: How many parts may be run on drawn values; None for all.
+    """
+
+    values: RegionValues
+    baseline: Baseline
+    applied: Sequence[Application]
+    required: Sequence[Obligation]
+    proved: set[Obligation]
+    bodies: InBodies
+    samples: Mapping[int, int] | None
+    allowance: Allowance | None
+
+    def conclude(
+        self,
+        produced: Sequence[Mapping[str, Data]],
+        results: Mapping[Obligation, list[OutputCheck]],
+        recorded: Recorded,
+    ) -> Regional:
+        """Put checks and evidence together.
+
+        Args:
+            produced: Values that the nodes make, by sample and name.
+            results: Comparisons by obligation, one for each promise.
+            recorded: Values of the model after, for the next pass.
+        """
+        values = self.values
+        compared = {o: checks for o, checks in results.items() if checks}
+        failing = [o for o, checks in compared.items() if not values.is_good(o, checks)]
+        moved = any(
+            not values.is_same(o, produced)
+            for o in compared
+            if o.new in values.region.frontier and values.fused.get(o) is not True
+        )
+        only_outputs = any(
+            isinstance(p.contract, Equality) and p.contract.at == "outputs"
+            for p in values.promises
+        )
+        checks = [
+            self._checked(index, produced, compared, failing, excused=only_outputs)
+            for index in range(len(values.promises))
+        ]
+        bodies = [one for found in self.bodies.found.values() for one in found]
+        for inner in bodies:
+            for index, (check, own) in enumerate(zip(checks, inner.checks, strict=True)):
+                if own.verdict is Verdict.FAILED and check.verdict is Verdict.PASSED:
+                    checks[index] = replace(own, outputs=(*check.outputs, *own.outputs))
+        differs = next((own.differs for own in bodies if own.differs), None)
+        if failing and only_outputs:
+            differs = checks[0].reason
+        bodies_evidence = {
+            node: [one for check in found for one in check.evidence]
+            for node, found in self.bodies.found.items()
+        }
+        weighing = Weighing(
+            values.before,
+            values.after,
+            values.region,
+            values.recorded,
+            values.bench,
+            values.promises,
+            self.applied,
+            bodies_evidence,
+            self.bodies.idle,
+            self.required,
+            values.settled,
+            self.proved,
+            # What a body reads is not an input of the model.
+            not self.baseline.given and self.samples is None,
+            self.allowance,
+        )
+        evidence = weighing.weigh(compared, failing)
+        moved = moved or bool(failing) or differs is not None
+        certain = any(values.fused.get(o) is False for o in failing)
+        certain |= any(
+            o in values.causes and values.causes[o].cause is Cause.FUNCTION for o in failing
+        )
+        certain |= any(own.certain for own in bodies)
+        return Regional(
+            checks, evidence, recorded, moved, None, differs, certain, weighing.inputs
+        )
+
+    def _checked(
+        self,
+        index: int,
+        produced: Sequence[Mapping[str, Data]],
+        compared: Mapping[Obligation, list[OutputCheck]],
+        failing: Sequence[Obligation],
+        *,
+        excused: bool,
+    ) -> Check:
+        """Return the check of one promise; where values inside are excused, it passes."""
+        values, promise = self.values, self.values.promises[index]
+        wrong = self._ordered([o for o in failing if not compared[o][index].passed])
+        sample: int | None = None
+        told: Sequence[OutputCheck] = ()
+        if wrong:
+            sample, told = values.worst_sample(wrong[0], produced, promise)
+            told = told or [compared[wrong[0]][index]]
+        failed = bool(wrong) and not excused
+        return Check(
+            promise.kind,
+            Verdict.FAILED if failed else Verdict.PASSED,
+            values.bench.engine.name,
+            "region",
+            self._reason(promise, told, wrong, sample),
+            self._outer(sample) if failed and sample is not None else None,
+            tuple(
+                _as_settled(found[index], o in values.settled and o not in failing)
+                for o, found in compared.items()
+            ),
+        )
+
+    def _ordered(self, wrong: Sequence[Obligation]) -> list[Obligation]:
+        """Put the values first that are computed first: what follows inherits the fault."""
+        names = value_names(self.values.after)
+        places = {name: place for place, name in enumerate(names)}
+        return sorted(wrong, key=lambda one: places.get(one.new, len(places)))
+
+    def _reason(
+        self,
+        promise: Promise,
+        checks: Sequence[OutputCheck],
+        wrong: Sequence[Obligation],
+        sample: int | None,
+    ) -> str | None:
+        values = self.values
+        if sample is None:
+            places = [describe_places(values.settled, values.settled)]
+            places += [f"{one.old} differs by {ROUNDING}" for one in values.rounded[:3]]
+            places += [f"{o.old} differs by {FUSED}" for o, why in values.fused.items() if why]
+            places += [
+                f"{o.old} differs by {why.text}"
+                for o, why in islice(values.causes.items(), 3)
+                if why.cause is Cause.ROUNDING
+            ]
+            return "; ".join(filter(None, places)) or None
+        name = name_of(self.baseline.samples[sample])
+        told = describe_mismatch(promise.kind, checks, self._outer(sample), name)
+        cause = values.causes.get(wrong[0])
+        if cause is not None and cause.text:
+            told += f"; {cause.text}"
+        behind = values.settled.get(wrong[0])
+        if behind is not None and behind.reason:
+            itself = wrong[0].new in {value.name for value in values.after.graph.outputs}
+            told += "" if itself else f"; {behind.reason}"
+            if isinstance(promise.contract, Equality) and not behind.shown:
+                told += f"; {_ON_PURPOSE}"
+        return told
+
+    def _outer(self, sample: int) -> int:
+        return outer_sample(sample, self.baseline, self.samples)
+
+
+def outer_sample(sample: int, baseline: Baseline, samples: Mapping[int, int] | None) -> int:
+    """Return the sample of the model that one of a body is from.
+
+    Args:
+        sample: The sample.
+        baseline: The samples.
+        samples: The sample of the model by identity of that of the body; None for a model.
+    """
+    return sample if samples is None else samples[id(baseline.samples[sample])]
+
+
+def _as_settled(check: OutputCheck, settled: bool) -> OutputCheck:
+    if check.passed or not settled:
+        return check
+    return replace(check, passed=True, reason="it agrees again behind")

@@ -1,0 +1,686 @@
+"""Whether rounding explains a difference, or a rewrite computes another function.
+
+A value that differs is computed again in double precision. It is rounding if both sides are
+near that result. ``explain`` does the same for engines that fuse nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+import onnx_ir as ir
+
+from onnx_passes.arrays import Array, float_limits
+from onnx_passes.contracts import Tolerance
+from onnx_passes.contracts.scores import kind_of
+from onnx_passes.errors import EngineError, OnnxPassesError, TooMuchWorkError
+from onnx_passes.model.ort_sessions import LOW
+from onnx_passes.model.walk import named_type, subgraphs_of
+from onnx_passes.ops.node_queries import makes_steps
+from onnx_passes.report.text import are, bound, number
+from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
+from onnx_passes.verify.evidence import Check, OutputCheck, Verdict
+from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_spread
+from onnx_passes.verify.judge import Promise, error_growth
+from onnx_passes.verify.obligations import Obligation
+from onnx_passes.verify.recording import Recording, inlined
+from onnx_passes.verify.region import Side, leading_to, part_leading_to
+from onnx_passes.verify.rounding import LIKELY, error_bounds, weigh_rounding
+
+
+class Cause(StrEnum):
+    """Why a value differs."""
+
+    ROUNDING = "rounding"
+    FUNCTION = "another function"
+    LOSS = "lost digits"
+    UNKNOWN = "unknown"
+    TOO_LARGE = "too large to evaluate in double precision"
+
+
+@dataclass(frozen=True)
+class DerivedFinding:
+    """Why a value differs.
+
+    Attributes:
+        cause: The cause.
+        apart: Largest difference of the two sides in double precision.
+        undecided: Elements that lie so near to a step that rounding decides.
+    """
+
+    cause: Cause
+    apart: float = 0.0
+    undecided: int = 0
+
+    @property
+    def text(self) -> str:
+        """What was found, in one clause."""
+        match self.cause:
+            case Cause.FUNCTION:
+                return (
+                    f"in double precision both sides are {bound(self.apart)} apart, which "
+                    "rounding of constants does not explain"
+                )
+            case Cause.TOO_LARGE:
+                return "it takes too many operations in double precision"
+            case Cause.LOSS:
+                return "it is farther from float64 than rounding of the original's nodes is"
+            case Cause.ROUNDING if self.undecided:
+                return f"{are(self.undecided, 'element')} within rounding of a step"
+            case Cause.ROUNDING:
+                return "rounding: in double precision both sides agree"
+        return ""
+
+
+MOST_WORK = 1 << 26
+"""Products and results, on all samples, up to which a part is evaluated."""
+
+PATIENT_WORK = 1 << 32
+"""The same for a model, before its result is refused. It takes some seconds, and the search
+for a culprit takes longer."""
+
+_ROUNDINGS = RandomRoundings(0, low=4.0, wide=16.0, constants=0.5)
+"""A sum rounds more often than its result does, and a step must be seen to move."""
+
+_TRIALS = 16
+
+_MOVING = frozenset(("Resize",))
+"""Operators for which onnx's evaluator is asked: it leaves out inputs of others."""
+
+
+@dataclass(frozen=True)
+class PartInFloat64:
+    """The nodes that lead to a value, as a model.
+
+    Attributes:
+        name: The value.
+        model: The nodes.
+        feeds: What they read, by sample.
+        patient: Whether ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
+    """
+
+    name: str
+    model: ir.Model
+    feeds: Sequence[Feeds]
+    patient: bool = False
+
+    @staticmethod
+    def of(
+        name: str,
+        side: Side,
+        recordings: Sequence[Mapping[str, Data]],
+        *,
+        patient: bool = False,
+    ) -> PartInFloat64 | None:
+        """Return the part that leads to a value; None if the recordings do not feed it.
+
+        Args:
+            name: The value.
+            side: A model, and those of its nodes that a pass changed.
+            recordings: What is known of the model before, by sample.
+            patient: Whether ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
+        """
+        part = part_leading_to(name, side, recordings)
+        if part is None:
+            return None
+        read = [str(value.name) for value in part.graph.inputs]
+        feeds = [{n: row[n] for n in read} for row in recordings]
+        return PartInFloat64(name, part, feeds, patient)
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it reads, on all samples."""
+        constants = (v.const_value for v in self.model.graph.initializers.values())
+        each = sum(tensor.size for tensor in constants if tensor is not None)
+        read = (np.asarray(data) for feeds in self.feeds for data in feeds.values())
+        return len(self.feeds) * each + sum(array.size for array in read)
+
+    @cached_property
+    def low(self) -> frozenset[ir.DataType]:
+        """The types below float32 that it computes or stores something in."""
+        nodes = list(self.model.graph.all_nodes())
+        casts = (node.attributes.get("to") for node in nodes if node.op_type == "Cast")
+        targets = set(map(named_type, casts))
+        values = [v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None]
+        types = {v.const_value.dtype if v.const_value is not None else v.dtype for v in values}
+        return frozenset(t for t in LOW if t in types or t in targets)
+
+    @property
+    def makes_steps(self) -> bool:
+        """Whether rounding may move a result by a whole step."""
+        return any(map(makes_steps, self.model.graph.all_nodes()))
+
+    @cached_property
+    def exact(self) -> list[Array]:
+        """What the value is in double precision, by sample.
+
+        Raises:
+            EngineError: Some node has no kernel for doubles.
+            TooMuchWorkError: An evaluation takes too many operations.
+        """
+        most = PATIENT_WORK if self.patient else MOST_WORK
+        found = evaluate(self.model, self.feeds, most=most)
+        if found.single or found.reference.keys() - _MOVING:
+            raise EngineError("a node may have been computed otherwise than by an engine")
+        return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]
+
+    def spread(self, noise: RandomRoundings, trials: int) -> list[Array]:
+        """Return how far random roundings move each element, by sample.
+
+        Args:
+            noise: Where and how far results are moved.
+            trials: How many times.
+        """
+        exact: list[Outputs] = [{self.name: found} for found in self.exact]
+        found = rounding_spread(self.model, self.feeds, noise, exact, trials)
+        return [row[self.name] for row in found]
+
+    def within_bounds(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> bool:
+        """Whether the second of each pair is within what these nodes may be off.
+
+        The first may be nearly exact by luck, so that a growth of its error says nothing.
+        """
+        for feeds, (_, actual), exact in zip(self.feeds, pairs, self.exact, strict=True):
+            bounds = error_bounds(self.model, feeds, self.name, LIKELY)
+            new = np.asarray(actual, np.float64)
+            if bounds is None or not bounds.shape == new.shape == exact.shape:
+                return False
+            with np.errstate(invalid="ignore"):
+                same = (new == exact) | (np.isnan(new) & np.isnan(exact))
+                if not (same | (np.abs(new - exact) <= bounds)).all():
+                    return False
+        return True
+
+    def near_steps(self, pairs: Sequence[tuple[Data | None, Data | None]]) -> DerivedFinding:
+        """Return whether all elements are as random roundings may make them."""
+        undecided, spreads = 0, self.spread(_ROUNDINGS, _TRIALS)
+        for (expected, actual), exact, spread in zip(pairs, self.exact, spreads, strict=True):
+            old, new = (np.asarray(side, np.float64) for side in (expected, actual))
+            if not old.shape == exact.shape == spread.shape:
+                return DerivedFinding(Cause.UNKNOWN)
+            with np.errstate(invalid="ignore"):
+                within = (np.abs(new - exact) <= spread) | (new == old)
+            if not within.all():
+                return DerivedFinding(Cause.UNKNOWN)
+            undecided += int(np.count_nonzero(new != old))
+        return DerivedFinding(Cause.ROUNDING, undecided=undecided)
+
+
+GROWTH = 2.0
+"""How many times the error of a value inside a model may grow."""
+
+ROUNDING = "rounding below float32"
+"""Why a value that differs passes."""
+
+_LARGEST = 4.0
+"""How many times the largest error of an element may grow: a fault may sit in one."""
+
+_FLOOR = 0.5
+"""What one rounding may do, in units in the last place of the largest element. Of a few
+elements that happen to be exact, another order of roundings is as good."""
+
+_LOW = frozenset(dtype.numpy() for dtype in LOW)
+
+
+def excuse_outputs(
+    check: Check,
+    old: Sequence[Outputs],
+    new: Sequence[Outputs],
+    exact: Sequence[Outputs],
+    limit: float,
+) -> Check:
+    """Return a failed check of outputs as passed if all that failed is rounding.
+
+    Args:
+        check: The check.
+        old: What the original gave on the engine, by sample.
+        new: What the model in question gave.
+        exact: What the original gives in double precision.
+        limit: How many times the error may grow.
+    """
+    wrong = {output.output for output in check.outputs if not output.passed}
+    growth = 0.0
+    for before, after, right in zip(old, new, exact, strict=True):
+        found = [
+            error_growth_of(before.get(name), after.get(name), right.get(name), limit)
+            for name in wrong
+        ]
+        if not found or None in found:
+            return check
+        growth = max(growth, *(one for one in found if one is not None))
+    size = max((o.max_abs or 0.0 for o in check.outputs if o.output in wrong), default=0.0)
+    reason = (
+        f"{', '.join(sorted(wrong)[:3])} differs by up to {bound(size)}, which is rounding "
+        f"below float32: the error against float64 is {number(growth, 3)} times the original's"
+    )
+    outputs = tuple(
+        replace(o, passed=True, reason=ROUNDING) if o.output in wrong else o
+        for o in check.outputs
+    )
+    return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)
+
+
+def is_rounding(
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    name: str,
+    recordings: Sequence[Recording],
+    produced: Sequence[Data],
+) -> bool:
+    """Whether a value inside a model, below float32, differs by rounding alone.
+
+    Args:
+        model: The model before.
+        nodes: Those of its nodes that a pass removed.
+        name: The value that differs: of a type below float32, or computed by way of some.
+        recordings: The values of the model before, by sample.
+        produced: What the value is in the model after.
+    """
+    needed = leading_to([name], nodes, lambda _: False)
+    low = all(getattr(recording[name], "dtype", None) in _LOW for recording in recordings)
+    if not low and not any(map(_rounds_below, needed)):
+        return False
+    part = part_leading_to(name, (model, nodes), recordings)
+    if part is None:
+        return False
+    read = [str(value.name) for value in part.graph.inputs]
+    try:
+        feeds = [{n: recording[n] for n in read} for recording in recordings]
+        exact = evaluate(part, feeds).outputs
+    except OnnxPassesError:
+        return False
+    rows = zip(recordings, produced, exact, strict=True)
+    return all(error_growth_of(o[name], n, e.get(name)) is not None for o, n, e in rows)
+
+
+def _rounds_below(node: ir.Node) -> bool:
+    """Whether a node, or one in its bodies, computes a value below float32."""
+    if any(value.dtype in LOW for value in node.outputs):
+        return True
+    return any(_rounds_below(inner) for graph in subgraphs_of(node) for inner in graph)
+
+
+def error_growth_of(
+    old: Data | None, new: Data | None, exact: Data | None, limit: float = GROWTH
+) -> float | None:
+    """Return how many times the error has grown; None where that is too much.
+
+    Args:
+        old: What the engine gave before.
+        new: What it gave after, of the same shape and type.
+        exact: The value in double precision.
+        limit: How much is too much.
+    """
+    arrays = (old, new, exact)
+    if not all(isinstance(array, np.ndarray) for array in arrays):
+        return None
+    sides: list[Mapping[str, Data]] = [{"v": a} for a in arrays if a is not None]
+    (found,) = error_growth(dict(sides[0]), dict(sides[1]), dict(sides[2]), limit, _FLOOR)
+    if not found.passed:
+        return None
+    before, after, right = (np.asarray(a).astype(np.float64) for a in arrays)
+    if before.shape != right.shape:
+        return None
+    usable = np.isfinite(before) & np.isfinite(after) & np.isfinite(right)
+    if not usable.any():
+        return 0.0
+    # The spacing of halves at the largest element; that of float32 is less, and no matter.
+    least = float(np.abs(right[usable]).max()) * 2.0**-11
+    errors = [float(np.abs(side - right)[usable].max()) for side in (before, after)]
+    if errors[1] > _LARGEST * max(errors[0], least):
+        return None
+    return (found.share or 0.0) * limit
+
+
+MOST = 1 << 24
+"""Numbers that a part reads, on all samples, up to which it is evaluated."""
+
+PATIENT_MOST = 1 << 28
+"""The same for a model, before its result is refused."""
+
+_FAR = 1e-2
+"""How far a value may be from double precision, as a share of its largest element: what is
+farther was computed otherwise."""
+
+_MANY, _LUCK = 16, 4.0
+"""Elements from which on errors are compared, and how many times they may have grown."""
+
+
+def is_doubtful(check: OutputCheck) -> bool:
+    """Whether a value is within its limit by the absolute part of it alone.
+
+    The limit is ``atol + rtol * scale``. An error of a rounding is a share of the largest
+    element, so that only the relative part is a sign of it.
+    """
+    return (
+        check.passed
+        and check.limit is not None
+        and (check.max_abs or 0.0) > check.limit - check.atol
+    )
+
+
+@np.errstate(all="ignore")
+def find_cause(
+    one: Obligation,
+    before: Side,
+    after: Side,
+    recordings: Sequence[Mapping[str, Data]],
+    pairs: Sequence[tuple[Data | None, Data | None]],
+    beyond: Sequence[int] | None = None,
+) -> DerivedFinding:
+    """Return why a value differs.
+
+    A part of a model is held to ``MOST`` and ``MOST_WORK``. Before a result is refused more is
+    allowed. Where all samples are still too much, those beyond their limit and one
+    other are evaluated.
+
+    Args:
+        one: The value.
+        before: The model before, and those of its nodes that a pass removed.
+        after: The model after, and its new nodes.
+        recordings: What is known of the model before, by sample: its inputs at least.
+        pairs: What the engine gave before and after, by sample, run in one form.
+        beyond: The samples on which it breaks its limit, if the result is refused for it.
+    """
+    patient = beyond is not None
+    sides = before, after
+    found = _find_cause(one, sides, recordings, pairs, patient=patient)
+    within = [k for k in range(len(pairs)) if k not in (beyond or ())]
+    if found.cause is not Cause.TOO_LARGE or not beyond or len(within) < 2:
+        return found
+    # At the edges rounding may hide a fault, so that one sample more is evaluated.
+    some = sorted((*beyond, within[0]))
+    recordings, pairs = [recordings[k] for k in some], [pairs[k] for k in some]
+    return _find_cause(one, sides, recordings, pairs, patient=patient)
+
+
+def _find_cause(
+    one: Obligation,
+    models: tuple[Side, Side],
+    recordings: Sequence[Mapping[str, Data]],
+    pairs: Sequence[tuple[Data | None, Data | None]],
+    *,
+    patient: bool,
+) -> DerivedFinding:
+    unknown = DerivedFinding(Cause.UNKNOWN)
+    if not all(_comparable(*pair) for pair in pairs):
+        return unknown
+    asked = [(one.old, models[0]), (one.new, models[1])][: 1 if one.tensor is not None else 2]
+    sides = [PartInFloat64.of(name, side, recordings, patient=patient) for name, side in asked]
+    known = [side for side in sides if side is not None]
+    if len(known) < len(sides):
+        return unknown
+    if steps := any(side.makes_steps for side in known):  # many evaluations follow
+        known = [replace(side, patient=False) for side in known]
+    if sum(side.elements for side in known) > (PATIENT_MOST if patient else MOST):
+        return DerivedFinding(Cause.TOO_LARGE)
+    if known[-1].low - known[0].low:
+        return unknown  # doubles do not see what is rounded to fewer digits on purpose
+    try:
+        apart = distance_of(known, one.tensor)
+        if apart is None:
+            return unknown
+        if steps:
+            return unknown if apart else known[0].near_steps(pairs)
+    except TooMuchWorkError:
+        return DerivedFinding(Cause.TOO_LARGE)
+    except OnnxPassesError:
+        return unknown
+    exact = known[0].exact
+    if any(_is_far(old, right) for (old, _), right in zip(pairs, exact, strict=True)):
+        return unknown
+    if apart:
+        return DerivedFinding(Cause.FUNCTION, apart)
+    rows = zip(pairs, exact, strict=True)
+    kept = all(error_growth_of(*pair, right) is not None for pair, right in rows)
+    kept = kept or (_is_near(pairs, exact) and known[0].within_bounds(pairs))
+    return DerivedFinding(Cause.ROUNDING if kept else Cause.LOSS)
+
+
+def near_steps(
+    name: str,
+    model: ir.Model,
+    feeds: Sequence[Feeds],
+    pairs: Sequence[tuple[Data | None, Data | None]],
+) -> DerivedFinding:
+    """Return whether all elements of an output are as random roundings may make them.
+
+    Args:
+        name: The output.
+        model: The original.
+        feeds: The samples.
+        pairs: What an engine gave of the original and of the result, by sample.
+
+    Returns:
+        Rounding, with the number of elements that differ; or unknown, also where the model is
+        too large to be evaluated in double precision.
+    """
+    side = PartInFloat64(name, model, feeds)
+    if not all(_comparable(*pair) for pair in pairs) or side.elements > MOST:
+        return DerivedFinding(Cause.UNKNOWN)
+    try:
+        return side.near_steps(pairs)
+    except OnnxPassesError:
+        return DerivedFinding(Cause.UNKNOWN)
+
+
+def _is_far(old: Data | None, exact: Array) -> bool:
+    """Whether what an engine gave is not what double precision gives, but for rounding."""
+    value = np.asarray(old, np.float64)
+    both = np.isfinite(value) & np.isfinite(exact)
+    error = np.sqrt(np.mean(np.square((value - exact)[both]))) if both.any() else 0.0
+    return bool(error > _FAR * np.abs(exact[both]).max(initial=0.0) + 1e-30)
+
+
+def _is_near(pairs: Sequence[tuple[Data | None, Data | None]], exact: Sequence[Array]) -> bool:
+    """Whether errors grew by so little that luck may be behind it.
+
+    The same elements must be NaN or infinite. Of a few elements the old ones may be nearly
+    exact by chance; of many, errors that grow several times are lost digits.
+    """
+    errors = [0.0, 0.0]
+    count = 0
+    for pair, right in zip(pairs, exact, strict=True):
+        old, new = (np.asarray(side, np.float64) for side in pair)
+        finite = np.isfinite(old) & np.isfinite(right)
+        if not np.array_equal(old[~finite], new[~finite], equal_nan=True):
+            return False
+        if not np.isfinite(new[finite]).all():
+            return False
+        size = float(np.abs(right[finite]).max(initial=0.0)) or 1.0
+        for k, side in enumerate((old, new)):
+            errors[k] += float(np.square((side - right)[finite] / size).sum())
+        count += int(np.count_nonzero(finite))
+    return count < _MANY or errors[1] <= _LUCK**2 * errors[0]
+
+
+def excuse_by_cause(
+    check: Check,
+    models: tuple[ir.Model, ir.Model],
+    samples: Sequence[Feeds],
+    rows: Sequence[tuple[Outputs, Outputs]],
+    compared: Sequence[Outputs],
+    otherwise: Check | None = None,
+) -> Check:
+    """Return a failed check of outputs as passed if all that failed is rounding.
+
+    Args:
+        check: The check.
+        models: The original and the model in question.
+        samples: Inputs of the original.
+        rows: What an engine gave of both, by sample.
+        compared: What the outputs in question were compared with, by sample.
+        otherwise: What is returned if no output is another function, and some may not be
+            rounding; None for the check.
+    """
+    causes = []
+    old, new = map(inlined, models)
+    sides = (old, tuple(old.graph)), (new, tuple(new.graph))
+    given = ((str(v.name), v.const_value) for v in old.graph.inputs)
+    defaults = {name: tensor.numpy() for name, tensor in given if tensor is not None}
+    known = [{**defaults, **feeds} for feeds in samples]
+    for output in (o for o in check.outputs if not o.passed):
+        name, promise = output.output, Promise(Tolerance(output.rtol, output.atol))
+        pairs = [(before.get(name), after.get(name)) for before, after in rows]
+        held = zip(compared, pairs, strict=True)
+        beyond = [
+            k
+            for k, (one, (_, after)) in enumerate(held)
+            if promise.broken({name: one.get(name)}, {name: after})
+        ]
+        causes.append(find_cause(Obligation(name, name), *sides, known, pairs, beyond))
+    if any(one.cause is Cause.FUNCTION for one in causes):
+        return check
+    if any(one.cause is not Cause.ROUNDING for one in causes):
+        return otherwise or check
+    wrong = sorted(o.output for o in check.outputs if not o.passed)
+    size = max((o.max_abs or 0.0 for o in check.outputs if not o.passed), default=0.0)
+    told = "; ".join(dict.fromkeys(one.text for one in causes))
+    reason = f"{', '.join(wrong[:3])} differs by up to {bound(size)}; {told}"
+    outputs = tuple(
+        replace(o, passed=True, reason=told) if not o.passed else o for o in check.outputs
+    )
+    return replace(check, verdict=Verdict.PASSED, reason=reason, sample=None, outputs=outputs)
+
+
+def _comparable(old: Data | None, new: Data | None) -> bool:
+    arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
+    if not arrays or old.dtype != new.dtype or old.shape != new.shape:  # type: ignore[union-attr]
+        return False
+    return kind_of(old.dtype) in ("float", "int", "bool")  # type: ignore[union-attr]
+
+
+_DOUBLE = 1e-9
+"""How far double precision may be off, as a share of the largest element."""
+
+_SPREADS = 4.0
+"""How many times the spread of a few random roundings an element may be off."""
+
+_CONSTANTS = RandomRoundings(0, constants=0.5)
+
+_FEW = 4
+
+
+def distance_of(
+    sides: Sequence[PartInFloat64], tensor: ir.TensorProtocol | None
+) -> float | None:
+    """Return how far two sides are apart in double precision.
+
+    Args:
+        sides: The part before, and the one after if the value is not a constant there.
+        tensor: The constant; None for none.
+
+    Returns:
+        0 where rounding of their constants explains it; None where shapes, NaN or infinities
+        differ.
+    """
+    old = sides[0].exact
+    new = (
+        sides[1].exact if tensor is None else [tensor.numpy().astype(np.float64) for _ in old]
+    )
+    most, moved = 0.0, _Moved(sides)
+    for k, (left, right) in enumerate(zip(old, new, strict=True)):
+        if left.shape != right.shape:
+            return None
+        finite = np.isfinite(left) & np.isfinite(right)
+        if not np.array_equal(left[~finite], right[~finite], equal_nan=True):
+            return None
+        difference = np.abs(left - right, where=finite, out=np.zeros(left.shape))
+        size = float(np.max(np.abs(left), initial=0.0, where=finite))
+        if (difference <= _DOUBLE * size).all():
+            continue
+        own = np.zeros(left.shape)
+        if tensor is not None:
+            own += np.abs(right) * _epsilon(tensor.dtype)
+        for spread in moved.growing(k):
+            slack = spread + own
+            # By chance, no trial moved some element much: it may move as its neighbours do.
+            usual = float(
+                np.sqrt(np.mean(np.square(slack, where=finite, out=np.zeros(left.shape))))
+            )
+            allowed = _SPREADS * np.maximum(slack, usual) + _DOUBLE * size
+            if (difference <= allowed)[finite].all():
+                break
+        else:
+            most = max(most, float(difference.max()))
+    return most
+
+
+@dataclass
+class _Moved:
+    """What roundings of constants do to each element, by side and sample.
+
+    A trial only makes it larger, so that those not needed are not evaluated.
+    """
+
+    sides: Sequence[PartInFloat64]
+    spreads: dict[int, list[Array]] = field(default_factory=dict)
+    trials: int = 0
+
+    def growing(self, sample: int) -> Iterator[Array]:
+        """Yield what they do to a sample, after ever more trials, until all were made."""
+        if self.spreads:
+            yield self._of(sample)
+        while self.trials < _FEW * len(self.sides):
+            seed, side = divmod(self.trials, len(self.sides))
+            found = self.sides[side].spread(replace(_CONSTANTS, seed=seed), 1)
+            known = self.spreads.get(side, found)
+            self.spreads[side] = [np.fmax(*both) for both in zip(known, found, strict=True)]
+            self.trials += 1
+            yield self._of(sample)
+
+    def _of(self, sample: int) -> Array:
+        return np.asarray(sum(spread[sample] for spread in self.spreads.values()))
+
+
+def _epsilon(dtype: ir.DataType) -> float:
+    return float(float_limits(dtype.numpy()).eps) if dtype.is_floating_point() else 0.0
+
+
+FUSED = "rounding, at other places where the engine fuses nodes"
+"""Why a value that differs passes."""
+
+
+def explain(
+    one: Obligation,
+    before: Side,
+    after: Side,
+    recordings: Sequence[Mapping[str, Data]],
+    pairs: Sequence[tuple[Data, Data]],
+) -> bool | None:
+    """Return whether rounding explains how a value inside a model differs.
+
+    Args:
+        one: The value.
+        before: The model before, and those of its nodes that a pass removed.
+        after: The model after, and its new nodes.
+        recordings: What both sides read, by sample, and maybe more: recorded or drawn.
+        pairs: What the engine gave before and after, by sample, run in one form.
+
+    Returns:
+        False if it differs by more, on some sample. None if that is not known: a part has an
+        operator without a bound, a body, or more elements than are evaluated.
+    """
+    old = part_leading_to(one.old, before, recordings)
+    # A constant is held to the bounds of what it replaces.
+    new = old if one.tensor is not None else part_leading_to(one.new, after, recordings)
+    found: list[bool | None] = []
+    for recording, (expected, actual) in zip(recordings, pairs, strict=True):
+        if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+            return None
+        if expected.shape != actual.shape or expected.dtype != actual.dtype:
+            return False
+        if old is None or new is None:
+            return None
+        read = [str(value.name) for value in (*old.graph.inputs, *new.graph.inputs)]
+        feeds = {n: a for n in read if isinstance(a := recording[n], np.ndarray)}
+        if len(feeds) < len({*read}):
+            return None
+        found.append(weigh_rounding(old, new, feeds, expected, actual, one.old))
+    if False in found:
+        return False
+    return None if None in found else True

@@ -1,0 +1,489 @@
+"""How far rounding may move the results of a model.
+
+Tolerances follow the coarsest type that a result went through. Double precision, nearby
+weights and repeated runs tell rounding from wrong results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
+
+from onnx_passes.arrays import Array, float_limits
+from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.contracts.scores import widen
+from onnx_passes.model.copy import copy_model
+from onnx_passes.model.ort_sessions import LOW, Types, types_of
+from onnx_passes.model.walk import (
+    all_graphs,
+    all_nodes,
+    all_tensors,
+    captured_values,
+    named_type,
+    subgraphs_of,
+)
+from onnx_passes.ops.call import Tensor, constant
+from onnx_passes.ops.domains.rounding_bounds import RoundingSemantics
+from onnx_passes.ops.evaluation import evaluate
+from onnx_passes.ops.node_queries import RESIZING, gives_no_floats, makes_steps
+from onnx_passes.ops.operator_class import operator_of
+from onnx_passes.ops.semantics import MALFORMED, Unsupported, is_float
+from onnx_passes.runtime.engine_base import Data, Outputs
+from onnx_passes.runtime.engine_models import infer_types
+from onnx_passes.verify.evidence import EngineSpread, OutputCheck
+from onnx_passes.verify.judge import Promise, default_tolerance, judge, score
+from onnx_passes.verify.node_equality import constant_tensor
+
+STEPS = 4
+"""Machine epsilons of 16 bits that a rewrite may move an output by: a formula of a few nodes
+rounds at each of them, where its operator rounds once."""
+_SIXTEEN_BITS = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+_TYPELESS = frozenset(
+    getattr(ir.AttributeType, name)
+    for name in (
+        *("FLOAT", "FLOATS", "INT", "INTS", "STRING", "STRINGS"),
+        *("GRAPH", "GRAPHS", "TENSOR", "TENSORS"),
+    )
+)
+"""Attributes that name no type, but for integers; tensors and graphs are looked at anyway."""
+_READS_NO_ELEMENT = ("Shape", "Size", "ConstantOfShape", "EyeLike")
+
+
+def low_tolerances(model: ir.Model) -> dict[str, Tolerance]:
+    """Return a tolerance for each output that depends on a rounding below float32.
+
+    It is that of the coarsest type among the computed values that the output depends on. Such
+    errors are relative to the largest element of an output: the small ones carry the error of
+    the large ones. Inputs and constants are as they are, without error.
+
+    Args:
+        model: The original; not changed.
+
+    Returns:
+        By name of the output.
+    """
+    types, found = coarsest_types(model), dict[str, Tolerance]()
+    for value in model.graph.outputs:
+        coarsest = types.get(value)
+        if coarsest is not None and (value.dtype is None or value.dtype.is_floating_point()):
+            found[str(value.name)] = low_tolerance(coarsest)
+    return found
+
+
+def low_tolerance(dtype: ir.DataType) -> Tolerance:
+    """Return how far roundings to a type may move an output, by its largest element."""
+    rtol, atol = default_tolerance(dtype.numpy())
+    if dtype in _SIXTEEN_BITS:
+        rtol = max(rtol, STEPS * float(float_limits(dtype.numpy()).eps))
+    return Tolerance(rtol, atol)
+
+
+def coarsest_types(model: ir.Model) -> dict[ir.Value, ir.DataType]:
+    """Return the coarsest type below float32 that each value depends on, if there is one."""
+    if not _may_have_low_types(model):
+        return {}  # inference takes as long as a pass
+    walk = _Coarsest(infer_types(model), model)
+    walk.graph(model.graph)
+    return walk.coarsest
+
+
+def _may_have_low_types(model: ir.Model) -> bool:
+    """Whether a type below float32 is noted, held, or named by an attribute of a node.
+
+    Operators of ONNX compute no other types than those of their operands, or that an
+    attribute names.
+    """
+    if model.functions:
+        return True
+    numbers = {dtype.value for dtype in LOW}
+    if any(tensor.dtype in LOW for tensor in all_tensors(model)):
+        return True
+    for graph in all_graphs(model):
+        if any(value.dtype in LOW for value in graph.inputs):
+            return True
+        for node in graph:
+            if node.domain or any(value.dtype in LOW for value in node.outputs):
+                return True
+            for attribute in node.attributes.data.values():
+                if attribute.is_ref() or attribute.type not in _TYPELESS:
+                    return True
+                if attribute.type == ir.AttributeType.INT and attribute.value in numbers:
+                    return True
+    return False
+
+
+class _Coarsest:
+    """Finds the coarsest type that each value depends on, in order of computation."""
+
+    def __init__(self, types: Types, model: ir.Model) -> None:
+        self.types = types
+        self.coarsest: dict[ir.Value, ir.DataType] = {}
+        self.functions = model.functions
+
+    def graph(self, graph: ir.Graph) -> None:
+        """Visit the nodes of a graph, which come after what they read."""
+        for node in graph:
+            for inner in subgraphs_of(node):
+                # A state of a loop is as coarse as what any round makes of it.
+                self.graph(inner)
+            self.node(node)
+
+    def node(self, node: ir.Node) -> None:
+        if node.op_type in _READS_NO_ELEMENT:
+            return
+        found = [
+            self.coarsest.get(value)
+            for value in (*node.inputs, *captured_values(node))
+            if value is not None
+        ]
+        within = (one for body in subgraphs_of(node) for one in body.all_nodes())
+        found += [self.coarsest.get(value) for one in within for value in one.outputs]
+        found += self._inside(node)
+        inherited = _coarser(found)
+        fixed = all(v is None or _is_constant(v) for v in node.inputs)
+        for value in node.outputs:
+            own = [t for t in types_of(value, self.types) if t in LOW and not fixed]
+            coarsest = _coarser([inherited, *own])
+            if coarsest is not None:
+                self.coarsest[value] = coarsest
+
+    def _inside(self, node: ir.Node) -> list[ir.DataType | None]:
+        """Return the low types that a called function casts to."""
+        function = self.functions.get(node.op_identifier())
+        if function is None:
+            return []
+        targets = (inner.attributes.get("to") for inner in function.all_nodes())
+        named = set(map(named_type, targets))
+        return [dtype for dtype in LOW if dtype in named]
+
+
+def _is_constant(value: ir.Value) -> bool:
+    producer = value.producer()
+    if producer is None:
+        return value.is_initializer() and not value.is_graph_input()
+    return producer.op_identifier() == ("", "Constant", "")
+
+
+def _coarser(found: list[ir.DataType | None]) -> ir.DataType | None:
+    known = [dtype for dtype in found if dtype is not None]
+    return max(known, key=lambda dtype: default_tolerance(dtype.numpy()), default=None)
+
+
+Feeds: TypeAlias = Mapping[str, Array]
+
+LIKELY = 1 << 22
+"""Terms of sums, and elements, up to which likely bounds are computed."""
+
+_SAME = 1e-9
+"""How far double precision may be off, as a share of the largest element."""
+
+
+def is_rounding(
+    before: ir.Model, after: ir.Model, feeds: Feeds, expected: Array, actual: Array, name: str
+) -> bool:
+    """Whether rounding explains all elements that differ in one output.
+
+    Args:
+        before: The model before the rewrite; its outputs have names.
+        after: The model after it; outputs correspond by position.
+        feeds: The inputs.
+        expected: What the engine gives before, a float array of any shape.
+        actual: What it gives after, of the same shape.
+        name: The output.
+
+    Returns:
+        False too where an operator has no bound, or the bound is infinite: then the limit of
+        the type decides.
+    """
+    if not is_float(ir.DataType.from_numpy(expected.dtype)):
+        return False
+    return weigh_rounding(before, after, feeds, expected, actual, name) is True
+
+
+def weigh_rounding(
+    before: ir.Model, after: ir.Model, feeds: Feeds, expected: Array, actual: Array, name: str
+) -> bool | None:
+    """Return whether rounding explains all elements that differ in one output.
+
+    Args:
+        before: As for :func:`is_rounding`, like the others.
+        after: The model after.
+        feeds: The inputs.
+        expected: What the engine gives before, a float array of any shape.
+        actual: What it gives after, of the same shape.
+        name: The output.
+
+    Returns:
+        False where an element differs by more than rounding can do; None where no element
+        does, and some have no bound: an operator has none, it is infinite, or an integer
+        comes of a float that is near a step.
+    """
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        return False
+    place = [str(o.name) for o in before.graph.outputs].index(name)
+    computed_in = _computed_in(before, after)
+    bounds = [
+        _bounds(model, feeds, place, RoundingSemantics(computed_in))
+        for model in (before, after)
+    ]
+    if any(b is None or b.shape != expected.shape for b in bounds):
+        return None
+    old, new = (b.data for b in bounds if b is not None)
+    e, a = expected.astype(np.float64), actual.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (e == a) | (np.isnan(e) & np.isnan(a))
+        near = np.abs(e - old["value"]) <= old["error"]
+        near &= np.abs(a - old["value"]) <= new["error"]
+        known = np.isfinite(old["error"]) & np.isfinite(new["error"])
+    if np.any(~same & ~near & known):
+        return False
+    return True if np.all(same | (near & known)) else None
+
+
+def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) -> bool:
+    """Whether both sides give the same in double precision where rounding has no bound.
+
+    Then a rule is right in its values there, however many digits an engine loses. Whether
+    it keeps a tolerance is another question, and asked of ordinary inputs. NaN has no bound
+    either: a maximum that passes over it depends on the order in which an engine reads.
+
+    Args:
+        before: The model before the rewrite; its outputs have names.
+        after: The model after it; outputs correspond by position.
+        feeds: The inputs.
+        name: The output.
+    """
+    place = [str(o.name) for o in before.graph.outputs].index(name)
+    old, new = (_bounds(model, feeds, place, RoundingSemantics()) for model in (before, after))
+    if old is None or new is None or old.shape != new.shape:
+        return False
+    left, right = old.data["value"], new.data["value"]
+    unbounded = ~np.isfinite(old.data["error"]) | ~np.isfinite(new.data["error"])
+    same = left == right
+    if left.dtype.kind == "f":
+        unbounded |= np.isnan(left)
+        size = float(np.max(np.abs(left), initial=0.0, where=np.isfinite(left)))
+        with np.errstate(invalid="ignore"):
+            same |= np.abs(left - right) <= _SAME * size
+            same |= np.isnan(left) & np.isnan(right)
+    return bool(np.any(unbounded)) and bool(np.all(same))
+
+
+def error_bounds(
+    model: ir.Model, feeds: Mapping[str, Data], name: str, most: int
+) -> Array | None:
+    """Return how far random roundings are likely to take each element of an output.
+
+    Args:
+        model: The model.
+        feeds: The inputs.
+        name: The output.
+        most: How many elements, or terms of sums, an operator may have.
+
+    Returns:
+        The distance from the result in double precision, of the output's shape; None where
+        an operator has no bound, or is larger.
+    """
+    place = [str(o.name) for o in model.graph.outputs].index(name)
+    semantics = RoundingSemantics(_computed_in(model), likely=True, most=most)
+    arrays = {name: data for name, data in feeds.items() if isinstance(data, np.ndarray)}
+    found = _bounds(model, arrays, place, semantics) if len(arrays) == len(feeds) else None
+    return None if found is None else found.data["error"]
+
+
+def _bounds(
+    model: ir.Model, feeds: Feeds, place: int, semantics: RoundingSemantics
+) -> Tensor | None:
+    """Return one output in double precision, with bounds on rounding; None where untold."""
+    flat = model
+    if model.functions:
+        flat = model.clone()
+        InlinePass()(flat)
+    try:
+        tensors = {
+            name: constant(array, ir.DataType.from_numpy(array.dtype), semantics)
+            for name, array in feeds.items()
+        }
+        results = evaluate(flat.graph, tensors, semantics)
+    except (Unsupported, *MALFORMED):
+        return None
+    found = results[str(flat.graph.outputs[place].name)]
+    return found if found.data.dtype.names else None
+
+
+def _computed_in(*models: ir.Model) -> ir.DataType | None:
+    """Return the coarsest type that an operator computes in whatever its operands are."""
+    found = [
+        operator.computed_in
+        for model in models
+        for node in model.graph.all_nodes()
+        if (operator := operator_of(node)) is not None and operator.computed_in is not None
+    ]
+    info: Any = ml_dtypes.finfo
+    return max(found, key=lambda t: float(info(t.numpy()).eps), default=None)
+
+
+_MOVED = frozenset(
+    (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+)
+"""Types of weights that are moved: scales of 16 bits round no less than those of 32."""
+
+
+def makes_any_steps(model: ir.Model) -> bool:
+    """Whether a model holds an operator whose result jumps where an operand moves a little."""
+    return any(map(makes_steps, all_nodes(model)))
+
+
+def move_weights(model: ir.Model, seed: int) -> ir.Model:
+    """Return a model whose float weights each stay, or move to a neighbouring float.
+
+    Weights are initializers and constants, those of bodies and functions included. Those that
+    reach no more than sizes, indices, comparisons and casts to other types stay: one unit in
+    the last place of these is another function.
+
+    Args:
+        model: The model; left as it is.
+        seed: Decides which are moved, and where to. An odd one moves them the other way than
+            the even one before it: few weights are moved both ways in few runs.
+    """
+    moved = copy_model(model)
+    rng, sign = np.random.default_rng(seed // 2), 1 - 2 * (seed % 2)
+    reaching = _reaching(moved)
+    for value, tensor in _weights(moved):
+        if tensor.dtype not in _MOVED or value not in reaching:
+            continue
+        array = _neighbours(tensor.numpy(), rng, sign)
+        new = ir.Tensor(array, dtype=tensor.dtype, name=value.name)  # ir.tensor is slow
+        if (node := value.producer()) is None:
+            value.const_value = new
+        else:
+            node.attributes.clear()
+            node.attributes["value"] = ir.AttrTensor("value", new)
+    return moved
+
+
+def _weights(model: ir.Model) -> Iterator[tuple[ir.Value, ir.TensorProtocol]]:
+    for graph in all_graphs(model):
+        values = [node.outputs[0] for node in graph if node.op_type == "Constant"]
+        if isinstance(graph, ir.Graph):
+            values += graph.initializers.values()
+        for value in values:
+            tensor = constant_tensor(value)
+            if tensor is not None:
+                yield value, tensor
+
+
+def _neighbours(array: Array, rng: np.random.Generator, sign: int) -> Array:
+    """Return floats of any shape, each moved by one unit in the last place, or not."""
+    turn = rng.integers(-1, 2, array.shape, np.int8) * np.int8(sign)
+    # One more in the bits of a float is its neighbour away from zero.
+    bits = np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}")
+    moved = (bits + turn).view(array.dtype)
+    return np.asarray(np.where((array != 0) & np.isfinite(moved), moved, array))
+
+
+def _reaching(model: ir.Model) -> set[ir.Value]:
+    """Return the values that decide elements of what a graph gives, by way of floats."""
+    pending = [value for graph in all_graphs(model) for value in graph.outputs]
+    found: set[ir.Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in found:
+            continue
+        found.add(value)
+        node = value.producer()
+        if node is None or gives_no_floats(node):
+            continue
+        read = node.inputs[:1] if node.op_type in RESIZING else node.inputs
+        pending += [value for value in read if value is not None]
+    return found
+
+
+_EXACT = Promise(Equality())
+
+HEADROOM = 10.0
+"""How many times its spread an engine is allowed, where no limit was given."""
+
+SIGHT = 1e-2
+"""The largest limit that noise may lead to, as a share of an element, and of the largest one.
+
+A wrong factor of 1.02 is seen. What is farther off and within the noise is not judged."""
+
+_COARSE = 4.0
+"""The same as a multiple of the default of a type, for those whose steps are larger."""
+
+
+@dataclass(frozen=True)
+class OriginalRuns:
+    """Two runs of the original, by sample, and what they are.
+
+    Attributes:
+        engine: Name of the engine that is asked about.
+        between: What was run, as text.
+        first: Outputs of the one.
+        second: Outputs of the other.
+    """
+
+    engine: str
+    between: str
+    first: Sequence[Outputs]
+    second: Sequence[Outputs]
+
+    def spread(self, ignored: frozenset[str] = frozenset()) -> list[EngineSpread]:
+        """Return the spread of each numeric output, over all samples.
+
+        Args:
+            ignored: Outputs that do not count as evidence.
+        """
+        return [
+            EngineSpread(found.output, self.between, found.max_abs, found.max_rel or 0.0)
+            for found in judge(self.first, self.second, _EXACT, ignored=ignored).outputs
+            if found.max_abs is not None
+        ]
+
+    def against(
+        self,
+        limit: Tolerance,
+        overrides: Mapping[str, Tolerance],
+        ignored: frozenset[str] = frozenset(),
+        scaled: Collection[str] = (),
+    ) -> list[OutputCheck]:
+        """Hold one run against the other under a limit, as a pass would be held.
+
+        Outputs without a limit, integers for one, are left out.
+
+        Args:
+            limit: The limit.
+            overrides: Limits of single outputs.
+            ignored: Outputs that do not count as evidence.
+            scaled: Outputs that are measured against their largest element.
+        """
+        promise = Promise(limit, overrides=overrides, low=frozenset(scaled))
+        found = judge(self.first, self.second, promise, ignored=ignored).outputs
+        return [output for output in found if output.share is not None]
+
+    def limit_of(self, found: OutputCheck, factor: float) -> Tolerance:
+        """Return a limit above the noise, but at most one under which a fault is seen.
+
+        Args:
+            found: The output, held to its default.
+            factor: How many times the default noise asks for.
+        """
+        values = [sample.get(found.output) for sample in self.first]
+        floats = [np.abs(widen(v)) for v in values if isinstance(v, np.ndarray)]
+        largest = (np.max(v, initial=0.0, where=np.isfinite(v)) for v in floats)
+        size = max(map(float, largest), default=np.inf)
+        if found.rtol:
+            factor = min(factor, max(SIGHT / found.rtol, _COARSE))
+        atol = max(min(found.atol * factor, SIGHT * size), found.atol)
+        return Tolerance(found.rtol * factor, atol)
+
+    def score(self, ignored: frozenset[str] = frozenset()) -> float:
+        """Return the spread as one number: see :func:`onnx_passes.verify.judge.score`."""
+        return score(self.first, self.second, ignored)

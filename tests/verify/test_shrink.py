@@ -1,0 +1,46 @@
+import pytest
+
+from onnx_passes.verify.shrink import first_above, first_of, first_true
+
+
+@pytest.mark.parametrize("first", range(1, 9))
+def test_the_first_score_above_a_threshold_is_found_with_both_its_neighbours(
+    first: int,
+) -> None:
+    asked: list[int] = []
+
+    def measure(n: int) -> float:
+        asked.append(n)
+        return 10.0 + n if n >= first else 0.1 * n
+
+    found, good, bad = first_above(8, measure, final=18.0, threshold=1.0)
+    assert (found, good, bad) == (first, pytest.approx(0.1 * (first - 1)), 10.0 + first)
+    assert len(asked) <= 3
+
+
+@pytest.mark.parametrize("first", range(1, 9))
+def test_the_first_number_is_found_in_a_logarithm_of_questions(first):
+    asked = []
+    assert first_true(8, lambda n: asked.append(n) or n >= first) == first
+    assert len(asked) <= 3
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("low", [-1, 0, 5])
+def test_some_numbers_at_a_time_find_the_same(low, width):
+    for first in range(low + 1, 25):
+        asked = []
+
+        def hold(points, first=first, asked=asked):
+            assert list(points) == sorted(set(points))
+            assert len(points) <= width
+            asked.extend(points)
+            return [point >= first for point in points]
+
+        assert first_of(low, 24, hold, width) == first
+        assert len(set(asked)) == len(asked)
+        assert not {low, 24} & {*asked}
+
+
+def test_neighbours_need_no_question():
+    assert first_of(3, 4, lambda points: pytest.fail("asked")) == 4
