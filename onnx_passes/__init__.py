@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from onnx_passes import compat
+
 __version__ = "1.0.0.dev0"
 """The version, from which the build takes that of the package."""
 
@@ -29,6 +31,8 @@ _HOMES = {
     **dict.fromkeys(("tune", "TuneResult"), "api.model_jobs"),
     "OnnxPassesError": "errors",
 }
+
+compat.install()
 
 
 def __getattr__(name: str) -> Any:

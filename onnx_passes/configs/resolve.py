@@ -13,6 +13,7 @@ import onnx_ir as ir
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from onnx_passes.compat.names import is_for_seed, uses_of
 from onnx_passes.configs.imports import import_modules
 from onnx_passes.configs.pipeline_files import shipped_configs, shipped_steps
 from onnx_passes.configs.problems import located
@@ -43,7 +44,6 @@ from onnx_passes.passes import registry
 from onnx_passes.passes.base import Pass, is_shipped
 from onnx_passes.passes.options import option_fields, plain_defaults, validate_options
 from onnx_passes.passes.registry import LIBRARY, Scope
-from onnx_passes.passes.seed_names import is_for_seed, uses_of
 from onnx_passes.plain import PlainDict, PlainMapping
 
 _VERIFY = "verify"

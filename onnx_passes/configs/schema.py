@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator, PrivateAttr, ValidationInfo
 
+from onnx_passes.compat.names import is_for_seed
 from onnx_passes.configs import yaml_tree
 from onnx_passes.configs.problems import SectionPlace, described, located
 from onnx_passes.configs.sections import (
@@ -29,7 +30,6 @@ from onnx_passes.configs.steps import Places, Step, read_steps
 from onnx_passes.configs.yaml_tree import Span, Tree
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import did_you_mean
-from onnx_passes.passes.seed_names import is_for_seed
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
 WHEN: tuple[When, ...] = ("each", "checkpoint", "end")

@@ -7,7 +7,6 @@ meaning of the seed system's; see :mod:`onnx_passes.ops.scripted`.
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
 DOMAIN = "onnx_passes.ops"
@@ -15,10 +14,6 @@ DOMAIN = "onnx_passes.ops"
 
 _SCRIPTED = ("domain", "inject_custom_ops", "op", "register")
 __all__ = ["DOMAIN", *_SCRIPTED]
-
-
-# ``onnx_passes.ops.swish`` is the module of that name among the seed system's.
-__path__.append(os.path.join(__path__[0], "seed_modules"))
 
 
 def __getattr__(name: str) -> Any:

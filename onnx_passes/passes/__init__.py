@@ -4,7 +4,7 @@ from typing import Any
 
 from onnxscript.rewriter._basics import MatchContext, MatchResult
 
-from onnx_passes.passes import base, compose, seed_modules, verify
+from onnx_passes.passes import base, compose, verify
 from onnx_passes.passes.base import (
     Analysis,
     Annotation,
@@ -44,8 +44,6 @@ __all__ = [
     "register",
     "verify",
 ]
-
-seed_modules.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ import math
 from typing import Literal
 
 from onnx_passes import passes
+from onnx_passes.compat.names import is_for_seed
 from onnx_passes.passes.base import Op, Value, Var
 from onnx_passes.passes.lowering._lowering_pass import LoweringPass, Primitives, Site
 from onnx_passes.passes.lowering._windows import (
@@ -13,7 +14,6 @@ from onnx_passes.passes.lowering._windows import (
     padded,
     windows_of,
 )
-from onnx_passes.passes.seed_names import is_for_seed
 
 
 @passes.verify.tolerance

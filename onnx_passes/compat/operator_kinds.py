@@ -1,4 +1,4 @@
-"""Which operators work element by element, and on how many operands."""
+"""Which operators work element by element, pool over windows, or reduce axes."""
 
 from __future__ import annotations
 
@@ -38,3 +38,31 @@ def _operands(op: str | ir.Node) -> int:
     schema = onnx.defs.get_schema(name)
     # Max, Min, Sum and Mean take any number; two are what passes look for.
     return 2 if schema.max_input > 3 else int(schema.max_input)
+
+
+POOLING = {
+    schema.name
+    for schema in onnx.defs.get_all_schemas()
+    if schema.domain == "" and schema.name.endswith("Pool")
+} - {"MaxRoiPool"}
+"""Of those that pool, one pools over regions that are an operand."""
+
+
+def is_pooling(op: str | ir.Node) -> bool:
+    """Whether an operator pools over windows."""
+    return (op.op_type if isinstance(op, ir.Node) else op) in POOLING
+
+
+REDUCTION = {
+    schema.name
+    for schema in onnx.defs.get_all_schemas()
+    if schema.domain == "" and schema.name.startswith("Reduce")
+}
+
+REDUCTIONS = sorted(REDUCTION)
+"""The same under the name, and in the form, that passes of the seed system import."""
+
+
+def is_reduction(op: str | ir.Node) -> bool:
+    """Whether an operator reduces axes."""
+    return (op.op_type if isinstance(op, ir.Node) else op) in REDUCTION

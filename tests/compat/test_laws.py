@@ -3,7 +3,7 @@
 import pytest
 
 from onnx_passes import passes, testing
-from onnx_passes.passes.streamline.algebraic import _properties as laws
+from onnx_passes.compat import laws
 
 HEAD = "(bool[2,3] x, bool[2,3] u, bool[2,3] v) => (bool[2,3] y) <bool f = {0}, bool t = {1}> "
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from onnx_passes import testing
+from onnx_passes.compat.names import is_for_seed, uses_of
 from onnx_passes.passes.registry import lookup
-from onnx_passes.passes.seed_names import is_for_seed, uses_of
 
 ALL = (Path(__file__).parent / "seed_names.txt").read_text().split()
 

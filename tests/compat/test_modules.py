@@ -1,62 +1,54 @@
 """What the files of the seed system import, they find."""
 
 import importlib
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.passes import seed_modules
+import onnx_passes
+from onnx_passes import compat
+from onnx_passes.ops.bodies import QONNX_ALIASES
 from onnx_passes.passes.registry import lookup
 
-MODULES = (
-    "analysis.checker",
-    "annotation.layouts",
-    "annotation.range",
-    "annotation.shapes",
-    "cleanup.constants",
-    "cleanup.names",
-    "cleanup.remove",
-    "cleanup.sort",
-    "compose",
-    "eliminate.common_subexpression",
-    "eliminate.identity",
-    "eliminate.where",
-    "fusion.silu",
-    "fusion.thresholds",
-    "imports.qonnx",
-    "inline.batchnorm",
-    "inline.functions",
-    "inline.gemm",
-    "inline.qonnx",
-    "inline.thresholds",
-    "lowering.conv",
-    "lowering.pooling",
-    "lowering.sigmoid",
-    "runtime",
-    "streamline.algebraic.bitwise",
-    "streamline.algebraic.boolean",
-    "streamline.algebraic.comparison",
-    "streamline.algebraic.matmul",
-    "streamline.algebraic.numeric",
-    "streamline.algebraic.reduce",
-    "streamline.factorize",
-    "streamline.reorder.concat",
-    "streamline.reorder.im2col",
-    "streamline.reorder.shapes",
-    "streamline.reorder.slice",
-    "streamline.reorder.split",
-    "streamline.reorder.transpose",
-    "streamline.thresholds",
-    "streamline.unbroadcast",
-    "util",
-    "verify",
-)
+FILES = ("compose", "streamline.factorize", "streamline.unbroadcast", "verify")
+"""Modules of passes that are files here."""
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_each_of_its_modules_imports(name):
+@pytest.mark.parametrize("name", sorted(compat.MODULES))
+def test_each_of_its_modules_imports_and_no_file_hides_it(name):
+    importlib.import_module(name)
+    path = Path(onnx_passes.__file__).parents[1] / name.replace(".", "/")
+    assert not path.with_suffix(".py").exists()
+    assert not (path / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_modules_that_are_files_import(name):
     importlib.import_module(f"onnx_passes.passes.{name}")
+
+
+def test_names_are_those_that_clients_import():
+    from onnx_passes.ops.inverse_swish import InverseSilu, InverseSwish
+    from onnx_passes.ops.qonnx import BREVITAS_DOMAIN, DOMAIN, Quant
+    from onnx_passes.passes.imports.qonnx import ImportQonnx
+    from onnx_passes.passes.inline.qonnx import InlineQonnx
+    from onnx_passes.passes.streamline.algebraic._properties import _Commutative
+    from onnx_passes.passes.util import get_const_or_none, is_constant
+    from onnx_passes.traits.pooling_operators import is_pooling
+    from onnx_passes.traits.reduction_operators import REDUCTIONS, is_reduction
+
+    assert (DOMAIN, BREVITAS_DOMAIN) == QONNX_ALIASES
+    assert [ImportQonnx, InlineQonnx] == [*lookup("import-qonnx"), *lookup("inline-qonnx")]
+    assert [op.name for op in (InverseSilu, InverseSwish, Quant)] == [
+        *("InverseSilu", "InverseSwish", "Quant")
+    ]
+    assert is_pooling("MaxPool")
+    assert is_reduction(REDUCTIONS[0])
+    assert _Commutative.commute
+    assert get_const_or_none(None) is None
+    assert callable(is_constant)
 
 
 def test_what_it_does_not_have_is_not_there():
@@ -76,7 +68,7 @@ def test_the_finder_is_there_once():
     import sys
 
     before = list(sys.meta_path)
-    seed_modules.install()
+    compat.install()
     assert sys.meta_path == before
 
 

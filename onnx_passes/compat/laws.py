@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnx_passes.arrays import Array
+from onnx_passes.compat.util import get_const_or_none
 from onnx_passes.passes.base import (
     Op,
     RewriteRulePass,
@@ -20,7 +21,6 @@ from onnx_passes.passes.base import (
     Var,
 )
 from onnx_passes.passes.constants import is_constant
-from onnx_passes.passes.util import get_const_or_none
 
 
 class _Commutative(Transformation, RewriteRulePass):

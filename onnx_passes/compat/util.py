@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.model.digest import canonical_hash
+from onnx_passes.ops.bodies import QONNX_ALIASES
 from onnx_passes.passes.base import Op, Pass, Value
 from onnx_passes.passes.constants import constant, is_constant
 
@@ -36,6 +37,9 @@ __all__ = [
     "unbroadcast",
     "zeros_like",
 ]
+
+QONNX, BREVITAS = QONNX_ALIASES
+"""Names of QONNX's domain."""
 
 PassT = TypeVar("PassT", bound=type[Pass])
 

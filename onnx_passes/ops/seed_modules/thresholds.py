@@ -1,5 +1,0 @@
-"""Operators of our own domain, under the module name of the seed system."""
-
-from onnx_passes.ops.scripted import named
-
-MultiThreshold = named("MultiThreshold")

@@ -1,1 +1,0 @@
-"""Module names of the seed system; the passes are elsewhere."""

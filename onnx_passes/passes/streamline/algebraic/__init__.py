@@ -1,1 +1,0 @@
-"""Under the module name that passes of the seed system import."""

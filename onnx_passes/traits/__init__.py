@@ -1,1 +1,0 @@
-"""Kinds of operators, under the module names of the seed system."""
