@@ -118,10 +118,6 @@ def begins_nowhere(pass_: Pass, operators: Operators) -> bool:
     Only a pass that depends on the model and its options alone (``Pass.repeats_itself``) is
     known that well. Building its rules takes longer than running them on a small model, so
     what they begin at is worked out once in a process.
-
-    Args:
-        pass_: The pass.
-        operators: The operators of the model.
     """
     if not pass_.repeats_itself or not isinstance(pass_, RewriteRulePass | RewriteRuleSetPass):
         return False
@@ -142,9 +138,8 @@ def _roots_of(pass_: RewriteRulePass | RewriteRuleSetPass) -> Operators:
 def may_not_pay(pass_: Pass, rule: str) -> bool:
     """Whether the rewrites of a rule do not always pay.
 
-    Args:
-        pass_: The pass that applied the rule. It may apply rules of other passes.
-        rule: Name of the rule: that of its pass, with a number where it has several.
+    The pass may have applied a rule of another pass. A rule has the name of its pass, with a
+    number where that has several.
     """
     owner = imported_pass(rule.partition("[")[0])
     return not pass_.always_pays or (owner is not None and not owner.always_pays)

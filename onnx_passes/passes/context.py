@@ -50,15 +50,10 @@ MemoryT = TypeVar("MemoryT")
 class Application:
     """One application of a rewrite rule.
 
-    Attributes:
-        number: Its number in the whole pipeline, from 1.
-        rule: Name of the rule.
-        key: What identifies it across runs: the rule and the values it replaced.
-        nodes: The nodes matched, as text.
-        replaced: Pairs of value names, old and new.
-        new_nodes: The nodes put in their place, as text.
-        outermost: Whether it is in the main graph, and not in a body or function.
-        annotated: Whether types and shapes of all new values are known.
+    ``number`` counts from 1 in the whole pipeline. ``key`` identifies it across runs: the rule
+    and the values that it replaced. ``replaced`` has pairs of names, old and new. An
+    ``outermost`` one is in the main graph. ``annotated`` says that types and shapes of all new
+    values are known.
     """
 
     number: int
@@ -84,12 +79,7 @@ class Witness(Protocol):
     ) -> None:
         """See the nodes matched and those for their place, neither of them touched yet.
 
-        Args:
-            outermost: Whether the match is in the main graph.
-            matched: The nodes matched.
-            old: The values that will be replaced.
-            nodes: The new nodes; their values have no names yet.
-            new: What will replace ``old``.
+        The new nodes' values have no names yet; ``new`` replaces ``old``.
         """
         ...
 
@@ -102,13 +92,9 @@ class Witness(Protocol):
 class Rewrites:
     """Which rewrites may be applied, and which were, in the whole pipeline.
 
-    Attributes:
-        limit: Number of applications after which no other is made; None for no limit.
-        skip: Keys of applications that are not made (bisection and rollback use it).
-        only: Keys of the applications that may be made; None for all.
-        applied: Every application so far.
-        witness: Who looks on; None for nobody.
-        index: The nodes of the model; None where passes have changed it since.
+    At ``limit`` applications no other is made; None for no limit. Bisection and rollback
+    ``skip`` keys; without ``only``, all others are admitted. ``index`` is dropped where passes
+    have changed the model since.
     """
 
     limit: int | None = None
@@ -133,23 +119,12 @@ class Rewrites:
 class PassContext:
     """What a pass may read and write besides the model.
 
-    Attributes:
-        rewrites: Budget and record of rewrites, shared by all passes of a pipeline.
-        analyses: Results of analyses that still hold, by pass name.
-        notes: Sentences for the report.
-        file_bytes: What the file of the original takes, about, less what folding has made it
-            grow by in earlier runs; None if there is no original.
-        samples: The inputs that the user gives under ``reference``, by name; empty if they
-            are generated.
-        made_up: The inputs that are generated in their place.
-        ranges: Least and greatest element of values on the user's data, by name, where they
-            were recorded before the pass; empty for none.
-        values: Values by name, inner ones too, sample by sample, where they were recorded
-            before the pass; empty for none.
-        scaled: What a pass has multiplied recorded values by since: by the name of the new
-            value, that of the recorded one and factors of a shape that broadcasts.
-        rules: The rules of rewrite passes, by class and options.
-        memories: What passes remember from one turn to the next, by what makes it.
+    ``file_bytes`` is about the size of the original's file, less what folding added in earlier
+    runs. ``samples`` are the user's under ``reference``, ``made_up`` what is generated in
+    their place. ``ranges`` and ``values`` (inner ones too, sample by sample) are of the user's
+    data, where recorded before the pass. ``scaled`` has by new value the recorded one, and
+    factors that broadcast. ``memories`` are what passes keep from turn to turn, by what makes
+    it.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -170,17 +145,12 @@ class PassContext:
     )
 
     def remembered(self, make: Callable[[], MemoryT]) -> MemoryT:
-        """Return what a pass remembers in this run, made when it is first asked for.
-
-        Args:
-            make: Makes it.
-        """
+        """Return what a pass remembers in this run, made when it is first asked for."""
         return cast("MemoryT", self.memories.setdefault(make, make()))
 
     def analysis(self, name: str) -> Any:
         """Return the result of an analysis that the pass needs.
 
-        Raises:
-            KeyError: The analysis is not among the ``needs`` of the pass.
+        Raises KeyError unless it is among the ``needs`` of the pass.
         """
         return self.analyses[name]

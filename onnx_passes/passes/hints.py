@@ -20,19 +20,13 @@ from onnx_passes.plain import PlainMapping
 class Spec:
     """One operand.
 
-    Attributes:
-        dims: Its shape, or with ``known`` its integers: terms with spaces between, each a
-            product or quotient of numbers and of names of sizes, as in ``b h*d 2*e``.
-        known: Whether ``dims`` are its elements.
-        fill: What a constant is filled with, one number for all elements; for integers, an
-            infinity is the end of their type.
-        mixed: What each element of a constant is drawn from.
-        doubled: Whether the second half of a constant along the last axis is the first again.
-        along: The axis along which elements of known integers count, whose shape ``dims`` is.
-        dtype: Its type; None for that of the model.
-        node: An operator that computes it.
-        of: The variables that this operator reads; without one, the variable that it is.
-        attributes: Of the operator.
+    ``dims`` is its shape, or with ``known`` its integers: terms with spaces between, each a
+    product or quotient of numbers and of names of sizes, as in ``b h*d 2*e``. ``along`` is the
+    axis along which known integers count, whose shape ``dims`` is. ``fill`` has one number for
+    all elements (an infinity is the end of an integer type), ``mixed`` what each element is
+    drawn from. With ``doubled``, the second half along the last axis repeats the first.
+    Without ``dtype`` it has that of the model. ``node`` is an operator that computes it of the
+    variables ``of``; without one, that is the variable that it is.
     """
 
     dims: str = ""
@@ -61,13 +55,7 @@ def ints(*values: str) -> Specs:
 
 
 def filled(dims: str, *numbers: float, dtype: ir.DataType | None = None) -> Specs:
-    """Return a constant of one number.
-
-    Args:
-        dims: The shape, as names of dimensions.
-        *numbers: The numbers to choose from.
-        dtype: Element type; None to leave it open.
-    """
+    """Return a constant of one of the numbers; ``dims`` are names of dimensions."""
     return (Spec(dims, fill=numbers, dtype=dtype),)
 
 
@@ -75,13 +63,11 @@ def filled(dims: str, *numbers: float, dtype: ir.DataType | None = None) -> Spec
 class Hint:
     """What the operands and attributes of one rule may be.
 
-    Attributes:
-        operands: By name of a variable, or, for inputs that the pattern leaves open, by name
-            (or operator) of the node, a dot, and the index of the input.
-        attributes: By operator, a dot, and the name; None among the values leaves it out.
-        types: Element types that every second model is of.
-        since: The first opset that the guard admits.
-        cases: Operands and attributes that belong together, one case for each model.
+    ``operands`` are by name of a variable. For inputs that the pattern leaves open, they are
+    by name (or operator) of the node, a dot and the index. ``attributes`` are by operator, a
+    dot and the name; None among the values leaves it out. Every second model has one of
+    ``types``. ``since`` is the first opset that the guard admits. Each of the ``cases`` has
+    what belongs together in one model.
     """
 
     operands: Mapping[str, Specs]

@@ -89,13 +89,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
     ) -> None:
         """Create the pass with its options.
 
-        Args:
-            config: The pipeline file as plain data.
-            state: Shared state of the run.
-            **options: Values for the typed fields of the class.
-
-        Raises:
-            OptionError: An option does not exist or has the wrong type.
+        ``options`` are values of the typed fields of the class; an OptionError names one that
+        is unknown or of another type.
         """
         self.config = {} if config is None else config
         self.state_dict = {} if state is None else state
@@ -122,20 +117,12 @@ class Pass(ir.passes.PassBase, abc.ABC):
 
     @classmethod
     def needed_opset(cls, options: PlainMapping) -> int:
-        """Return the least opset that the pass works in; a pipeline raises an older one.
-
-        Args:
-            options: All options of the pass.
-        """
+        """Return the least opset that the pass works in; a pipeline raises an older one."""
         return 0
 
     @classmethod
     def holds_after(cls, rewrites: Sequence[Application]) -> bool:
-        """Whether what this pass found of a model still holds after some rewrites of it.
-
-        Args:
-            rewrites: Records of all that has changed.
-        """
+        """Whether what this pass found of a model still holds after some rewrites of it."""
         return False
 
     def __call__(
@@ -177,10 +164,8 @@ class Pass(ir.passes.PassBase, abc.ABC):
     def example_for(cls, model: ir.Model) -> PlainMapping:
         """Return options for a test of the pass on a model; by default ``example``.
 
-        For passes whose options name parts of a model, which no fixed example can.
-
-        Args:
-            model: What it will be tested on; stays as it is.
+        For passes whose options name parts of a model, which no fixed example can. The model
+        stays as it is.
         """
         return cls.example
 
@@ -189,9 +174,6 @@ class Pass(ir.passes.PassBase, abc.ABC):
 
         Only needed where names, types or layouts change; verification then continues with the
         user's samples.
-
-        Args:
-            before: The model before the pass.
         """
         return None
 

@@ -31,13 +31,7 @@ def pipeline_name(class_name: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a sentence that suggests the known name closest to ``name``.
-
-    Args:
-        name: What was asked for.
-        known: What there is.
-        otherwise: The sentence if none is close.
-    """
+    """Return a sentence that suggests the closest known name, or ``otherwise``."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.55)
     return f"did you mean {close[0]!r}?" if close else otherwise
 
@@ -92,10 +86,8 @@ def plain_defaults(cls: type[object]) -> PlainMapping | None:
     """Return the default of each option of a pass class, if pydantic need not be asked.
 
     To make a pydantic model of a class takes half a millisecond. Most passes in a pipeline
-    have their defaults, for which no model is needed.
-
-    Returns:
-        Defaults by name; None if an option has none, or one that pydantic makes or copies.
+    have their defaults, for which no model is needed. None if an option has no default, or one
+    that pydantic makes or copies.
     """
     if cls not in _DEFAULTS:
         hints: dict[str, object] = {}
@@ -115,11 +107,7 @@ def plain_defaults(cls: type[object]) -> PlainMapping | None:
 
 
 def is_class_variable(hint: object) -> bool:
-    """Whether an annotation, or its text, says that a name is not an option.
-
-    Args:
-        hint: The annotation.
-    """
+    """Whether an annotation, or its text, says that a name is not an option."""
     if isinstance(hint, str):
         return _CLASS_VARIABLE.match(hint) is not None
     return hint is ClassVar or get_origin(hint) is ClassVar
@@ -135,13 +123,7 @@ def validate_options(
 ) -> PlainDict:
     """Check and convert the options given to a pass; those not given get their default.
 
-    Args:
-        cls: The pass.
-        options: Values by name.
-        where: Where they are written, for messages; None if that is not known.
-
-    Raises:
-        OptionError: An option does not exist, is missing, or has a value of the wrong type.
+    ``where`` is their place, for an OptionError.
     """
     if not options and (defaults := plain_defaults(cls)) is not None:
         return dict(defaults)

@@ -32,12 +32,8 @@ Operator = tuple[str, str]
 class NodeIndex:
     """The nodes of a model in order, those of subgraphs behind those of the graph around them.
 
-    It holds only as long as no node is added or removed.
-
-    Attributes:
-        model: The model.
-        nodes: Each node with the graph or function that it is in.
-        places: Positions among them, by operator.
+    It holds only as long as no node is added or removed. ``places`` are positions among the
+    nodes.
     """
 
     model: ir.Model
@@ -63,11 +59,7 @@ class NodeIndex:
         return index
 
     def rooted(self, operators: Collection[Operator]) -> Iterator[tuple[Container, ir.Node]]:
-        """Yield the nodes of some operators, in order.
-
-        Args:
-            operators: Domains and types.
-        """
+        """Yield the nodes of some operators, in order."""
         found = [self.places[o] for o in operators if o in self.places]
         for place in found[0] if len(found) == 1 else heapq.merge(*found):
             yield self.nodes[place]
@@ -77,9 +69,6 @@ def note_constants(nodes: Iterable[ir.Node]) -> None:
     """Fill in ``const_value``, from which patterns read constants, for Constant nodes.
 
     Types and shapes stay as they are: those of a graph output are its user's.
-
-    Args:
-        nodes: Any nodes; only Constant nodes are read.
     """
     for node in nodes:
         if node.op_type == "Constant" and node.domain == "" and len(node.attributes) == 1:
@@ -93,13 +82,9 @@ def note_constants(nodes: Iterable[ir.Node]) -> None:
 class OperandNeed:
     """What an operand of a node must be for a pattern to match there.
 
-    Attributes:
-        index: Its position among the node's inputs.
-        operator: Domain and operator of the node that computes it; None for a constant.
-        output: Which of that node's outputs it is.
-        operands: What the operands of that node must be in turn.
-        shape: Shape of the constant; None for any.
-        choices: Alternatives: it must be one of them. The other attributes ask nothing then.
+    ``index`` is its position among the node's inputs. ``operator`` computes it, None for a
+    constant, as its ``output`` with that number. ``shape`` is the constant's; None for any.
+    With ``choices`` only these count.
     """
 
     index: int
@@ -172,12 +157,9 @@ class OperandNeed:
 class PatternInfo:
     """A rule and the shape of its pattern.
 
-    Attributes:
-        rule: The rule.
-        root: Domain and operator of the node that a match is found from; None for any.
-        depth: Number of nodes on the longest path of the pattern.
-        size: Number of nodes of the pattern, alternatives included.
-        operands: What the operands of the root must be for a match; empty where it has no say.
+    Matches begin at ``root``; None for any. ``depth`` counts nodes on the longest path,
+    ``size`` all of them, alternatives included. ``operands`` is empty where the root asks
+    nothing of them.
     """
 
     rule: RewriteRule
@@ -220,9 +202,7 @@ def _operands(
 ) -> tuple[OperandNeed, ...]:
     """Say what a node pattern asks of its operands; variables ask nothing.
 
-    Args:
-        pattern: The pattern of a node.
-        known: What others ask, by identity: alternatives share them.
+    ``known`` is by identity, because alternatives share patterns.
     """
     if id(pattern) not in known:
         pairs = enumerate(pattern.inputs)
@@ -292,12 +272,7 @@ def rule_name(rule: RewriteRule) -> str:
 
 
 def shorten(text: str, width: int = 60) -> str:
-    """Return ``text``, its middle left out where it is wider than ``width``.
-
-    Args:
-        text: The text.
-        width: The most characters, from 5.
-    """
+    """Return ``text``, its middle left out where it is wider than ``width``."""
     half = (width - 3) // 2
     return text if len(text) <= width else f"{text[:half]}...{text[-half:]}"
 
@@ -335,9 +310,7 @@ OLDEST = 7
 def has_other_version(nodes: Iterable[ir.Node], opset: int | None) -> bool:
     """Whether an early opset has an operator in another version than rules know.
 
-    Args:
-        nodes: The nodes.
-        opset: The opset; None if the model imports none.
+    A model that imports no opset has None.
     """
     if opset is None or opset >= OLDEST:
         return False
@@ -373,10 +346,9 @@ REFUSED = "the driver does not apply it: it is skipped, changes nothing or makes
 class WhyNot:
     """A question about a rule, and what the driver found.
 
-    Attributes:
-        rule: Name of the rule, or of its pass for all of its rules.
-        node: Name of a node or of one of its outputs; None for every node.
-        found: The reason by node and rule, and the depth to which the pattern matched.
+    ``rule`` may be a pass, for all of its rules, and ``node`` the name of one of its outputs;
+    None for every node. ``found`` has reasons by node and rule, with the depth to which the
+    pattern matched.
     """
 
     rule: str
@@ -392,36 +364,19 @@ class WhyNot:
         return WhyNot(rule, node or None)
 
     def asks(self, rule: str, node: ir.Node) -> bool:
-        """Whether the question is about a rule at a node.
-
-        Args:
-            rule: Name of the rule.
-            node: The node.
-        """
+        """Whether the question is about a rule at a node."""
         names = {node.name, *(value.name for value in node.outputs)}
         about_node = self.node is None or self.node in names
         return about_node and self.rule in (rule, rule.partition("[")[0])
 
     def note(self, rule: str, node: ir.Node, reason: str, depth: int) -> None:
-        """Keep why a rule did not match, unless it matched further in another order.
-
-        Args:
-            rule: Name of the rule.
-            node: The node.
-            reason: Why it did not match.
-            depth: Number of nodes up to which the pattern matched.
-        """
+        """Keep why a rule did not match, unless it matched further in another order."""
         known = self.found[describe(node)]
         if depth >= known.get(rule, ("", 0))[1]:
             known[rule] = reason, depth
 
     def forget(self, rule: str, node: ir.Node) -> None:
-        """Forget what was noted of a rule at a node, which is tried again or has matched.
-
-        Args:
-            rule: Name of the rule.
-            node: The node.
-        """
+        """Forget what was noted of a rule at a node, which is tried again or has matched."""
         self.found[describe(node)].pop(rule, None)
 
     def lines(self) -> Iterator[str]:
@@ -463,12 +418,7 @@ def is_asking() -> bool:
 
 
 def question_of(rule: str, node: ir.Node) -> WhyNot | None:
-    """Return the question that is about a rule at a node, if there is one.
-
-    Args:
-        rule: Name of the rule.
-        node: The node.
-    """
+    """Return the question that is about a rule at a node, if there is one."""
     asked = _ASKED.get()
     return asked if asked is not None and asked.asks(rule, node) else None
 
@@ -480,15 +430,7 @@ def reason_of(
     container: Container,
     node: ir.Node,
 ) -> tuple[str, int]:
-    """Return the reason that a trace of one match attempt holds, with its depth.
-
-    Args:
-        tracer: The tracer of onnxscript.
-        rule: The rule that was tried.
-        model: The model that it was tried on.
-        container: The graph or function of the node.
-        node: The node.
-    """
+    """Return the reason that a trace of one match attempt holds, with its depth."""
     attempts = tracer.best_matches_map.get(rule, [])
     if not attempts:
         return MISMATCH, 1

@@ -29,9 +29,7 @@ from onnx_passes.passes.options import did_you_mean
 class Scope:
     """Whose passes win where a name is a pass of the library as well.
 
-    Attributes:
-        modules: Modules that a pipeline imports; those in the same packages count.
-        folder: Modules from files in it count as well; None for no folder.
+    Modules in the packages of ``modules`` count, as do those from files in ``folder``.
     """
 
     modules: Collection[str] = ()
@@ -51,20 +49,13 @@ LIBRARY = Scope()
 def scope_of(cls: type[Pass], modules: Collection[str]) -> Scope:
     """Return whose passes win where a pass names others.
 
-    Args:
-        cls: The pass that names them; one of the library means those of the library.
-        modules: Modules that the pipeline imports.
+    A pass of the library means those of the library.
     """
     return LIBRARY if is_shipped(cls) else Scope(modules, Path(source_of(cls)).parent)
 
 
 def same_source(a: type[Pass], b: type[Pass]) -> bool:
-    """Whether two classes are one definition, imported again.
-
-    Args:
-        a: A class.
-        b: Another one, or the same.
-    """
+    """Whether two classes are one definition, imported again."""
     return a is b or (source_of(a) == source_of(b) and a.__qualname__ == b.__qualname__)
 
 
@@ -75,13 +66,7 @@ def source_of(cls: type[Pass]) -> str:
 
 
 def clash(name: str, old: type[Pass], new: type[Pass]) -> ConfigError:
-    """Return the error that two passes have one name.
-
-    Args:
-        name: The name.
-        old: The pass that has it.
-        new: The pass that claims it.
-    """
+    """Return the error that two passes have one name."""
     places = " and ".join(f"{c.__module__}.{c.__qualname__}" for c in (old, new))
     return ConfigError(
         f"two passes are named {name!r}: {places}",
@@ -99,8 +84,7 @@ def import_library() -> None:
 def import_announced() -> None:
     """Import the passes that installed packages announce by an entry point.
 
-    Raises:
-        ConfigError: One of them fails to import.
+    Raises ConfigError if one of them fails to import.
     """
     for entry in entry_points(group=ENTRY_POINTS):
         try:
@@ -171,16 +155,10 @@ def lookup(
 ) -> list[type[Pass]]:
     """Return the pass called ``name``, or the passes of the group.
 
-    Names of the seed system that nothing here has mean the passes that do the same.
-
-    Args:
-        name: A name.
-        where: Excerpt of the place it was written at.
-        scope: Whose passes win over those of the library; None if the library asks itself.
-
-    Raises:
-        ConfigError: Another pass claims a name of the library, and no pipeline imported it.
-        UnknownPassError: Nothing has that name; the error suggests the closest.
+    Names of the seed system that nothing here has mean the passes that do the same. ``where``
+    is an excerpt for messages. The library looks up its own names without ``scope``. Raises
+    UnknownPassError, which suggests the closest name, or ConfigError if a pass that no
+    pipeline imported claims a library name.
     """
     _import(name)
     if scope is not None and (own := _own(name, scope)):
@@ -202,12 +180,7 @@ def lookup(
 
 
 def is_shadowed(name: str, scope: Scope) -> bool:
-    """Whether a name means passes of a pipeline's own, in place of the library's.
-
-    Args:
-        name: The name.
-        scope: The passes of the pipeline's own modules.
-    """
+    """Whether a name means passes of a pipeline's own, in place of the library's."""
     _import(name)
     return bool(_own(name, scope))
 
@@ -327,10 +300,7 @@ def _is_group(name: str) -> bool:
 def _claim(name: str, cls: type[Pass], *, joins: bool) -> None:
     """Make a name of a class mean it.
 
-    Args:
-        name: Its own name or that of its class.
-        cls: The class.
-        joins: Whether it is registered under this name as well, as others may be.
+    With ``joins``, the class is registered under the name as well, as others may be.
     """
     owners = [m for m in (_passes.get(name), *_groups.get(name, ())) if m is not None]
     for other in (m for m in owners if not same_source(m, cls)):

@@ -1,6 +1,6 @@
 """Replace a match, and leave a valid graph.
 
-A function tells whether the new nodes have types and shapes that need no inference.
+A function says whether the new nodes have types and shapes that need no inference.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ def reserve_names(model: ir.Model) -> Iterator[None]:
 
     Values of a model before and after are matched by name. Between the two, a sequence of
     passes must not give the name of a value that one of them removed to another value.
-
-    Args:
-        model: The model before the sequence.
     """
     token = _RESERVED.set(_RESERVED.get() | Namer(model).values)
     try:
@@ -84,10 +81,8 @@ class Namer:
 class Touched:
     """What a replacement touched.
 
-    Attributes:
-        outputs: The values that replace the matched ones, in the pattern's order.
-        nodes: The nodes put in.
-        values: The values that lost or gained readers.
+    ``outputs`` replace the matched ones, in the pattern's order. ``values`` lost or gained
+    readers.
     """
 
     outputs: list[ir.Value]
@@ -101,11 +96,6 @@ def restores_itself(
     """Whether the replacement would put back the one Identity that was matched.
 
     A graph output that is an input, an initializer or another output must keep an Identity.
-
-    Args:
-        matched: The nodes that were matched.
-        old: The values that are replaced.
-        new: The values that replace them.
     """
     (first, *others) = matched
     return (
@@ -133,14 +123,7 @@ def creates_cycle(
     old: Sequence[ir.Value],
     new_nodes: Sequence[ir.Node],
 ) -> bool:
-    """Whether what reads the replaced values is also read by the replacement.
-
-    Args:
-        container: The graph or function of the match.
-        matched: The nodes that were matched.
-        old: The values that are replaced.
-        new_nodes: The nodes of the replacement.
-    """
+    """Whether what reads the replaced values is also read by the replacement."""
     inside = {*matched, *new_nodes}
     owners = _owners(container)
 
@@ -174,14 +157,7 @@ def _owners(container: Container) -> dict[ir.Graph | None, ir.Node]:
 
 
 def replace(container: Container, root: ir.Node, delta: Any, namer: Namer) -> Touched:
-    """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph).
-
-    Args:
-        container: The graph or function of the match.
-        root: The node that the pattern begins at.
-        delta: What was matched, and its replacement.
-        namer: Gives names that are free.
-    """
+    """Replace what was matched by ``delta`` (onnxscript's ReplacementSubgraph)."""
     matched: list[ir.Node] = list(delta.match.nodes)
     old: list[ir.Value] = list(delta.match.outputs)
     new_nodes: list[ir.Node] = [
@@ -280,11 +256,7 @@ INVENTED = "unk__"
 
 
 def annotate_constants(nodes: Iterable[ir.Node]) -> None:
-    """Note types and shapes of constants, unless they are outputs, which are their user's.
-
-    Args:
-        nodes: Nodes in a graph, whose ``const_value`` is noted.
-    """
+    """Note types and shapes of constants, unless they are outputs, which are their user's."""
     for value in (value for node in nodes for value in node.outputs):
         tensor = value.const_value
         if tensor is not None and value.type is None and not value.is_graph_output():

@@ -99,20 +99,9 @@ def rewrite(
     """Apply ``rules`` wherever they match, until none does.
 
     Looks into subgraphs and functions. In functions, nodes whose attributes refer to
-    attributes of the function are skipped: a rule cannot read them.
-
-    Args:
-        model: Changed in place.
-        rules: Tried in this order at each node.
-        rewrites: Budget and record, shared by the passes of a pipeline.
-        index: The nodes of the model as it is, if they are known.
-
-    Returns:
-        The applications, in order.
-
-    Raises:
-        FixpointError: The rules keep matching their own output; the error names the rule.
-        PassError: A rule raised.
+    attributes of the function are skipped: a rule cannot read them. At each node rules are
+    tried in order. ``index`` holds for the model as it is. Raises FixpointError, which names
+    the rule, if rules keep matching their own output, and PassError if a rule raises.
     """
     driver = _Driver(model, rules, rewrites or Rewrites(), index or NodeIndex.of(model))
     with overridable_hidden(model), types_of_functions_hidden(model):

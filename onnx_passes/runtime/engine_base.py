@@ -34,8 +34,7 @@ Outputs: TypeAlias = dict[str, Data]
 class MadeUpFeeds(dict[str, Data]):
     """Inputs that nobody gave, arrays by name.
 
-    Attributes:
-        label: What a run on them is called.
+    ``label`` is what a run on them is called.
     """
 
     def __init__(self, feeds: Feeds, label: str) -> None:
@@ -60,16 +59,10 @@ class Session(Protocol):
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once.
 
-        Args:
-            feeds: A value for every graph input that has no initializer, by name. Types that
-                numpy lacks (bfloat16, float8, int4) come as ``ml_dtypes`` arrays.
-            outputs: The outputs wanted, in this order; None for all.
-
-        Returns:
-            The outputs by name, in graph order, with dtypes as the model declares them.
-
-        Raises:
-            EngineError: The engine failed while running; the message is the engine's own.
+        There is a feed for each graph input without an initializer. Types that numpy lacks
+        (bfloat16, float8, int4) are ``ml_dtypes`` arrays. Results are in the order of
+        ``outputs``, by default that of the graph, with dtypes as declared. An EngineError has
+        the engine's message.
         """
         ...
 
@@ -79,13 +72,7 @@ class TimedSession(Session, Protocol):
     """A session that times runs by itself, where it is closer to them."""
 
     def time_runs(self, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
-        """Return the seconds of single runs; see :func:`time_runs`.
-
-        Args:
-            feeds: Values by input.
-            warm_up: Number of runs before those that count.
-            iterations: Number of runs that count.
-        """
+        """Return the seconds of single runs; see :func:`time_runs`."""
         ...
 
 
@@ -113,10 +100,8 @@ class Engine(Protocol):
     def prepare(self, model: ir.Model) -> AbstractContextManager[Session]:
         """Make ``model`` ready without changing it, or serialising its weights.
 
-        Raises:
-            EngineUnavailableError: The engine or its provider is not on this machine.
-            UnsupportedModelError: The engine lacks an operator or type of the model.
-            EngineError: The engine refuses the model for another reason.
+        Raises EngineUnavailableError if the engine or its provider is not on this machine,
+        UnsupportedModelError if it lacks an operator or type, and EngineError otherwise.
         """
         ...
 
@@ -127,12 +112,7 @@ def only_compiles(engine: Engine) -> bool:
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return a help line: the nearest known name if one is near, and all of them.
-
-    Args:
-        name: What was asked for.
-        known: What there is.
-    """
+    """Return a help line: the nearest known name if one is near, and all of them."""
     near = difflib.get_close_matches(name, known, n=1)
     listing = ", ".join(sorted(known)) or "none"
     return f"did you mean {near[0]!r}? known: {listing}" if near else f"known: {listing}"
@@ -141,10 +121,8 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 class SessionInterface:
     """The inputs and outputs of a model, as they were when it was made ready.
 
-    Attributes:
-        inputs: Types of the graph inputs by name, in order.
-        outputs: Types of the graph outputs by name, in order.
-        required: Inputs that have no default: those without an initializer.
+    ``inputs`` and ``outputs`` are types by name, in order. ``required`` inputs have no
+    initializer.
     """
 
     def __init__(self, model: ir.Model) -> None:
@@ -155,19 +133,7 @@ class SessionInterface:
         ]
 
     def check(self, feeds: Feeds, outputs: Sequence[str] | None) -> list[str]:
-        """Check a call.
-
-        Args:
-            feeds: As for ``Session.run``.
-            outputs: As for ``Session.run``.
-
-        Returns:
-            The names of the outputs wanted.
-
-        Raises:
-            EngineError: A feed is missing, has another element type than the input declares,
-                or a name is not the model's.
-        """
+        """Check a call, else EngineError, and return the names of the wanted outputs."""
         for name in self.required:
             if name not in feeds:
                 raise EngineError(
@@ -224,17 +190,7 @@ def mean_without_first(seconds: Sequence[float]) -> float:
 
 
 def time_runs(session: Session, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
-    """Return the seconds of single runs.
-
-    Args:
-        session: A model made ready.
-        feeds: What it is run on.
-        warm_up: Number of runs before those that count.
-        iterations: Number of runs that count.
-
-    Raises:
-        EngineError: A run failed.
-    """
+    """Return the seconds of single runs."""
     if isinstance(session, TimedSession):
         return session.time_runs(feeds, warm_up, iterations)
     for _ in range(warm_up):
@@ -257,16 +213,7 @@ def run_each(
 
     Engines that say ``concurrent`` have one thread a run, which keeps sums in a fixed order
     and leaves the other cores idle. The rest take one sample after the other, as do sessions
-    that say ``in_turn``.
-
-    Args:
-        engine: The engine that made the session.
-        session: A model made ready.
-        samples: The inputs.
-        names: The outputs wanted; None for all.
-
-    Raises:
-        EngineError: A run failed; of several, the first sample's.
+    that say ``in_turn``. Of several errors, the first sample's is raised.
     """
     workers = min(len(samples), _cores())
     in_turn = getattr(session, "in_turn", False) or risky_runs.one_at_a_time()
@@ -277,16 +224,7 @@ def run_each(
 
 
 def run_one(session: Session, feeds: Feeds, names: Sequence[str] | None = None) -> Outputs:
-    """Run a session on a sample, and note what is special about that.
-
-    Args:
-        session: A model made ready.
-        feeds: The inputs.
-        names: The outputs wanted; None for all.
-
-    Raises:
-        EngineError: The run failed.
-    """
+    """Run a session on a sample, marked as a run that may end the process."""
     with risky_runs.engine_run(label_of_feeds(feeds)):
         return session.run(feeds, names)
 
@@ -325,12 +263,9 @@ class Level(StrEnum):
 class Finding:
     """How far a model got.
 
-    Attributes:
-        level: The highest level reached.
-        reason: Why not further, in the engine's words; empty where nothing failed.
-        help: What would help, or None.
-        outputs: What it gave, by sample; empty where it was not executed.
-        log: The last lines that the engine logged where it stopped; None for none.
+    ``reason`` is why not further, in the engine's words; empty where nothing failed.
+    ``outputs`` are by sample; empty if not executed. ``log`` has the last lines that the
+    engine logged where it stopped.
     """
 
     level: Level
@@ -343,15 +278,8 @@ class Finding:
 def examine(engine: Engine, model: ir.Model, samples: Sequence[Feeds] = ()) -> Finding:
     """Parse and compile a model, and execute it on samples.
 
-    A crash or a hang of an engine in a child process is a finding like any other.
-
-    Args:
-        engine: The engine.
-        model: The model.
-        samples: Inputs by name; none for a model that is not to be executed.
-
-    Raises:
-        ConfigError: An option does not fit the engine or the model.
+    A crash or a hang of an engine in a child process is a finding like any other. Only a
+    ConfigError is raised.
     """
     try:
         with engine.prepare(model) as session:

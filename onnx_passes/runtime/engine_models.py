@@ -65,11 +65,7 @@ def value_info_into(
 ) -> None:
     """Write the type and shape of a value, if it has any.
 
-    Args:
-        proto: The graph or function that is written to.
-        value: The value.
-        known: Types and shapes that were written, by what decides how they are; it grows.
-        name: Its name there, if it is not its own.
+    ``known`` holds what was written, by what decides it, and grows.
     """
     if not value.name or (value.type is None and value.shape is None):
         return
@@ -106,13 +102,7 @@ def is_large(tensor: ir.TensorProtocol) -> bool:
 
 
 def declare_into(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol) -> None:
-    """Declare a tensor whose content lies elsewhere.
-
-    Args:
-        proto: What is written to.
-        name: Its name.
-        tensor: The tensor.
-    """
+    """Declare a tensor whose content lies elsewhere."""
     proto.name = name
     proto.data_type = tensor.dtype.value
     proto.dims.extend(tensor.shape.numpy())
@@ -124,10 +114,7 @@ def declare_into(proto: onnx.TensorProto, name: str, tensor: ir.TensorProtocol) 
 def inline_into(proto: onnx.TensorProto, name: str | None, tensor: ir.TensorProtocol) -> None:
     """Write a tensor with its content.
 
-    Args:
-        proto: What is written to, and cleared before.
-        name: Its name, if it has one.
-        tensor: The tensor.
+    What ``proto`` held is cleared.
     """
     proto.Clear()
     proto.name = name or ""
@@ -168,13 +155,9 @@ def _subgraphs(attribute: ir.Attr) -> Iterable[ir.Graph]:
 class GraphWriter:
     """Writes one tree of scopes: the main graph with its subgraphs, or a function's body.
 
-    Attributes:
-        main: The main graph, where large tensors go; None inside a function, which has none.
-        scope: The graph whose names a tensor that moves must not have.
-        weights: The tensors left out so far.
-        renamed: Subgraph values that moved under another name.
-        used: Names that nodes take and graphs return.
-        types: Types and shapes that were written, by what decides how they are.
+    ``main`` is where large tensors go; None inside a function, which has none. ``renamed`` has
+    the values of subgraphs that moved under another name, ``used`` the names that nodes read
+    and graphs return, and ``types`` what was written, by what decides it.
     """
 
     main: onnx.GraphProto | None = None
@@ -186,33 +169,18 @@ class GraphWriter:
 
     @classmethod
     def of_model(cls, main: onnx.GraphProto, model: ir.Model) -> GraphWriter:
-        """Return the writer for the main graph of a model.
-
-        Args:
-            main: The protobuf of the main graph.
-            model: The model.
-        """
+        """Return the writer for the main graph of a model."""
         return cls(main, model)
 
     def graph_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
-        """Write a graph and everything below it.
-
-        Args:
-            proto: The protobuf that is written to.
-            graph: The graph.
-        """
+        """Write a graph and everything below it."""
         self.interface_into(proto, graph)
         for value in graph.initializers.values():
             self.initializer_into(proto, value)
         self.nodes_into(proto, graph)
 
     def interface_into(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
-        """Write the name, the inputs and the outputs of a graph.
-
-        Args:
-            proto: The protobuf that is written to.
-            graph: The graph.
-        """
+        """Write the name, the inputs and the outputs of a graph."""
         proto.name = graph.name or "graph"
         for value in graph.inputs:
             ir.serde.serialize_value_into(proto.input.add(), value)
@@ -223,9 +191,7 @@ class GraphWriter:
     def initializer_into(self, proto: onnx.GraphProto, value: ir.Value) -> None:
         """Write an initializer, or declare it where its tensor is large.
 
-        Args:
-            proto: The protobuf of its graph.
-            value: The initializer; one without a tensor is left out.
+        One without a tensor is left out.
         """
         tensor = value.const_value
         if tensor is None or self._leave_out(proto, value, tensor):
@@ -254,9 +220,7 @@ class GraphWriter:
     ) -> None:
         """Write nodes, and what is known of their outputs.
 
-        Args:
-            proto: The protobuf of the graph or function.
-            nodes: The nodes in order.
+        The nodes are in order.
         """
         for node in nodes:
             if isinstance(proto, onnx.GraphProto) and self._constant_left_out(proto, node):
@@ -361,10 +325,7 @@ class GraphWriter:
 def function_into(proto: onnx.FunctionProto, function: ir.Function, ir_version: int) -> None:
     """Write a function, all of its tensors in place.
 
-    Args:
-        proto: Where to.
-        function: The function.
-        ir_version: Version of the model, which decides whether types of values have a place.
+    Only some versions of the IR have a place for the types of its values.
     """
     proto.domain, proto.name = function.domain, function.name
     proto.overload = function.overload
@@ -384,12 +345,7 @@ def function_into(proto: onnx.FunctionProto, function: ir.Function, ir_version: 
 def opsets_into(
     proto: MutableSequence[onnx.OperatorSetIdProto], opsets: Mapping[str, int]
 ) -> None:
-    """Write opset imports.
-
-    Args:
-        proto: The list that is written to.
-        opsets: Versions by domain.
-    """
+    """Write opset imports."""
     proto.extend(
         onnx.OperatorSetIdProto(domain=domain, version=version)
         for domain, version in opsets.items()
@@ -401,11 +357,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Weightless:
-    """A model without its weights, and the weights.
+    """A model without its weights, and the weights by their name in the main graph.
 
-    Attributes:
-        proto: The model; tensors in ``weights`` are declared in it as external data.
-        weights: The tensors left out, by the name they have in the main graph.
+    The model declares them as external data.
     """
 
     proto: onnx.ModelProto
@@ -418,11 +372,7 @@ _SPLITTING = Lock()
 
 
 def keep_split(model: ir.Model) -> None:
-    """Declare that nothing will change a model, so that it is split only once.
-
-    Args:
-        model: The model, such as the original of a run, which is checked, run and drawn for.
-    """
+    """Declare that nothing will change a model, so that it is split only once."""
     _KEPT.setdefault(model, None)
 
 
@@ -434,21 +384,11 @@ def forget_split(model: ir.Model) -> None:
 def split_weights(model: ir.Model) -> Weightless:
     """Split weights from ``model`` without changing it or copying a large tensor.
 
-    Large tensors of subgraphs move to the main graph, because engines accept outside data
-    only there. Where that would change their meaning, and inside functions, they are
-    serialised in place. Documentation and metadata, which engines ignore, are dropped.
-    Operators that have a body in :mod:`onnx_passes.ops.bodies` get it as a function.
-
-    Args:
-        model: The model; its tensors are shared, not copied.
-
-    Returns:
-        The protobuf, and the tensors left out of it.
-
-    Raises:
-        onnx_ir.serde.SerdeError: The model holds what onnx-ir cannot serialise.
-        OSError: The file of a tensor cannot be read.
-        ValueError: The file of a tensor is too short.
+    Large tensors of subgraphs move to the main graph, because engines accept outside data only
+    there. Where that would change their meaning, and inside functions, they are serialised in
+    place. Documentation and metadata, which engines ignore, are dropped. Operators that have a
+    body in :mod:`onnx_passes.ops.bodies` get it as a function. A SerdeError, OSError or
+    ValueError says what cannot be serialised or read.
     """
     if model not in _KEPT:
         return _split(model)
@@ -480,15 +420,8 @@ def split_for_engine(
 ) -> tuple[onnx.ModelProto, dict[str, T]]:
     """Split weights from ``model``, in the form of an engine.
 
-    Args:
-        model: As for ``split_weights``.
-        load: Makes the engine's form of a tensor.
-
-    Returns:
-        The protobuf, and the weights left out of it.
-
-    Raises:
-        EngineError: The model cannot be serialised, or the data of a weight is not there.
+    ``load`` makes the engine's form of a tensor. An EngineError says what cannot be serialised
+    or read.
     """
     try:
         split = split_weights(model)
@@ -520,10 +453,8 @@ normalizations are folded into.
 class WeightFolder(NamedTuple):
     """A folder with external data of a model.
 
-    Attributes:
-        path: The folder.
-        size: Bytes of the model's weights in it, as numbers of at least 32 bits: that is what
-            kernels of a CPU read.
+    ``size`` counts bytes of numbers of at least 32 bits, because that is what kernels of a CPU
+    read.
     """
 
     path: str
@@ -559,12 +490,7 @@ def files_folder(model: ir.Model) -> WeightFolder | None:
 
 
 def in_folder(tensor: ir.TensorProtocol, folder: WeightFolder | None) -> bool:
-    """Whether an engine finds a tensor in a file of that folder; if so, pages are let go.
-
-    Args:
-        tensor: The tensor.
-        folder: The folder; None for none.
-    """
+    """Whether an engine finds a tensor in a file of that folder; if so, releases its pages."""
     if folder is None or not isinstance(tensor, ir.ExternalTensor):
         return False
     path = Path(tensor.path).resolve()
@@ -579,12 +505,7 @@ def in_folder(tensor: ir.TensorProtocol, folder: WeightFolder | None) -> bool:
 def locate_files(
     proto: onnx.ModelProto, weights: dict[str, T | ir.TensorProtocol]
 ) -> dict[str, T]:
-    """Say in a protobuf where the tensors among ``weights`` lie, and return the others.
-
-    Args:
-        proto: The model; its initializers are changed.
-        weights: Tensors by name of the initializer.
-    """
+    """Say in a protobuf where the tensors among ``weights`` lie, and return the others."""
     others: dict[str, T] = {}
     files: dict[str, ir.ExternalTensor] = {}
     for name, value in weights.items():
@@ -613,9 +534,6 @@ def keep_integers(proto: onnx.ModelProto) -> None:
     these become inputs with a default. Without prepacking that kernel computes what
     DequantizeLinear and MatMul do. Kernels over integers alone, which read a weight as it is,
     stay: their nodes read two DequantizeLinear.
-
-    Args:
-        proto: The model, with the places of its weights; its inputs are changed.
     """
     made = {
         node.output[0]: node.input[0]
@@ -636,11 +554,7 @@ def keep_integers(proto: onnx.ModelProto) -> None:
 def infer_types(model: ir.Model) -> Types:
     """Return the types that onnx infers, weights left out; functions have none.
 
-    Args:
-        model: The model; not changed.
-
-    Returns:
-        Nothing if each value has a type, or if onnx cannot infer.
+    The result is empty if each value has a type, or if onnx cannot infer.
     """
     values = (
         v for graph in graphs_within(model.graph) for node in graph for v in node.outputs
@@ -662,19 +576,14 @@ def infer_types(model: ir.Model) -> Types:
 def with_barriers(model: ir.Model) -> ir.Model:
     """Return a model in which ONNX Runtime rounds each value below float32.
 
-    Every reader of a node's result of such a type, in the same graph or a nested one, reads
-    it behind two Identity nodes. The result keeps its name, so graph outputs and the
-    interface stay as they are, and a value that becomes an output changes no other. Graph
-    inputs, initializers and Constants need no barrier: to widen them loses nothing. Values of
-    unknown type have one if the model has any value below float32.
+    Every reader of a node's result of such a type, in the same graph or a nested one, reads it
+    behind two Identity nodes. The result keeps its name, so graph outputs and the interface
+    stay as they are, and a value that becomes an output changes no other. Graph inputs,
+    initializers and Constants need no barrier: to widen them loses nothing. Values of unknown
+    type have one if the model has any value below float32.
 
-    Holds for sessions without graph optimizations, which remove Identity nodes.
-
-    Args:
-        model: The model; not changed.
-
-    Returns:
-        The model itself if it needs no barrier, else a copy that shares its tensors.
+    Holds for sessions without graph optimizations, which remove Identity nodes. A model that
+    needs no barrier is returned itself, others as a copy that shares tensors.
     """
     return add_barriers(model, infer_types)
 
@@ -684,14 +593,8 @@ def with_seeds(model: ir.Model, seed: int) -> ir.Model:
 
     A seed follows from the name of the node's first output, so that it stays the same whatever
     is rewritten around the node. ONNX Runtime would otherwise number its generators, and every
-    node less shifts those after it.
-
-    Args:
-        model: The model; not changed.
-        seed: Goes into all seeds.
-
-    Returns:
-        The model itself where each random operator has a seed, else a copy.
+    node less shifts those after it. A model whose random operators all have seeds is returned
+    itself, others as a copy.
     """
     if not any(map(draws_without_seed, all_nodes(model))):
         return model

@@ -22,15 +22,8 @@ _ISOLATED: set[str] = set()
 def register_engine(name: str, *, isolate: bool = False) -> Callable[[Factory], Factory]:
     """Register a function that makes an engine from the options of a pipeline file.
 
-    Args:
-        name: What a pipeline file calls the engine.
-        isolate: Whether it runs in a child process where a pipeline file does not say.
-
-    Returns:
-        A decorator that leaves the function as it is.
-
-    Raises:
-        ConfigError: The name is taken.
+    ``isolate`` is the default of the option with that name. Raises ConfigError for a name that
+    is registered.
     """
 
     def register(factory: Factory) -> Factory:
@@ -58,17 +51,10 @@ def engine_from_config(
 ) -> Engine:
     """Make an engine.
 
-    Args:
-        name: A registered name.
-        options: The engine's options, as a pipeline file spells them, and those that every
-            engine has: ``isolate``, ``time_limit`` (seconds, or None), ``memory_limit``
-            (bytes, or None).
-        modules: The modules that a child process imports first. By default the one that
-            registered the engine.
-        folders: Where a child process looks for modules first.
-
-    Raises:
-        ConfigError: There is no such engine, or no such option, or a value does not fit.
+    Options are as in pipeline files; all engines have ``isolate``, ``time_limit`` (seconds)
+    and ``memory_limit`` (bytes), None for no limit. A child process imports ``modules`` first,
+    by default the one that registered the engine, and looks for modules in ``folders`` first.
+    Raises ConfigError for what does not fit.
     """
     own, limits = split_options(name, options or {}, isolate=name in _ISOLATED)
     engine = make_engine(name, own)
@@ -84,12 +70,7 @@ def engine_from_config(
 def make_engine(name: str, options: Mapping[str, object]) -> Engine:
     """Make an engine that runs in this process.
 
-    Args:
-        name: Name of the engine.
-        options: Its options by name.
-
-    Raises:
-        ConfigError: As ``engine_from_config``.
+    Raises ConfigError as ``engine_from_config`` does.
     """
     factory = _FACTORIES.get(name)
     if factory is None:
@@ -100,17 +81,9 @@ def make_engine(name: str, options: Mapping[str, object]) -> Engine:
 def check_options(cls: type[object], options: Mapping[str, object], engine: str) -> PlainDict:
     """Check options against the fields of an engine's dataclass.
 
-    Args:
-        cls: A dataclass whose fields are bool, int, str, Literal, strings or pairs of strings.
-            A pipeline file writes strings as a list or as one of them, and pairs as a mapping.
-        options: As a pipeline file spells them.
-        engine: Name of the engine, for the message.
-
-    Returns:
-        Arguments for ``cls``.
-
-    Raises:
-        ConfigError: There is no such option, or a value does not fit.
+    Returns arguments for ``cls``. Its fields are bool, int, str, Literal, strings or pairs of
+    strings; a pipeline file has a list or one string, and a mapping for pairs. A ConfigError
+    says what does not fit.
     """
     hints = get_type_hints(cls)
     fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # a dataclass

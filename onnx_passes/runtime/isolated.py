@@ -67,11 +67,9 @@ _TAIL_BYTES, _TAIL_LINES = 2000, 4
 class Home:
     """What a child must find; engines that agree in it share one.
 
-    Attributes:
-        engine: Registered name of the engine.
-        modules: The modules to import first, which register it.
-        folders: Where modules are looked for, before the path of this process.
-        memory_limit: Bytes of private memory that it may use; None for no limit.
+    It imports ``modules`` first, which register the engine, and looks for them in ``folders``
+    before the path of this process. ``memory_limit`` is in bytes of private memory; None for
+    no limit.
     """
 
     engine: str
@@ -83,11 +81,8 @@ class Home:
 class Child:
     """A child process.
 
-    Attributes:
-        known: Numbers of the weight files that it has mapped.
-        feeds: Where its inputs go.
-        outputs: Where its outputs come from.
-        lock: Held by the thread whose inputs and outputs these are.
+    It is used by the thread that holds ``lock``. ``known`` has the numbers of the weight files
+    that it has mapped.
     """
 
     def __init__(self, home: Home) -> None:
@@ -141,14 +136,7 @@ class Child:
     ) -> None:
         """Have it make a model ready; files are sent that it does not know yet.
 
-        Args:
-            message: What the child is asked to do.
-            payload: Bytes that go with it.
-            manifest: Files of weights that the model reads.
-            seconds: Time limit; None for none.
-
-        Raises:
-            EngineError: As :meth:`ask`.
+        Errors are those of :meth:`ask`.
         """
         new = [number for number in manifest.files if number not in self.known]
         # One message takes few files, and a run of region checks makes many.
@@ -180,18 +168,9 @@ class Child:
     ) -> Message:
         """Send a request and return the answer.
 
-        Args:
-            message: The request.
-            payload: Bytes that go with it.
-            files: Files that go with it.
-            while_: What it is about, for messages.
-            seconds: How long it may take; None for no limit.
-
-        Raises:
-            EngineCrashedError: The process ended.
-            EngineTimeoutError: The time is up, and the process was killed.
-            EngineMemoryError: The engine ran out of the memory that it may have.
-            EngineError: What the engine raised.
+        ``while_`` says in messages what the request is about. Without ``seconds`` there is no
+        limit. Raises EngineCrashedError if the process ends, EngineTimeoutError after it was
+        killed, EngineMemoryError at the limit of memory, and what else the engine raises.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         with self.lock, self._kill_on_errors():
@@ -334,9 +313,7 @@ _numbers = itertools.count(1)
 class ChildLimits:
     """What an engine in a child process may use.
 
-    Attributes:
-        time_limit: Seconds for one prepare or run; None for no limit.
-        memory_limit: Bytes of private memory; None for no limit.
+    Seconds for one prepare or run, and bytes of private memory; None for no limit.
     """
 
     time_limit: float | None = TIME_LIMIT
@@ -349,13 +326,8 @@ class IsolatedEngine:
 
     The child is started by the first ``prepare``, serves further sessions, and is replaced
     when it ends. A crash, a hang or an exhausted memory is an ``EngineError``. Weights reach
-    the child through files, inputs and outputs through shared memory.
-
-    Attributes:
-        engine: The engine, as it would run here.
-        home: What the child must find.
-        options: The engine's options as JSON, from which the child makes it anew.
-        time_limit: Seconds for one prepare or run; None for no limit.
+    the child through files, inputs and outputs through shared memory. ``options`` is JSON,
+    from which the child makes the engine.
     """
 
     engine: Engine
@@ -388,10 +360,7 @@ class IsolatedEngine:
     def prepare(self, model: ir.Model) -> Iterator[IsolatedSession]:
         """Make ``model`` ready; see ``Engine.prepare``.
 
-        Raises:
-            EngineCrashedError: The engine ended its process.
-            EngineTimeoutError: It took longer than the time limit.
-            EngineMemoryError: It needed more memory than it may have.
+        Raises EngineCrashedError, EngineTimeoutError and EngineMemoryError beside its errors.
         """
         session = IsolatedSession(self, model)
         session.prepare()
@@ -435,11 +404,7 @@ class IsolatedSession:
         return child
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Run once; see ``Session.run``.
-
-        Raises:
-            EngineCrashedError: As ``IsolatedEngine.prepare``, like the other two.
-        """
+        """Run once; see ``Session.run``. Errors are those of ``IsolatedEngine.prepare``."""
         names = self._interface.check(feeds, outputs)
         if self._closed:
             raise EngineError("the session is closed")
@@ -459,16 +424,7 @@ class IsolatedSession:
         return {name: found[name] for name in names} | found
 
     def time_runs(self, feeds: Feeds, warm_up: int, iterations: int) -> list[float]:
-        """Return the seconds of single runs, without the way to the child and back.
-
-        Args:
-            feeds: Values by input.
-            warm_up: Runs before those that are timed.
-            iterations: Runs that are timed.
-
-        Raises:
-            EngineCrashedError: As ``IsolatedEngine.prepare``, like the other two.
-        """
+        """Return the seconds of single runs, measured in the child."""
         self._interface.check(feeds, None)
         counts = {"warm_up": warm_up, "iterations": iterations}
         child = self.prepare()
@@ -511,16 +467,8 @@ def split_options(
 ) -> tuple[dict[str, object], ChildLimits | None]:
     """Take the options of every engine from those of one.
 
-    Args:
-        name: The engine, for messages.
-        options: As a pipeline file spells them, sizes in bytes.
-        isolate: Whether it runs in a child process where the options do not say.
-
-    Returns:
-        The engine's own options, and the limits of its child process; None without one.
-
-    Raises:
-        ConfigError: A value does not fit, or there is a limit and no child process.
+    Without a child process there are no limits: one in the options is a ConfigError.
+    ``isolate`` is the default of that option.
     """
     own = {key: value for key, value in options.items() if key not in ("isolate", *_LIMITS)}
     wanted = options.get("isolate", isolate)
@@ -557,15 +505,7 @@ def _memory(name: str, memory: object) -> int | None:
 
 
 def options_to_json(name: str, options: Mapping[str, object]) -> str:
-    """Return options as JSON.
-
-    Args:
-        name: Name of the engine, for messages.
-        options: Its options by name.
-
-    Raises:
-        ConfigError: JSON has no form for one.
-    """
+    """Return options as JSON; a ConfigError says which has no such form."""
     for key, value in options.items():
         try:
             json.dumps(value)
@@ -586,17 +526,8 @@ def call(
 ) -> Plain:
     """Call a function of a module in a child, and return what it returns.
 
-    Args:
-        child: The child.
-        function: The function; it is imported there by its name.
-        words: Its arguments, which JSON can hold, as it can what is returned.
-        while_: What it is about, for messages.
-        seconds: How long it may take; None for no limit.
-
-    Raises:
-        EngineCrashedError: The process ended.
-        EngineTimeoutError: The time is up, and the process was killed.
-        OnnxPassesError: What the function raised.
+    The function is imported there by name; arguments and result are plain JSON. Raises as
+    :meth:`Child.ask`, and each OnnxPassesError of the function.
     """
     name = f"{function.__module__}:{function.__name__}"
     message = {"do": "call", "function": name, "words": list(words)}
@@ -610,15 +541,7 @@ def call_alone(
     while_: str,
     seconds: float | None,
 ) -> Plain:
-    """Call a function in a child of its own, which ends with it; see :func:`call`.
-
-    Args:
-        engine: Registered name of the engine that it asks.
-        function: The function.
-        words: Its arguments.
-        while_: What it is about, for messages.
-        seconds: How long it may take; None for no limit.
-    """
+    """Call a function in a child of its own, which ends with it; see :func:`call`."""
     child = Child(Home(engine))
     try:
         return call(child, function, *words, while_=while_, seconds=seconds)

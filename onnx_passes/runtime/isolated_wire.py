@@ -57,15 +57,8 @@ class Channel:
     ) -> None:
         """Send a message.
 
-        Args:
-            message: What JSON can hold.
-            payload: Bytes that go with it.
-            files: File descriptors that the other end gets duplicates of.
-            deadline: When to give up, by ``time.monotonic``.
-
-        Raises:
-            TimeoutError: The deadline passed.
-            OSError: The other end is gone.
+        The other end gets duplicates of ``files``. ``deadline`` is by ``time.monotonic``;
+        after it, TimeoutError. OSError if the other end is gone.
         """
         head = json.dumps(message).encode()
         self._wait_until(deadline)
@@ -77,9 +70,7 @@ class Channel:
     def receive(self, deadline: float | None = None) -> tuple[Message, bytes, list[int]]:
         """Return the next message, its payload and its files.
 
-        Raises:
-            TimeoutError: The deadline passed.
-            EOFError: The other end is gone.
+        Raises TimeoutError after the deadline, and EOFError if the other end is gone.
         """
         self._wait_until(deadline)
         start, files, _, _ = socket.recv_fds(self._socket, _SIZES.size, _MOST_FILES)
@@ -107,11 +98,7 @@ class Channel:
 
 
 class Area:
-    """A file in memory through which tensors go one way.
-
-    Args:
-        descriptor: An open file; a new one where it is left out.
-    """
+    """A file in memory through which tensors go one way."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.descriptor = anonymous_file() if descriptor is None else descriptor
@@ -119,11 +106,7 @@ class Area:
         weakref.finalize(self, os.close, self.descriptor)
 
     def put(self, values: Mapping[str, Data]) -> Message:
-        """Write values over those of last time, and return where they lie.
-
-        Raises:
-            EngineError: ONNX has no such value, or there is no room for it.
-        """
+        """Write values over those of the last call, and return where they lie."""
         self._end = 0
         try:
             return {name: self._put(data) for name, data in values.items()}
@@ -196,15 +179,9 @@ def nameless_file() -> int:
 
 
 def write_at(descriptor: int, data: memoryview, at: int) -> int:
-    """Write bytes at the next aligned place, and return it.
+    """Write bytes at the next aligned place from ``at``, and return it.
 
-    Args:
-        descriptor: The file.
-        data: The bytes.
-        at: The least offset.
-
-    Raises:
-        OSError: There is no room. Writing into mapped memory would be a SIGBUS in place of it.
+    An OSError says that there is no room; writing into mapped memory would be a SIGBUS.
     """
     start = -(-at // _ALIGNMENT) * _ALIGNMENT
     done = 0
@@ -214,16 +191,7 @@ def write_at(descriptor: int, data: memoryview, at: int) -> int:
 
 
 def read_into(descriptor: int, goal: memoryview, at: int) -> None:
-    """Fill memory from a file.
-
-    Args:
-        descriptor: The file.
-        goal: The memory, filled to its end.
-        at: Offset of the first byte.
-
-    Raises:
-        EOFError: The file is too short.
-    """
+    """Fill memory from a file, beginning at offset ``at``; EOFError if it is too short."""
     done = 0
     while done < goal.nbytes:
         got = os.preadv(descriptor, [goal[done:]], at + done)
@@ -250,9 +218,7 @@ _numbers = itertools.count(1)
 class WeightFile:
     """A file without a name, which is gone with the last process that has it open.
 
-    Attributes:
-        number: What parent and child call it.
-        descriptor: The open file.
+    Parent and child call it by ``number``.
     """
 
     def __init__(self) -> None:
@@ -263,11 +229,7 @@ class WeightFile:
         weakref.finalize(self, os.close, self.descriptor)
 
     def append(self, tensor: ir.TensorProtocol) -> tuple[int, int]:
-        """Write a tensor, and return its offset and length.
-
-        Raises:
-            EngineError: There is no room.
-        """
+        """Write a tensor, and return its offset and length."""
         data = tensor_buffer(tensor)
         try:
             offset = write_at(self.descriptor, data, self._end)
@@ -295,9 +257,8 @@ class _Slot:
 class Manifest:
     """Weights of one model.
 
-    Attributes:
-        places: Where a child finds each, as ``load`` reads it.
-        files: The files that they are in, by number; those that models were read from aside.
+    ``places`` is what ``load`` reads. ``files`` has those by number that models were not read
+    from.
     """
 
     places: list[Message]
@@ -319,12 +280,7 @@ class Store:
         )
 
     def manifest(self, weights: Mapping[str, ir.TensorProtocol]) -> Manifest:
-        """Write those weights that are in no file yet, and say where all of them are.
-
-        Raises:
-            EngineError: There is no room.
-            ModelError: The data of a weight cannot be read.
-        """
+        """Write those weights that are in no file yet, and say where all of them are."""
         places: list[Message] = []
         files: dict[int, WeightFile] = {}
         fresh: WeightFile | None = None
@@ -368,9 +324,7 @@ def _file_of(tensor: ir.ExternalTensor) -> Message:
 def load(place: Message, maps: Mapping[int, mmap.mmap]) -> ir.TensorProtocol:
     """Return a weight in the child, without reading it.
 
-    Args:
-        place: Where it is.
-        maps: The files of the parent, mapped into memory, by number.
+    ``maps`` are the files of the parent, mapped into memory, by number.
     """
     dtype, shape = ir.DataType[place["dtype"]], ir.Shape(place["shape"])
     if "file" not in place:

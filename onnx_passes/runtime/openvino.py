@@ -76,11 +76,7 @@ class OpenVinoEngine:
         return f"openvino[{', '.join(parts)}]" if parts else "openvino"
 
     def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the version, the device and every option.
-
-        Raises:
-            EngineUnavailableError: OpenVINO or the device is not on this machine.
-        """
+        """Return the version, the device and every option."""
         ov, core = self._core()
         device = str(core.get_property(self.device, "FULL_DEVICE_NAME"))
         facts = {"engine": "openvino", "version": str(ov.__version__), "device_name": device}
@@ -98,12 +94,7 @@ class OpenVinoEngine:
             session.close()
 
     def compile(self, proto: onnx.ModelProto) -> Foreign:
-        """Return OpenVINO's compiled model.
-
-        Raises:
-            UnsupportedModelError: OpenVINO lacks an operator, a form of it, or the precision.
-            EngineError: It refuses the model for another reason.
-        """
+        """Return OpenVINO's compiled model."""
         _, core = self._core()
         settings = {
             "INFERENCE_PRECISION_HINT": self.precision,
@@ -139,11 +130,7 @@ class OpenVinoSession:
     """A model compiled by OpenVINO, and the weights that it points into."""
 
     def __init__(self, engine: OpenVinoEngine, model: ir.Model) -> None:
-        """Compile a model with its defaults as constants.
-
-        Raises:
-            EngineError: OpenVINO refuses it.
-        """
+        """Compile a model with its defaults as constants."""
         self._engine = engine
         self._interface = SessionInterface(model)
         proto, self._weights = split_for_engine(model, _array)
@@ -191,14 +178,7 @@ class OpenVinoSession:
 
 @cache
 def load_openvino() -> tuple[ModuleType, Foreign]:
-    """Import OpenVINO.
-
-    Returns:
-        The package, and the one object through which this process asks it.
-
-    Raises:
-        EngineUnavailableError: It is not installed, or does not load.
-    """
+    """Import OpenVINO; return it and the one Core through which this process uses it."""
     try:
         ov = importlib.import_module("openvino")
     except ImportError as error:
@@ -211,9 +191,8 @@ def load_openvino() -> tuple[ModuleType, Foreign]:
 def _refuse_types(model: ir.Model) -> None:
     """Refuse what OpenVINO would compute in another type, or end the process with.
 
-    Raises:
-        UnsupportedModelError: The model has float64 or string tensors, or an input or output
-            is not a tensor, has no rank, or has less than a byte to an element.
+    Raises UnsupportedModelError for float64 and string tensors, and for inputs and outputs
+    that are not tensors, have no rank, or have elements smaller than a byte.
     """
     used: set[ir.DataType | None] = set().union(*infer_types(model).values())
     used |= {v.dtype for v in model.graph.inputs} | {t.dtype for t in all_tensors(model)}
@@ -245,9 +224,8 @@ _UNSUPPORTED = re.compile(r"(not|n't|un|no) ?support|not implemented", re.IGNORE
 def _translate(error: Exception, kind: type[EngineError] = EngineError) -> EngineError:
     """Return what an exception of OpenVINO says, with the node where it names one.
 
-    Args:
-        error: What OpenVINO raised: a RuntimeError, whatever went wrong.
-        kind: What it is, unless the message says that something is not supported.
+    OpenVINO raises RuntimeError for all. ``kind`` holds unless the message says "not
+    supported".
     """
     text = str(error)
     if lack := _LACKS.search(text):

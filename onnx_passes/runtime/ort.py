@@ -78,11 +78,7 @@ _BROKEN = {
 
 
 def load_onnxruntime() -> ModuleType:
-    """Import ONNX Runtime.
-
-    Raises:
-        EngineUnavailableError: It is not installed.
-    """
+    """Import ONNX Runtime."""
     try:
         return importlib.import_module("onnxruntime")
     except ImportError as error:
@@ -94,9 +90,7 @@ def load_onnxruntime() -> ModuleType:
 def with_provider(provider: str) -> ModuleType:
     """Return ONNX Runtime, with a provider that this build or a package beside it has.
 
-    Raises:
-        EngineUnavailableError: Neither has it, or its libraries cannot be loaded; the help
-            says what to install or to check.
+    The help of an EngineUnavailableError says what to install or to check.
     """
     ort = load_onnxruntime()
     present = ort.get_available_providers()
@@ -121,11 +115,8 @@ def broken_help(provider: str) -> str:
 def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:
     """Return how many nodes each provider got, the most first.
 
-    Args:
-        session: One that records it; see ``record_ep_graph_assignment_info``.
-
-    Returns:
-        Nothing if this ONNX Runtime does not report it. Fused nodes count as what they were.
+    The session must have ``record_ep_graph_assignment_info``. Fused nodes count as what they
+    were. Empty if this ONNX Runtime does not report it.
     """
     if not hasattr(session, "get_provider_graph_assignment_info"):
         return {}
@@ -146,14 +137,7 @@ def add_plugin(
     provider: str,
     settings: dict[str, str],
 ) -> None:
-    """Give a session the devices of a provider that comes as a package of its own.
-
-    Args:
-        ort: The module of ONNX Runtime.
-        options: Options of the session; they are changed.
-        provider: Name of the provider.
-        settings: Its options by name.
-    """
+    """Give a session the devices of a provider that comes as a package of its own."""
     options.add_provider_for_devices(_devices(ort, provider), settings)
 
 
@@ -257,11 +241,7 @@ class OnnxRuntimeEngine:
         return f"onnxruntime[{', '.join(parts)}]" if parts else "onnxruntime"
 
     def describe(self) -> dict[str, str | int | float | bool]:
-        """Return the version and every option.
-
-        Raises:
-            EngineUnavailableError: ONNX Runtime or the provider is not on this machine.
-        """
+        """Return the version and every option."""
         return {
             "engine": "onnxruntime",
             "version": str(with_provider(self.provider).__version__),
@@ -413,11 +393,7 @@ def _share_no_constants(options: onnxruntime.SessionOptions) -> None:
 
 
 def _register_operators(options: onnxruntime.SessionOptions, path: str) -> None:
-    """Let a session know the operators of a library.
-
-    Raises:
-        EngineUnavailableError: There is no such file, or ONNX Runtime cannot load it.
-    """
+    """Let a session know the operators of a library."""
     if not Path(path).is_file():
         raise EngineUnavailableError(
             f"the library of operators {path!r} is not a file",
@@ -449,12 +425,9 @@ def share_arena(ort: ModuleType) -> None:
     """Let sessions take memory from one arena.
 
     A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes
-    longer than most kernels; memory that another session has left is touched already.
-    Small values lie side by side in pieces of up to a mebibyte. With a piece for each value,
-    the next one takes longer the more are kept: thousands are where all values are recorded.
-
-    Args:
-        ort: The module of ONNX Runtime.
+    longer than most kernels; memory that another session has left is touched already. Small
+    values lie side by side in pieces of up to a mebibyte. With a piece for each value, the
+    next one takes longer the more are kept: thousands are where all values are recorded.
     """
     with _LOCK:  # sessions are made on several threads
         _make_arena(ort)
@@ -476,21 +449,12 @@ def is_large(model: ir.Model) -> bool:
 
 
 def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
-    """Return ONNX Runtime on the CPU, without copies of the weights of a large model.
-
-    Args:
-        model: The model whose values are to be computed.
-    """
+    """Return ONNX Runtime on the CPU, without copies of the weights of a large model."""
     return OnnxRuntimeEngine(prepacking=not is_large(model))
 
 
 def left_out_of(engine: Engine, model: ir.Model) -> list[str]:
-    """Return a sentence on each kind of optimization that an engine does not apply.
-
-    Args:
-        engine: The engine.
-        model: The model that it runs.
-    """
+    """Return a sentence on each kind of optimization that an engine does not apply."""
     if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
         return []
     found: list[str] = []

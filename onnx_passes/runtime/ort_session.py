@@ -80,13 +80,9 @@ _FOREIGN_HELP = (
 def translate(error: Exception) -> EngineError:
     """Return what an exception of ONNX Runtime means to a user.
 
-    Args:
-        error: What ONNX Runtime raised; its classes share no base.
-
-    Returns:
-        UnsupportedModelError if it lacks an operator, kernel, type, opset or IR version, else
-        EngineError. It holds ONNX Runtime's message less the places in its source, and the
-        node if the message names one.
+    UnsupportedModelError if it lacks an operator, kernel, type, opset or IR version, else
+    EngineError. The message has no places in ONNX Runtime's source, and the node if it names
+    one.
     """
     text = str(error)
     if found := _TOO_NEW.search(text):
@@ -144,12 +140,8 @@ EXOTIC_NAMES = frozenset(f"tensor({dtype.name.lower()})" for dtype in EXOTIC)
 def pack(array: Array, bits: int) -> Array:
     """Pack the elements of a 4-bit or 2-bit array into bytes, the first lowest.
 
-    Args:
-        array: Elements of an ``ml_dtypes`` type, one a byte, any shape.
-        bits: Bits of an element.
-
-    Returns:
-        uint8 of shape [ceil(size * bits / 8)].
+    Of elements in an ``ml_dtypes`` type, one a byte, it makes uint8 of shape [ceil(size * bits
+    / 8)].
     """
     per_byte = 8 // bits
     codes = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & ((1 << bits) - 1)
@@ -160,14 +152,7 @@ def pack(array: Array, bits: int) -> Array:
 
 
 def unpack(packed: Array, bits: int, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Undo ``pack``.
-
-    Args:
-        packed: uint8 of shape [ceil(size * bits / 8)].
-        bits: Bits of an element.
-        dtype: The ``ml_dtypes`` type of the elements.
-        shape: Shape of the result.
-    """
+    """Undo ``pack``."""
     per_byte = 8 // bits
     shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(bits)
     codes = (packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)
@@ -181,12 +166,8 @@ def unpack(packed: Array, bits: int, dtype: DType, shape: tuple[int, ...]) -> Ar
 def of_tensor(tensor: ir.TensorProtocol) -> onnxruntime.OrtValue:
     """Wrap a weight; the value keeps alive the memory that it points to.
 
-    Args:
-        tensor: Any tensor but a string one. Memory is shared where its layout is contiguous
-            and native, as for files mapped into memory.
-
-    Raises:
-        UnsupportedModelError: ONNX Runtime has no such element type.
+    Memory is shared where its layout is contiguous and native, as in mapped files. Strings
+    cannot be wrapped.
     """
     if tensor.dtype not in _BITS:
         return of_array(tensor.numpy())
@@ -211,11 +192,7 @@ def _spread(packed: Array, shape: tuple[int, ...]) -> Array:
 
 
 def of_array(array: Array) -> onnxruntime.OrtValue:
-    """Wrap an array of any element type but strings, sharing its memory.
-
-    Raises:
-        UnsupportedModelError: ONNX Runtime has no such element type.
-    """
+    """Wrap an array of any element type but strings, sharing its memory."""
     dtype = element_type(array)
     if (bits := _BITS.get(dtype)) is not None:
         return _typed(_spread(pack(array, bits), array.shape), dtype)
@@ -224,11 +201,7 @@ def of_array(array: Array) -> onnxruntime.OrtValue:
 
 
 def element_type(array: Array) -> ir.DataType:
-    """Return the ONNX element type of an array.
-
-    Raises:
-        EngineError: The array holds what ONNX has no element type for.
-    """
+    """Return the ONNX element type of an array."""
     try:
         return ir.DataType.from_numpy(array.dtype.newbyteorder("="))
     except TypeError as error:
@@ -248,11 +221,7 @@ def _typed(array: Array, dtype: ir.DataType) -> onnxruntime.OrtValue:
 
 
 def to_array(value: onnxruntime.OrtValue) -> Array:
-    """Return the tensor in an OrtValue as an array that owns its memory.
-
-    Args:
-        value: A tensor in host memory.
-    """
+    """Return the tensor of an OrtValue in host memory as an array that owns its memory."""
     dtype = ir.DataType(value.element_type())
     if dtype not in EXOTIC:
         array: Array = value.numpy()
@@ -289,11 +258,9 @@ _IN_ORDER = 0x0001 | 0x0100
 class OrtSession:
     """A session of ONNX Runtime, and the weights that it points into.
 
-    Attributes:
-        in_turn: Whether runs beside each other would not repeat themselves: the generators of
-            random operators go on from run to run, seeded or not.
-        placed: Number of nodes by execution provider; empty on the CPU, and if ONNX Runtime
-            does not report it.
+    ``in_turn`` is set for random operators, whose generators continue from run to run, seeded
+    or not. ``placed`` counts nodes by execution provider; it is empty on the CPU, and if ONNX
+    Runtime does not report it.
     """
 
     def __init__(
@@ -318,11 +285,7 @@ class OrtSession:
         self._weights = {}
 
     def layers(self) -> list[PlainDict]:
-        """Return each node with its mean time, where the engine profiles; it ends with this.
-
-        Raises:
-            EngineError: The session is closed.
-        """
+        """Return each node with its mean time, if the engine profiles; this ends profiling."""
         if self._session is None:
             raise EngineError("the session is closed")
         # Without a profile this is an empty text.
@@ -390,9 +353,7 @@ class OrtSession:
 def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, DType] | None:
     """Return the dtype of each input; None if an input or output is not an array of numpy's.
 
-    Args:
-        model: The model.
-        outputs: The types of its outputs, as ONNX Runtime spells them.
+    ``outputs`` are types as ONNX Runtime spells them.
     """
     found: dict[str, DType] = {}
     for value in model.graph.inputs:
@@ -438,11 +399,8 @@ _END = "_kernel_time"
 def node_times(path: Path) -> list[PlainDict]:
     """Return the nodes of a profile, in the order of their first run, with their mean times.
 
-    Args:
-        path: The file that ONNX Runtime wrote; it is removed.
-
-    Returns:
-        Layers as plain data; see :class:`onnx_passes.runtime.tensorrt.engine.EngineLayer`.
+    The file is removed. Layers are plain data of
+    :class:`onnx_passes.runtime.tensorrt.engine.EngineLayer`.
     """
     try:
         events = json.loads(path.read_text())

@@ -38,10 +38,8 @@ Stream: TypeAlias = int | IO[bytes] | None
 class Ended:
     """How a process ended.
 
-    Attributes:
-        code: Its exit code, negative for a signal; None if it took too long, and was killed.
-        out: What it printed, if that went to a pipe.
-        err: What it printed as errors, if that went to a pipe.
+    ``code`` is negative for a signal, and None for a process that was killed at its time
+    limit.
     """
 
     code: int | None
@@ -66,16 +64,7 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a process; :func:`kill` ends it.
 
-    Args:
-        words: The command and its arguments.
-        stdin: What it reads.
-        stdout: Where it prints.
-        stderr: Where it prints errors.
-        pass_fds: Descriptors of files that it inherits.
-        env: Its environment; None for that of this process.
-
-    Raises:
-        OSError: It cannot be started.
+    ``env`` is by default that of this process. An OSError says why it cannot be started.
     """
     process = subprocess.Popen(
         words,
@@ -121,14 +110,7 @@ def run(
 ) -> Ended:
     """Run a process to its end, and end what it leaves behind.
 
-    Args:
-        words: The command and its arguments.
-        seconds: How long it may take; None for no limit.
-        stdout: Where it prints.
-        stderr: Where it prints errors.
-
-    Raises:
-        OSError: It cannot be started.
+    ``seconds`` may be None for no limit. An OSError says why it cannot be started.
     """
     process = start(words, stdout=stdout, stderr=stderr)
     try:
@@ -154,24 +136,13 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_group(leader: int) -> None:
-    """Kill the processes of a group, if there are any.
-
-    Args:
-        leader: Number of the process that leads it.
-    """
+    """Kill the processes of a group, if there are any."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def check_words(command: str | Sequence[str]) -> list[str]:
-    """Return the words of the command that ``--check`` gives.
-
-    Args:
-        command: The command as text, which is split as by a shell, or its words.
-
-    Raises:
-        UsageError: A quote is not closed, there is no word, or the first is not a command.
-    """
+    """Return the words of a ``--check`` command, split as by a shell; else UsageError."""
     try:
         words = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 class ReferenceEngine:
     """Run a model in Python: slow, but it knows every operator and element type.
 
-    Attributes:
-        node_by_node: Each node runs as written, so that keeping its value changes no other.
+    Each node runs as written, so that recording its value changes no other.
     """
 
     node_by_node: ClassVar[bool] = True

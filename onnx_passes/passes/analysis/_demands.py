@@ -62,12 +62,8 @@ MAIN = "ai.onnx"
 def known_operator(name: str) -> str:
     """Return an operator as statistics name it.
 
-    Args:
-        name: ``Conv``, or ``domain::Op``; what domains hold that ONNX does not define is not
-            known, and left as it is.
-
-    Raises:
-        ValueError: ONNX defines the domain, and no such operator in it.
+    ``Conv``, or ``domain::Op``. A ValueError says that ONNX defines the domain, and no such
+    operator in it; other domains are left as they are.
     """
     domain, _, operator = name.rpartition("::")
     domain = "" if domain == MAIN else domain
@@ -150,10 +146,8 @@ class Asked(Analysis):
 class DemandResult:
     """Whether one demand holds.
 
-    Attributes:
-        holds: Whether it does.
-        text: What was found, beside what was asked for.
-        help: What to do if it does not.
+    ``text`` has what was found beside what was asked for; ``help`` what to do if it does not
+    hold.
     """
 
     holds: bool
@@ -172,11 +166,8 @@ _NAMED = 3
 class Overflow:
     """A product whose sums do not fit.
 
-    Attributes:
-        node: The product.
-        reached: A sum on the way to an element, of products in some order.
-        row: Which row of the weights makes it; None if both factors are computed.
-        data: What that row reads, in the order of its weights; empty if there is no row.
+    ``reached`` is a sum on the way to an element, in some order. ``row`` of the weights makes
+    it of ``data``, in the order of its weights; None if both factors are computed.
     """
 
     node: ir.Node
@@ -197,12 +188,7 @@ class Overflow:
 
 
 def accumulators(graph: ir.Graph, bits: int) -> tuple[bool, str]:
-    """Return whether signed integers of some width hold all sums, and a sentence about it.
-
-    Args:
-        graph: The graph.
-        bits: The width of the integers.
-    """
+    """Return whether signed integers of some width hold all sums, and a sentence about it."""
     found = [overflow.text for overflow in overflows(graph, bits)]
     if not found:
         return True, f"sums of integers fit into INT{bits}"
@@ -213,9 +199,7 @@ def accumulators(graph: ir.Graph, bits: int) -> tuple[bool, str]:
 def overflows(graph: ir.Graph, bits: int) -> Iterator[Overflow]:
     """Yield products of integers whose sums do not fit into signed integers.
 
-    Args:
-        graph: The graph, in topological order.
-        bits: Width of the integers.
+    The graph is in topological order.
     """
     ranges = integer_ranges(graph, declared=True)
     low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
@@ -261,12 +245,9 @@ def floats_between(graph: ir.Graph, beside: Collection[str] = ()) -> list[ir.Nod
 
     A node is between thresholds if something that a threshold (or quantiser) makes reaches it,
     and what it makes reaches another. Nodes that only move elements compute nothing. A mean is
-    let through: it is a sum of integers by their number.
-
-    Args:
-        graph: The graph, in topological order.
-        beside: Operators that may compute in floating point, with what lies between them and
-            the thresholds in front of them.
+    let through: it is a sum of integers by their number. The graph is in topological order.
+    Operators in ``beside`` may compute in floating point, with what lies between them and the
+    thresholds in front of them.
     """
     integers = integer_ranges(graph)
     behind: set[ir.Node] = set()
@@ -322,9 +303,7 @@ _DIFFERENCE_LINES = 12
 def findings(asked: Asked, model: ir.Model) -> Iterator[DemandResult]:
     """Yield whether each demand holds, in the order of the options.
 
-    Args:
-        asked: The pass, whose options are the demands.
-        model: The model.
+    The options of ``asked`` are the demands.
     """
     demands = (_counts, _runs, _operators_demands, _shapes, _opsets, _form, _ranges, _integers)
     for demand in demands:

@@ -25,13 +25,8 @@ GIVE_SIZES = "give the dynamic dimensions sizes: dims: {batch: 1}"
 def sized(model: ir.Model, dims: Mapping[str, int], name: str) -> ir.Model:
     """Copy a model, inline its functions, give dimensions sizes, and infer the shapes.
 
-    Args:
-        model: It is not changed; weights are shared.
-        dims: Sizes by name of dynamic dimensions of the inputs.
-        name: The pass that asks, for errors.
-
-    Raises:
-        OptionError: No input has a dimension of that name, or a size is negative.
+    Weights are shared. An OptionError says that no input has a dimension of that name, or that
+    a size is negative.
     """
     copy = copy_model(model)
     TopologicalSort()(copy)
@@ -79,23 +74,13 @@ def label_of(node: ir.Node) -> str:
 
 
 def listed(labels: list[str], most: int = 3) -> str:
-    """Join labels, and say how many more there are.
-
-    Args:
-        labels: The labels.
-        most: How many are shown.
-    """
+    """Join labels, and say how many more there are."""
     more = f" and {len(labels) - most:,} more" if len(labels) > most else ""
     return ", ".join(labels[:most]) + more
 
 
 def scaled(number: int, unit: str) -> str:
-    """Write a count with a decimal prefix: ``1.82 GFLOP``, ``14.2 MB``.
-
-    Args:
-        number: The count.
-        unit: Its unit.
-    """
+    """Write a count with a decimal prefix: ``1.82 GFLOP``, ``14.2 MB``."""
     for power, prefix in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if number >= 10**power:
             return f"{number / 10**power:.3g} {prefix}{unit}"

@@ -46,10 +46,7 @@ def dominators(graph: ir.Graph) -> Mapping[ir.Node, ir.Node | None]:
     The graph's inputs count as one source. None if there is no such node: data comes from the
     inputs by ways that share no node. Constants do not count as data. The algorithm is that of
     Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm", 2001); one round of it is
-    enough in a graph without cycles.
-
-    Raises:
-        ModelError: The graph has a cycle.
+    enough in a graph without cycles. Raises ModelError for a graph with a cycle.
     """
     order = topological_order(graph)
     number = {node: index for index, node in enumerate(order)}
@@ -87,8 +84,7 @@ def dominators(graph: ir.Graph) -> Mapping[ir.Node, ir.Node | None]:
 def bottlenecks(graph: ir.Graph) -> list[ir.Node]:
     """Return the nodes that all data passes on its way to every output, in order.
 
-    Raises:
-        ModelError: The graph has a cycle.
+    Raises ModelError for a graph with a cycle.
     """
     nearest = dominators(graph)
     common: list[ir.Node] | None = None
@@ -104,11 +100,7 @@ def bottlenecks(graph: ir.Graph) -> list[ir.Node]:
 
 
 def depth(graph: ir.Graph) -> int:
-    """Return the number of nodes on the longest way through a graph.
-
-    Raises:
-        ModelError: The graph has a cycle.
-    """
+    """Return the number of nodes on the longest way; ModelError for a cycle."""
     far: dict[ir.Node, int] = {}
     for node in topological_order(graph):
         before = (far.get(p, 0) for v in _read(node) if (p := v.producer()) is not None)

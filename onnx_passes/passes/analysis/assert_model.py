@@ -61,9 +61,8 @@ class AssertModel(Asked):
     def analyse(self, model: ir.Model) -> list[str]:
         """Return what holds, a sentence each, and note it for the report.
 
-        Raises:
-            OptionError: Nothing is asked for.
-            VerificationError: Something does not hold.
+        Raises VerificationError if something does not hold, and OptionError if nothing is
+        asked for.
         """
         found = list(demands.findings(self, model))
         if not found:

@@ -36,12 +36,8 @@ _PICKS = frozenset(("Gather", "GatherElements", "GatherND", "Slice"))
 class NodeCost:
     """What one node costs in a run of the model.
 
-    Attributes:
-        name: Operator and name of the node.
-        operator: Its operator.
-        flops: Scalar operations; None where they are not known.
-        bytes: Bytes read and written; None where they are not known.
-        runs: How often it runs, the iterations of loops around it multiplied.
+    ``flops`` are scalar operations and ``bytes`` are read and written; None where not known.
+    ``runs`` multiplies the iterations of the loops around it.
     """
 
     name: str
@@ -55,13 +51,8 @@ class NodeCost:
 class ModelCost:
     """What a run of the model costs.
 
-    Attributes:
-        nodes: Every node, those of subgraphs included, in order.
-        flops: Scalar operations of the nodes for which they are known.
-        bytes: Bytes that these nodes read and write.
-        missing_flops: Nodes whose operations are not known.
-        missing_bytes: Nodes whose traffic is not known.
-        endless: Loops whose number of iterations is not known; their bodies count once.
+    ``nodes`` include those of subgraphs, in order. Sums are over the nodes that are not
+    missing. Bodies of ``endless`` loops, whose number of iterations is not known, count once.
     """
 
     nodes: tuple[NodeCost, ...]
@@ -93,11 +84,7 @@ class Cost(Analysis):
     top: int = 10
 
     def analyse(self, model: ir.Model) -> ModelCost:
-        """Return the costs, and note the dearest nodes for the report.
-
-        Raises:
-            OptionError: No input has a dimension that ``dims`` names.
-        """
+        """Return the costs, and note the dearest nodes for the report."""
         ones = {dim: 1 for dim in _dynamic(model) if dim not in self.dims}
         found = cost_of(model, {**self.dims, **ones}, name=self.name)
         at_least = "at least " if found.missing_flops or found.endless else ""
@@ -118,16 +105,7 @@ def _dynamic(model: ir.Model) -> list[str]:
 
 
 def cost_of(model: ir.Model, dims: Mapping[str, int], *, name: str = "cost") -> ModelCost:
-    """Count what a run of a model costs.
-
-    Args:
-        model: It is not changed.
-        dims: Sizes of dynamic dimensions, by name.
-        name: The pass that asks, for errors.
-
-    Raises:
-        OptionError: No input has a dimension that ``dims`` names.
-    """
+    """Count what a run of a model costs."""
     endless: list[str] = []
     nodes, flops, moved = _graph_cost(sized(model, dims, name).graph, 1, endless)
     return ModelCost(

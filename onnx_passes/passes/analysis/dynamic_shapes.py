@@ -19,13 +19,9 @@ from onnx_passes.passes.common.shapes import sizes_of
 class ShapeReport:
     """Which values have no fixed shape.
 
-    Attributes:
-        values: Number of values of the model, constants among them.
-        dynamic: Shape as text, by name of the values with a dimension that is not a number.
-        unranked: Names of the values whose rank is not known either.
-        symbols: Number of values by name of a dimension of the inputs.
-        sources: Nodes that make dimensions which none of their inputs has: these depend on
-            data (NonZero), or inference does not see through.
+    ``values`` counts constants too. ``dynamic`` has shapes as text, ``symbols`` the number of
+    values by dimension of the inputs. ``sources`` are nodes that make dimensions which none of
+    their inputs has: these depend on data (NonZero), or inference does not see through.
     """
 
     values: int
@@ -52,11 +48,7 @@ class DynamicShapes(Analysis):
     dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> ShapeReport:
-        """Return what is dynamic, and note it for the report.
-
-        Raises:
-            OptionError: No input has a dimension that ``dims`` names.
-        """
+        """Return what is dynamic, and note it for the report."""
         found = report_shapes(sized(model, self.dims, self.name))
         open_ = len(found.dynamic) + len(found.unranked)
         self.context.notes.append(

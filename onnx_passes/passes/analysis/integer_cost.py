@@ -43,11 +43,8 @@ _WIDTH = 32
 class DatatypeCost:
     """What the products of a model cost in hardware.
 
-    Attributes:
-        macs: Multiplications with an addition, by the datatypes of data and weights.
-        weights: Elements of weights, by datatype.
-        activations: Elements that products read and write, by datatype.
-        unknown: Products with a size that is missing.
+    ``macs`` are by the datatypes of data and weights; the others count elements by datatype.
+    ``unknown`` products miss a size.
     """
 
     macs: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -89,11 +86,7 @@ class IntegerCost(Analysis):
     dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> DatatypeCost:
-        """Return the counts, and note them for the report.
-
-        Raises:
-            OptionError: No input has a dimension that ``dims`` names.
-        """
+        """Return the counts, and note them for the report."""
         found = datatype_cost(model, self.dims, name=self.name)
         for (data, weights), count in sorted(found.macs.items(), key=lambda item: -item[1]):
             self.context.notes.append(f"{count:,} MACs of {data} and {weights}")
@@ -113,16 +106,7 @@ class IntegerCost(Analysis):
 def datatype_cost(
     model: ir.Model, dims: Mapping[str, int], *, name: str = "integer-cost"
 ) -> DatatypeCost:
-    """Count the products of a model by datatypes.
-
-    Args:
-        model: It is not changed.
-        dims: Sizes of dynamic dimensions, by name.
-        name: The pass that asks, for errors.
-
-    Raises:
-        OptionError: No input has a dimension that ``dims`` names.
-    """
+    """Count the products of a model by datatypes."""
     graph = sized(model, dims, name).graph
     ranges = integer_ranges(graph, declared=True)
 
@@ -198,8 +182,7 @@ def _is_weight(value: ir.Value | None) -> bool:
 def _depth(node: ir.Node) -> int | None:
     """Return how many products an element of the result (ConvTranspose: the data) is in.
 
-    Returns:
-        None for a node that is not a product, -1 if it is not known.
+    None for a node that is not a product, -1 if it is not known.
     """
     depth = _DEPTHS.get(node.op_type) if node.domain == "" else None
     if depth is None:

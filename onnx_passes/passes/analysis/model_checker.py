@@ -31,11 +31,7 @@ class ModelChecker(Analysis):
     check_custom_domain: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Run the checker.
-
-        Raises:
-            ModelError: The model is not valid.
-        """
+        """Run the checker."""
         proto = light_proto(model, main_graph_only=True)
         _make_inputs_of_references(proto)
         try:

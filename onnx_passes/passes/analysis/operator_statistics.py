@@ -15,11 +15,7 @@ from onnx_passes.passes.base import Analysis
 class Statistics:
     """What a model consists of, subgraphs and functions included.
 
-    Attributes:
-        nodes: Number of nodes.
-        operators: Number of nodes by operator, most frequent first.
-        parameters: Number of elements of all weights.
-        weight_bytes: Bytes of all weights.
+    ``operators`` has the most frequent first. ``parameters`` counts elements of weights.
     """
 
     nodes: int

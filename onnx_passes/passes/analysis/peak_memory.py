@@ -29,12 +29,8 @@ SHOWN = 5
 class Peak:
     """The moment at which activations take the most memory.
 
-    Attributes:
-        bytes: What is alive then, in bytes; weights are not among it.
-        node: Operator and name of the node that runs then; None in a graph without nodes.
-        alive: Bytes of each value that is alive then, the largest first.
-        weights: Bytes of all weights.
-        unknown: Values whose size is not known; they are not counted.
+    ``bytes`` leaves weights out. ``node`` runs then; None in a graph without nodes. ``alive``
+    has the largest value first. Values of ``unknown`` size are not counted.
     """
 
     bytes: int
@@ -64,11 +60,7 @@ class PeakMemory(Analysis):
     dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> Peak:
-        """Return the peak, and note it for the report.
-
-        Raises:
-            OptionError: No input has a dimension that ``dims`` names.
-        """
+        """Return the peak, and note it for the report."""
         found = peak_of(model, self.dims, name=self.name)
         least = "at least " if found.unknown else ""
         at = f" at {found.node}" if found.node else ""
@@ -92,16 +84,7 @@ class PeakMemory(Analysis):
 
 
 def peak_of(model: ir.Model, dims: Mapping[str, int], *, name: str = "peak-memory") -> Peak:
-    """Find the peak of a model.
-
-    Args:
-        model: It is not changed.
-        dims: Sizes of dynamic dimensions, by name.
-        name: The pass that asks, for errors.
-
-    Raises:
-        OptionError: No input has a dimension that ``dims`` names.
-    """
+    """Find the peak of a model."""
     unknown: dict[str, None] = {}
     moment = _graph_peak(sized(model, dims, name).graph, unknown)
     alive = dict(sorted(moment.alive.items(), key=lambda item: (-item[1], item[0])))

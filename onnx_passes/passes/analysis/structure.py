@@ -22,14 +22,9 @@ SHOWN = 10
 class Form:
     """The form of the main graph.
 
-    Attributes:
-        acyclic: Whether no node needs its own output.
-        cycle: The cycle as a sentence, where there is one.
-        parts: Number of nodes of each part that hangs together, the largest first.
-        depth: Nodes on the longest way; None with a cycle.
-        bottlenecks: The nodes that all data passes on its way to every output, in
-            order; empty with a cycle.
-        isomorphic: Whether it is a copy of the model given; None where none was.
+    ``parts`` has the number of nodes of each connected part, the largest first. All data
+    passes ``bottlenecks`` on its way to every output, in order. A cycle leaves no ``depth``
+    and no ``bottlenecks``. ``isomorphic`` is set where a model was given.
     """
 
     acyclic: bool
@@ -58,11 +53,7 @@ class Structure(Analysis):
     isomorphic_to: str | None = None
 
     def analyse(self, model: ir.Model) -> Form:
-        """Return the form, and note it for the report.
-
-        Raises:
-            ModelError: The other model cannot be read.
-        """
+        """Return the form, and note it for the report."""
         found = form_of(model, self.isomorphic_to)
         sizes = ", ".join(f"{size:,}" for size in found.parts[:SHOWN])
         self.context.notes.append(
@@ -80,15 +71,7 @@ class Structure(Analysis):
 
 
 def form_of(model: ir.Model, other: str | None = None) -> Form:
-    """Find the form of the main graph.
-
-    Args:
-        model: The model; it is not changed.
-        other: Path of a model that it is compared with.
-
-    Raises:
-        ModelError: The other model cannot be read.
-    """
+    """Find the form of the main graph."""
     graph, cycle = model.graph, None
     try:
         topological_order(graph)

@@ -26,10 +26,8 @@ SHOWN = 20
 class Ranges:
     """Between which numbers the elements of each value lie.
 
-    Attributes:
-        intervals: The least and the greatest number by value, those of subgraphs included;
-            infinite where nothing is known. An element that is NaN is in no interval.
-        unbounded: Number of values without a known bound.
+    Intervals include values of subgraphs, and are infinite where nothing is known. An element
+    that is NaN is in no interval.
     """
 
     intervals: dict[str, Interval]
@@ -56,11 +54,7 @@ class ValueRanges(Analysis):
     dims: dict[str, int] = Field(default_factory=dict)
 
     def analyse(self, model: ir.Model) -> Ranges:
-        """Return the intervals, and note those of the outputs for the report.
-
-        Raises:
-            OptionError: There is no such input or dimension, or a text is not a range.
-        """
+        """Return the intervals, and note those of the outputs for the report."""
         found = ranges_of(model, self.inputs, self.dims, name=self.name)
         count = len(found.intervals)
         self.context.notes.append(
@@ -79,17 +73,7 @@ def ranges_of(
     *,
     name: str = "value-ranges",
 ) -> Ranges:
-    """Bound the values of a model.
-
-    Args:
-        model: It is not changed.
-        inputs: The least and the greatest number of inputs, by name.
-        dims: Sizes of dynamic dimensions, by name.
-        name: The pass that asks, for errors.
-
-    Raises:
-        OptionError: There is no such input or dimension, or a text is not a range.
-    """
+    """Bound the values of a model."""
     graph = sized(model, dims, name).graph
     values = {value.name or "": value for value in graph.inputs}
     known: dict[ir.Value, Interval] = {}

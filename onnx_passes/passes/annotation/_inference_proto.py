@@ -51,11 +51,8 @@ def forget(
 ) -> None:
     """Remove what is declared of inner values that inference can find itself.
 
-    Args:
-        proto: The graph, changed in place.
-        numbers: Whether to remove fixed sizes too, not only names.
-        keep: Dimensions of values, by name, that stay; None for one that does not.
-        inner: Whether it is a subgraph.
+    With ``numbers`` fixed sizes go too, not only names. Dimensions in ``keep`` stay, by name
+    of the value; None for one that does not. ``inner`` is a subgraph.
     """
     fixed = results_without_schema(proto) | {tensor.name for tensor in proto.initializer}
     # The outputs of the main graph are the user's, those of a subgraph are inner values.
@@ -99,10 +96,8 @@ ProtoT = TypeVar("ProtoT", onnx.NodeProto, onnx.TensorProto)
 class Written(Generic[OwnerT, ProtoT]):
     """Protobufs of nodes, or of initializers, with what they were made of.
 
-    Attributes:
-        write: Makes the protobuf of one.
-        made: By owner: what is compared by value, what is compared by identity, and the
-            protobuf.
+    ``made`` has by owner what is compared by value, what is compared by identity, and the
+    protobuf.
     """
 
     write: Callable[[OwnerT], ProtoT]
@@ -113,11 +108,8 @@ class Written(Generic[OwnerT, ProtoT]):
     ) -> list[ProtoT]:
         """Return the protobufs of owners, made anew where an owner has changed.
 
-        Those of all others are forgotten.
-
-        Args:
-            owners: Each with all that its protobuf is made of, in two parts: values, and
-                objects that nothing changes.
+        Those of all others are forgotten. Each owner comes with values, and with objects that
+        nothing changes, that its protobuf is made of.
         """
         before, self.made = self.made, {}
         for owner, values, objects in owners:
@@ -143,11 +135,9 @@ def parts_of(node: ir.Node) -> tuple[ir.Node, Hashable, Sequence[object]]:
 class InferenceMemory:
     """What inferences over one model share.
 
-    Attributes:
-        nodes: Their protobufs, where a model has neither subgraphs nor functions.
-        tensors: Those of its initializers.
-        shapes: What the last inference has read, by the text of protobuf.
-        reshapes: Dimensions of results of Reshape, by all that they depend on.
+    Protobufs of ``nodes`` are kept for models without subgraphs and functions. ``shapes`` has
+    what the last inference read, by protobuf's text, and ``reshapes`` dimensions of results of
+    Reshape, by all that they depend on.
     """
 
     def __init__(
@@ -155,12 +145,7 @@ class InferenceMemory:
         node: Callable[[ir.Node], onnx.NodeProto],
         tensor: Callable[[ir.Value], onnx.TensorProto],
     ) -> None:
-        """Remember nothing yet.
-
-        Args:
-            node: Writes a node.
-            tensor: Writes an initializer.
-        """
+        """Remember nothing yet."""
         self.nodes = Written(node)
         self.tensors = Written(tensor)
         self.shapes: dict[bytes, FoundShape] = {}
@@ -182,9 +167,8 @@ def follow_engines(graph: onnx.GraphProto, empty: AbstractSet[str] = frozenset()
       1, as if there were no list.
     - PRelu: onnx lets the slope be repeated, ONNX Runtime both operands, as in a product.
 
-    Args:
-        graph: The graph, subgraphs included, changed in place; not meant to be run.
-        empty: Names of empty constants around it.
+    The graph with its subgraphs is changed in place, and not meant to be run. ``empty`` has
+    names of empty constants around it.
     """
     empty = empty | {tensor.name for tensor in graph.initializer if list(tensor.dims) == [0]}
     for node in graph.node:
@@ -237,13 +221,8 @@ def new_memory() -> InferenceMemory:
 def bare_proto(model: ir.Model, known: InferenceMemory) -> onnx.ModelProto:
     """Serialise a model that has no subgraphs and no functions, for inference.
 
-    Args:
-        model: The model; not changed.
-        known: What was written of it before.
-
-    Returns:
-        Its nodes, interface and constants. Defaults of inputs are left out, so that nothing is
-        concluded from them; big weights refer to a file that does not exist.
+    Defaults of inputs are left out, so that nothing is concluded from them; big weights refer
+    to a file that does not exist.
     """
     proto = onnx.ModelProto(ir_version=model.ir_version)
     for domain, version in sorted(model.opset_imports.items()):
@@ -335,15 +314,9 @@ _Types = dict[tuple[ir.DataType, WrittenDims | None], onnx.TypeProto]
 class _Entry:
     """What is declared of a value.
 
-    Attributes:
-        value: The value.
-        graph: Where a declaration is added that is not there yet.
-        info: The declaration; None while nothing is known of the value.
-        inferred: Whether inference can find out the dimensions by itself.
-        typed: Whether a type stands there.
-        written: The dimensions that stand there; None where no shape does.
-        shape: The shape of the value that they were taken from.
-        kept: The dimensions that had to stay then.
+    ``graph`` gets a declaration that is not there yet; ``info`` is set once something is
+    known. Inference finds dimensions of an ``inferred`` value by itself. ``written`` is taken
+    from ``shape`` when the dimensions in ``kept`` had to stay; None without a shape.
     """
 
     value: ir.Value
@@ -372,12 +345,7 @@ class ModelDraft:
     """
 
     def __init__(self, model: ir.Model, known: InferenceMemory) -> None:
-        """Serialise a model without its big weights.
-
-        Args:
-            model: The model.
-            known: What was written of it before.
-        """
+        """Serialise a model without its big weights."""
         self.model = model
         nested = any(True for _ in itertools.islice(graphs_within(model.graph), 1, None))
         # What is written here has no denotations, and functions declare values of their own.
@@ -398,11 +366,8 @@ class ModelDraft:
         """Write down what is known of inner values, but for what inference can find itself.
 
         Inference keeps a declared name; exporters declare one for every value, which hides
-        that two dimensions are equal.
-
-        Args:
-            numbers: Whether to leave out fixed sizes too, not only names.
-            keep: Dimensions of values, by name, that stay; None for one that does not.
+        that two dimensions are equal. With ``numbers`` fixed sizes are left out too, not only
+        names. For ``keep`` see ``forget``.
         """
         if not self._plain:
             if self._numbers is not None:
@@ -462,9 +427,7 @@ class ModelDraft:
 class _Scope:
     """The values of a graph that inference says something of, and the graphs in it.
 
-    Attributes:
-        values: Values by name.
-        bodies: The subgraphs of nodes, by the node's place.
+    ``bodies`` are the subgraphs of nodes, by the node's place.
     """
 
     values: list[tuple[str, ir.Value]]

@@ -32,12 +32,7 @@ Caps = dict[str, str]
 
 
 def caps_of(node: ir.Node, facts: Knowledge) -> Caps:
-    """Return the caps that a Slice of axes of fixed sizes makes, from 0 to a dimension.
-
-    Args:
-        node: The Slice.
-        facts: Values that are known.
-    """
+    """Return the caps that a Slice of axes of fixed sizes makes, from 0 to a dimension."""
     data, result = node.inputs[0], node.outputs[0]
     if node.attributes or data is None or data.shape is None or result.shape is None:
         return {}
@@ -68,11 +63,7 @@ def widened(node: ir.Node, caps: Caps) -> Dims | None:
 
     A dimension that an operand has in full and another cut. The two fit only if nothing is
     cut, or either is 1, so that the result has the dimension itself. And one that all have, as
-    rules have found meanwhile. None where there is none of that.
-
-    Args:
-        node: An operator that broadcasts.
-        caps: Caps of dimensions that are known.
+    rules have found meanwhile. None where there is none of that. ``node`` broadcasts.
     """
     result = node.outputs[0].shape
     if result is None or not any(map(is_invented, result.dims)):
@@ -224,14 +215,9 @@ def refine(
 ) -> dict[str, Dims]:
     """Annotate what can be said of nodes with a rule, in the main graph and its subgraphs.
 
-    Args:
-        orders: The nodes, from :func:`node_orders`.
-        facts: Knows nothing yet of what depends on shapes.
-        ambiguous: Names that could be names of sums.
-        reshapes: What is known of results of Reshape, by what it depends on.
-
-    Returns:
-        What was annotated of values by name; None for what is left to inference.
+    ``orders`` are from :func:`node_orders`. ``facts`` knows nothing yet of what depends on
+    shapes; ``ambiguous`` names could be names of sums. Returns what was annotated, by name;
+    None for what is left to inference.
     """
     caps, joined = Caps(), Joined()
     found: dict[str, Dims] = {}
@@ -403,10 +389,7 @@ def _reshaped(
 ) -> Dims:
     """Return what is known of the result of a Reshape.
 
-    Args:
-        sizes: The dimensions of the data; None if their number is unknown.
-        target: The target.
-        copies: Whether a 0 copies a dimension.
+    An unknown number of dimensions has no ``sizes``. With ``copies``, a 0 copies a dimension.
     """
     elements: list[Element] = []
     for axis, element in enumerate(target):

@@ -19,12 +19,8 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
     """Combine what is declared and what is inferred of one dimension.
 
     What is inferred wins against what is declared: the operators decide, and inferred names
-    start at the model's inputs, so that they say which dimensions are equal. A declared
-    number gives way to such a name, which has any size, and not to one that was invented.
-
-    Args:
-        declared: The dimension as the model has it.
-        inferred: The dimension as inference found it.
+    start at the model's inputs, so that they say which dimensions are equal. A declared number
+    gives way to such a name, which has any size, and not to one that was invented.
     """
     if isinstance(inferred, int):
         return inferred
@@ -38,10 +34,7 @@ def merge_dim(declared: Dim, inferred: Dim) -> Dim:
 class FoundShape:
     """What inference has found of a value.
 
-    Attributes:
-        type: Its type; shared, and not to be given to a value.
-        shape: Its shape, which cannot be changed; None if it is unknown.
-        dims: Its dimensions.
+    ``type`` is shared, and must not be given to a value.
     """
 
     type: ir.TypeProtocol | None
@@ -83,9 +76,8 @@ class Merging:
     ) -> None:
         """Begin.
 
-        Args:
-            fixed: Values that stay as they are.
-            before: What the inference before this one has read, by protobuf's text.
+        Values in ``fixed`` stay; ``before`` is what the last inference read, by protobuf's
+        text.
         """
         self._fixed = fixed
         self._before = before
@@ -95,11 +87,7 @@ class Merging:
     def merge(self, types: Iterable[tuple[ir.Value, onnx.TypeProto]]) -> bool:
         """Add inferred types and shapes to values.
 
-        Args:
-            types: Values, and what was found of them.
-
-        Returns:
-            Whether more is declared of any value than was inferred now.
+        Returns whether more is declared of any value than was inferred now.
         """
         declared = False
         for value, proto_type in types:
@@ -123,12 +111,7 @@ class Merging:
 def merge(value: ir.Value, found: FoundShape) -> bool:
     """Add an inferred type and shape to a value that has a type.
 
-    Args:
-        value: The value; its type and shape are changed.
-        found: What was inferred.
-
-    Returns:
-        Whether more is declared of the value than was inferred.
+    Returns whether more is declared of the value than was inferred.
     """
     if value.type != found.type:
         return True
@@ -153,10 +136,7 @@ def number_names(values: Sequence[ir.Value], taken: AbstractSet[str]) -> None:
     """Number the names that inference invented for unknown dimensions as they appear.
 
     Its own numbers depend on what was annotated before: a second run would not repeat them.
-
-    Args:
-        values: The values annotated, in order.
-        taken: Names that belong to the user.
+    Names in ``taken`` belong to the user.
     """
     numbers = (name for n in itertools.count() if (name := f"{INVENTED}{n}") not in taken)
     invented: dict[str, str] = {}

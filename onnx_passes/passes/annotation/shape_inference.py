@@ -30,9 +30,7 @@ MAX_ROUNDS = 4
 class InferenceResult(NamedTuple):
     """What came of an inference.
 
-    Attributes:
-        changed: Whether any annotation changed.
-        settled: Whether none would change if it ran once again.
+    If ``settled``, none would change if it ran once again.
     """
 
     changed: bool
@@ -73,11 +71,7 @@ class ShapeInference(Annotation):
         return all(one.annotated for one in rewrites)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Annotate the model.
-
-        Raises:
-            PassError: Inference fails, with ``strict_mode`` or ``check_type``.
-        """
+        """Annotate the model."""
         try:
             modified, self.settled = infer_shapes(
                 model,
@@ -107,18 +101,8 @@ def infer_shapes(
 ) -> InferenceResult:
     """Annotate the inner values of a model with types and shapes.
 
-    Args:
-        model: The model; it is changed.
-        data_prop: Whether onnx follows the values of shapes.
-        check_type: Whether onnx checks the types of inputs.
-        strict_mode: Whether onnx raises if it cannot infer a node.
-        context: Remembers what the next inference can use; None where there is no next one.
-
-    Returns:
-        What came of it.
-
-    Raises:
-        onnx.shape_inference.InferenceError: Inference fails as a whole.
+    ``context`` remembers what the next inference can use; None where there is no next one.
+    Raises onnx's InferenceError if it fails as a whole.
     """
     fixed = {*model.graph.inputs, *model.graph.outputs}
     inner = [v for v in _inner_values(model) if v not in fixed and not v.is_initializer()]
@@ -164,12 +148,7 @@ def _inner_values(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def try_infer_shapes(model: ir.Model, context: PassContext | None = None) -> bool:
-    """Annotate as :func:`infer_shapes` does; leave the model alone where that fails.
-
-    Args:
-        model: The model; it is changed.
-        context: Remembers what the next inference can use; None where there is no next one.
-    """
+    """Annotate as :func:`infer_shapes` does; leave the model alone where that fails."""
     try:
         return infer_shapes(model, context=context).changed
     except onnx.shape_inference.InferenceError:

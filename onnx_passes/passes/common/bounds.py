@@ -31,11 +31,7 @@ def bounds_of(
 
     Infinite where nothing better is known, and then an element may be NaN as well. Looks
     through what moves elements about, selects among them, and through sums and products.
-
-    Args:
-        value: The value.
-        or_minus_infinity: Pass over elements that are minus infinity.
-        depth: How many nodes deep to look.
+    ``or_minus_infinity`` passes over elements that are minus infinity; ``depth`` is in nodes.
     """
     if value is None:
         return UNBOUNDED
@@ -100,10 +96,8 @@ def _finite(low: float, high: float) -> Bounds:
 class ClipBounds:
     """What a Clip does, ``min(max(x, low), high)``, with its numbers in their own type.
 
-    Attributes:
-        low: The lower bound; the lowest finite number of the type for none.
-        high: The upper one, which also holds where the lower one is above it.
-        dtype: The type.
+    ``low`` is the lowest finite number of the type for no bound; ``high`` also holds where
+    ``low`` is above it.
     """
 
     low: Any
@@ -135,10 +129,7 @@ class ClipBounds:
     def build(self, op: Op, x: ir.Value, *, attributes: bool) -> ir.Value:
         """Return the Clip of ``x``; bounds that are those of the type are left out.
 
-        Args:
-            op: Builds nodes.
-            x: The tensor.
-            attributes: Whether the bounds are attributes, as before opset 11, not inputs.
+        Bounds are ``attributes`` before opset 11, and inputs later.
         """
         whole = ClipBounds.all_of(self.dtype)
         bounds = [
@@ -163,10 +154,6 @@ def clip_bounds_of(node: ir.Node, dtype: ir.DataType | None) -> ClipBounds | Non
 
     None if they are computed, may be overridden, or are not numbers, or if the type is not
     known.
-
-    Args:
-        node: The Clip or Relu.
-        dtype: Element type of the tensor; None if it is not known.
     """
     tensors = [constant_of(value) for value in node.inputs[1:3]]
     if any(v is not None for v in node.inputs[1:]):

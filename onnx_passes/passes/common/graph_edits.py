@@ -81,10 +81,7 @@ def discard(node: ir.Node) -> None:
     """Take a node out of its graph, and its subgraphs with it.
 
     The nodes of its subgraphs would otherwise stay on as readers of outer values, and keep
-    these alive.
-
-    Raises:
-        ValueError: An output is still read, or returned by the graph.
+    these alive. Raises ValueError if an output is still read or returned.
     """
     assert node.graph is not None, "the node is in no graph"
     node.graph.remove(node, safe=True)
@@ -98,12 +95,9 @@ def supersede(old: ir.Value, new: ir.Value, names: Counter[str]) -> None:
     """Replace ``old`` by ``new`` everywhere, as input of nodes and as output of the graph.
 
     An output of the graph keeps its name, type and shape, which belong to the user: ``new``
-    takes them over where it can, and otherwise an Identity carries them.
-
-    Args:
-        old: A node's output; afterwards nothing reads or returns it.
-        new: A value that is computed before ``old`` and visible where it is.
-        names: Count of values by name in the model; kept up to date.
+    takes them over where it can, and otherwise an Identity carries them. ``new`` must be
+    computed before ``old``, and visible where it is. ``names`` counts values by name in the
+    model, and is kept up to date.
     """
     if not old.is_graph_output():
         old.replace_all_uses_with(new)
@@ -149,12 +143,7 @@ def _annotations_of(value: ir.Value) -> Iterator[dict[str, str]]:
 
 
 def rename_value(value: ir.Value, new: str) -> None:
-    """Give a value another name; quantization annotations follow it.
-
-    Args:
-        value: The value.
-        new: Its new name.
-    """
+    """Give a value another name; quantization annotations follow it."""
     for annotation in list(_annotations_of(value)):
         for key in [k for k, name in annotation.items() if name == value.name]:
             annotation[key] = new
@@ -165,12 +154,7 @@ _FIRST_WITH_SIZES_AS_INPUT = 13
 
 
 def constant_node(tensor: ir.TensorProtocol, name: str) -> ir.Node:
-    """Return a Constant whose result notes its tensor, type and shape.
-
-    Args:
-        tensor: What it holds.
-        name: Name of its result.
-    """
+    """Return a Constant whose result ``name`` notes its tensor, type and shape."""
     node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
     (value,) = node.outputs
     value.name, value.const_value = name, tensor
@@ -183,13 +167,8 @@ def split_nodes(
 ) -> list[ir.Node]:
     """Return a Split and, where its sizes are an input, the Constant in front of it.
 
-    Args:
-        x: What is divided. Its parts get its type, and their shapes if it has one.
-        sizes: Of the parts.
-        axis: The axis to divide; it may count from the end.
-        namer: Names the new nodes and values.
-        opset: The model's version of the main domain.
-        name: What the Split's name is made of.
+    Parts get the type of ``x``, and their shapes if it has one. ``axis`` may count from the
+    end; ``name`` is the base of the Split's name.
     """
     nodes, operands = [], [x]
     attributes: dict[str, int | Sequence[int]] = {"axis": axis}
@@ -213,12 +192,8 @@ def install(value: ir.Value, tensor: ir.TensorProtocol, *, in_function: bool) ->
     """Let every reader of a node's output read a constant of the same name.
 
     The constant is an initializer; a Constant node in functions, which have no initializers,
-    and for outputs of a graph, which stay values that a node computes.
-
-    Args:
-        value: The output of a node; afterwards without a name and without readers.
-        tensor: What it always holds.
-        in_function: Whether the graph is the body of a function, or inside of one.
+    and for outputs of a graph, which stay values that a node computes. Afterwards ``value``
+    has no name and no readers. ``in_function`` includes graphs inside a function.
     """
     node = value.producer()
     assert node is not None, "only a node's output is replaced"

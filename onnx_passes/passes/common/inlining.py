@@ -1,6 +1,6 @@
 """Put the body of a function or of a Loop into the graph that calls it.
 
-For a Loop it tells how often the body runs, where that is known.
+For a Loop it finds how often the body runs, where that is known.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from onnx_passes.passes.constants import constant_of
 class Names:
     """How often each name is used.
 
-    Attributes:
-        values: Counts by name of a value.
-        nodes: Counts by name of a node: ONNX Runtime refuses nodes of one name.
+    Nodes count because ONNX Runtime refuses two of one name.
     """
 
     def __init__(self, *graphs: ir.Graph) -> None:
@@ -34,16 +32,9 @@ class Names:
 def inline_call(
     graph: ir.Graph, call: ir.Node, function: ir.Function, names: Names
 ) -> list[ir.Node]:
-    """Replace a call by the body of a function.
+    """Replace a call by a copy of the function's body; return the new nodes.
 
-    Args:
-        graph: The graph of the call.
-        call: The node; it has no more inputs and outputs than the function.
-        function: The function; it stays as it is.
-        names: The names around the call; kept up to date.
-
-    Returns:
-        The nodes put in.
+    The call has no more inputs and outputs than the function. ``names`` is kept up to date.
     """
     body = function.clone().graph
     results = list(body.outputs)
@@ -86,12 +77,7 @@ def inline_call(
 
 
 def free(wish: str, names: Counter[str]) -> str:
-    """Return a name that is not used yet, and count it.
-
-    Args:
-        wish: The name, if it is free.
-        names: How often each name is used; the result is added.
-    """
+    """Return a name that is not used yet, and count it."""
     name, count = wish, 0
     while names[name] > 0:
         count += 1
@@ -152,12 +138,7 @@ def trips_of(loop: ir.Node) -> int | None:
 
 
 def renamed(name: str | None, names: Counter[str]) -> str | None:
-    """Return a name that nothing else has; the same one if it is so already.
-
-    Args:
-        name: The present name, which is counted.
-        names: How often each name is used; kept up to date.
-    """
+    """Return a name that nothing else has; the same one if it is so already."""
     if not name or names[name] == 1:
         return name
     names[name] -= 1

@@ -25,12 +25,9 @@ def light_proto(
 ) -> onnx.ModelProto:
     """Serialise a model; big tensors are left as references to a file that does not exist.
 
-    Args:
-        model: Any model; as before when this returns.
-        overridable: Whether initializers that are also inputs stay; without them nothing can
-            be concluded from a default that the caller may override.
-        main_graph_only: Whether to leave out initializers of the main graph only, and keep
-            tensors in subgraphs and attributes.
+    Without ``overridable``, initializers that are inputs too are left out: nothing can be
+    concluded from a default that the caller may override. With ``main_graph_only``, tensors in
+    subgraphs and attributes stay.
     """
     with _weights_hidden(model, main_graph_only=main_graph_only):
         proto = ir.to_proto(model)
@@ -96,12 +93,7 @@ def is_big(tensor: ir.TensorProtocol | None) -> bool:
 
 
 def stub(tensor: ir.TensorProtocol, name: str | None) -> ir.ExternalTensor:
-    """Return what replaces a tensor that is left out.
-
-    Args:
-        tensor: The tensor.
-        name: Its name; None for none.
-    """
+    """Return what replaces a tensor that is left out."""
     return ir.ExternalTensor(
         "not-serialised",
         0,
@@ -120,11 +112,8 @@ class Scratch:
     """Constants that a pass makes, in memory or in a file from which engines map them.
 
     They go to a file if a large weight of the model is in one: then all of them may not fit
-    into memory. The file is gone with the last of its tensors.
-
-    Args:
-        model: The model. It is looked at when the first large constant is made.
-        always: Whether they go to a file in any case.
+    into memory. The file is gone with the last of its tensors. The model is looked at when the
+    first large constant is made; ``always`` uses a file in any case.
     """
 
     def __init__(self, model: ir.Model, *, always: bool = False) -> None:
@@ -142,9 +131,7 @@ class Scratch:
     def keep(self, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         """Return a tensor that holds no memory, if constants go to a file.
 
-        Args:
-            tensor: In memory. A small one is returned as it is, and any if the temporary
-                folder has no room.
+        A small tensor is returned as it is, and any if the temporary folder has no room.
         """
         if tensor.nbytes < SMALL or not self._active:
             return tensor
@@ -158,8 +145,7 @@ class Scratch:
     def keep_constants(self, nodes: Iterable[ir.Node]) -> None:
         """Let Constant nodes hold no memory, if constants go to a file.
 
-        Args:
-            nodes: New nodes. A tensor that is in a file stays there.
+        A tensor that is in a file stays there.
         """
         for node in nodes:
             held = node.attributes.get("value") if node.op_type == "Constant" else None

@@ -29,13 +29,8 @@ def multiplied(
     """Multiply floats by factors in double precision; None where ``narrow`` returns None.
 
     A block of numbers is widened at a time: all of them in double precision take two to four
-    times the memory of large weights.
-
-    Args:
-        array: Numbers of any shape, of type ``dtype``.
-        factors: What they are multiplied by, of shapes that broadcast to that of ``array``.
-        dtype: The type of the result.
-        narrow: Returns an array of double precision in that type.
+    times the memory of large weights. Shapes of factors broadcast to that of ``array``.
+    ``narrow`` converts double precision to ``dtype``.
     """
     found = np.empty(array.shape, array.dtype)
     access: list[list[Literal["readonly", "writeonly"]]]
@@ -67,14 +62,9 @@ SMALL = 1024
 class Linear:
     """A Conv, ConvTranspose or Gemm with constant weights.
 
-    Attributes:
-        node: The layer.
-        weights: Its second input, in its own type.
-        bias: Its third input as a row, one number in double precision for each output
-            channel; None for none.
-        dtype: The type of both.
-        factors: What the weights are to be multiplied by, of shapes that broadcast to theirs.
-        new_bias: Whether the bias is no longer that of the node.
+    ``weights`` are in their own type, to be multiplied by ``factors`` that broadcast to them;
+    ``bias`` is a row in double precision, one number for each output channel. ``new_bias`` is
+    not that of the node.
     """
 
     node: ir.Node
@@ -139,11 +129,7 @@ class Linear:
         return bool(self.node.attributes.get_int("transB") or 0)
 
     def scaled(self, row: Array) -> Linear | None:
-        """Return the layer with each output channel times a number.
-
-        Args:
-            row: A number for each output channel, of shape [channels].
-        """
+        """Return the layer with each output channel times a number."""
         spread = self._by_output(row)
         if spread is None:
             return None
@@ -152,22 +138,14 @@ class Linear:
         return replace(self, factors=factors, bias=bias, new_bias=bias is not None)
 
     def shifted(self, row: Array) -> Linear | None:
-        """Return the layer with a number added to each output channel.
-
-        Args:
-            row: A number for each output channel, of shape [channels].
-        """
+        """Return the layer with a number added to each output channel."""
         if (self.node.attributes.get_float("beta", 1.0) or 0.0) != 1.0:
             return None
         bias = row if self.bias is None else self.bias + row
         return replace(self, bias=bias, new_bias=True)
 
     def scaled_before(self, row: Array) -> Linear | None:
-        """Return the layer that multiplies each input channel by a number first.
-
-        Args:
-            row: A number for each input channel, of shape [channels].
-        """
+        """Return the layer that multiplies each input channel by a number first."""
         if self.node.attributes.get_int("transA") or 0:
             return None
         spread = self._by_input(row)
@@ -179,9 +157,6 @@ class Linear:
         """Return the layer that adds a number to each input channel first.
 
         None where padding, to which nothing is added, comes between.
-
-        Args:
-            row: A number for each input channel, of shape [channels].
         """
         get = self.node.attributes
         if self.node.op_type == "ConvTranspose" or (get.get_int("transA") or 0):
@@ -229,11 +204,7 @@ class Linear:
     def scaled_weights(
         self, narrow: Callable[[Array, ir.DataType], Array | None] = narrowed
     ) -> Array | None:
-        """Return the weights times their factors; None where ``narrow`` returns None.
-
-        Args:
-            narrow: Returns an array of double precision in the type of the layer.
-        """
+        """Return the weights times their factors; None where ``narrow`` returns None."""
         return multiplied(self.weights, *self.factors, dtype=self.dtype, narrow=narrow)
 
     def tensors(self) -> tuple[Array | None, Array | None] | None:
@@ -255,12 +226,7 @@ class Linear:
         return weights, bias
 
     def build(self, op: Op, x: ir.Value | None) -> ir.Value:
-        """Return the output of the layer, put on ``x``, with its new weights.
-
-        Args:
-            op: Builds nodes.
-            x: The input of the layer.
-        """
+        """Return the output of the layer, put on ``x``, with its new weights."""
         found = self.tensors()
         assert found is not None, "check has seen to it"
         inputs = [x, *self.node.inputs[1:3]]
@@ -274,13 +240,8 @@ class Linear:
 def as_row(array: Array, rank: int, channels: int) -> Array | None:
     """Return an operand as a row of one number for each channel.
 
-    Args:
-        array: The operand, numbers of any shape.
-        rank: Rank of the tensor that it is broadcast with; axis 1 is that of channels.
-        channels: Size of that axis.
-
-    Returns:
-        The row; None if the operand differs along another axis, or makes the tensor bigger.
+    Axis 1 of that tensor is the channels'. None if the operand differs along another axis, or
+    makes the tensor bigger.
     """
     if array.ndim > rank:
         return None

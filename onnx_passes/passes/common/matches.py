@@ -63,12 +63,8 @@ def wide(value: ir.Value | None) -> Array | None:
 def narrowed(array: Array, dtype: ir.DataType) -> Array | None:
     """Return numbers in a type of lower precision, None where they leave its range.
 
-    Range here means that nothing becomes infinite, and nothing but zero becomes so small
-    that digits are lost.
-
-    Args:
-        array: Numbers of any shape, in a wider type.
-        dtype: The type of lower precision.
+    Range here means that nothing becomes infinite, and nothing but zero becomes so small that
+    digits are lost.
     """
     info = float_info(dtype)
     with np.errstate(all="ignore"):
@@ -96,14 +92,7 @@ PRECISE = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def commuted(op: Op, operator: str, a: Var, b: Var) -> Var:
-    """Return the pattern of a binary operator with its operands in either order.
-
-    Args:
-        op: Builds patterns.
-        operator: The operator.
-        a: One operand.
-        b: The other operand.
-    """
+    """Return the pattern of a binary operator with its operands in either order."""
     make = getattr(op, operator)
     return pattern.OrValue([make(a, b), make(b, a)])
 
@@ -133,11 +122,8 @@ def spells(
 ) -> bool:
     """Whether the constants of a match are the numbers of the formula, and do not widen ``x``.
 
-    Args:
-        context: Of the match.
-        numbers: What its constants are meant to be, further apart than ``NEAR``.
-        x: The variable of the formula.
-        others: Values that are not numbers of the formula.
+    ``numbers`` are further apart than ``NEAR``; ``others`` are values that are not numbers of
+    the formula.
     """
     inputs = {value for node in context.nodes for value in node.inputs}
     for value in inputs - {x, *others}:
@@ -158,10 +144,6 @@ def is_rounded(tensor: ir.TensorProtocol | None, number: float) -> bool:
 
     Types of less than single precision round numbers so much that a formula with them is
     another formula.
-
-    Args:
-        tensor: The constant; None if there is none.
-        number: The number of the formula.
     """
     if tensor is None or tensor.size != 1:
         return False
@@ -172,12 +154,7 @@ def is_rounded(tensor: ir.TensorProtocol | None, number: float) -> bool:
 
 
 def has_opset(context: MatchContext, version: int) -> bool:
-    """Whether the operators of an opset may be used where a match is.
-
-    Args:
-        context: The context of the match.
-        version: The least opset of the main domain.
-    """
+    """Whether the operators of an opset may be used where a match is."""
     container, model = context.graph_or_function, context.model
     if isinstance(container, ir.Function) or container is model.graph:
         found = [container.opset_imports]
@@ -195,23 +172,13 @@ ROUNDING = 1e-6
 
 
 def operand(x: ir.Value, c: ir.Value) -> float | None:
-    """Return the number that each element of ``x`` meets in ``c``, None if it is not one.
-
-    Args:
-        x: The tensor.
-        c: The other operand.
-    """
+    """Return the number that each element of ``x`` meets in ``c``, None if it is not one."""
     number = scalar_of(c)
     return None if number is None or widens(x, c) else number
 
 
 def attribute_of(x: ir.Value, c: ir.Value) -> float | None:
-    """Return such a number if an attribute, which has 32 bits, can hold it.
-
-    Args:
-        x: The tensor.
-        c: The other operand.
-    """
+    """Return such a number if an attribute, which has 32 bits, can hold it."""
     number = operand(x, c)
     if number is None or not np.isfinite(number):
         return None
@@ -227,20 +194,10 @@ def single_or_half(*values: ir.Value) -> bool:
 
 
 def about(number: float | None, wanted: float) -> bool:
-    """Whether a number is the wanted one up to what exporters round it by.
-
-    Args:
-        number: The number; None if there is none.
-        wanted: The number of the formula.
-    """
+    """Whether a number is the wanted one up to what exporters round it by."""
     return number is not None and abs(number - wanted) <= ROUNDING * abs(wanted)
 
 
 def holds(c: ir.Value, wanted: float) -> bool:
-    """Whether a constant holds that one number, up to what exporters round it by.
-
-    Args:
-        c: The constant.
-        wanted: The number of the formula.
-    """
+    """Whether a constant holds that one number, up to what exporters round it by."""
     return about(scalar_of(c), wanted)

@@ -34,12 +34,9 @@ class NormalizationPass(Transformation, RewriteRuleSetPass):
     """Rules that find a normalisation step by step: formula, scale, bias, casts.
 
     The formula becomes the operator with a scale of ones; each further rule lets it take over
-    what follows it. So all combinations are found without a pattern for each.
-
-    Attributes:
-        operator: The operator that is put in.
-        since: Its first opset.
-        centred: Whether the mean is subtracted, and a bias may be added.
+    what follows it. So all combinations are found without a pattern for each. ``since`` is the
+    first opset of the operator. If ``centred``, the mean is subtracted, and a bias may be
+    added.
     """
 
     needs = ("shape-inference",)
@@ -187,12 +184,7 @@ def _first_axis(node: ir.Node, x: Value) -> int | None:
 
 
 def sizes_of_last(x: Value, axis: int | None) -> list[int] | None:
-    """Return the sizes from an axis on, if all are known and none is 0.
-
-    Args:
-        x: The value.
-        axis: The first of the axes; None if it is not known.
-    """
+    """Return the sizes from an axis on, if all are known and none is 0."""
     dims = dims_of(x)
     if dims is None or axis is None or not -len(dims) <= axis < len(dims):
         return None
@@ -201,12 +193,7 @@ def sizes_of_last(x: Value, axis: int | None) -> list[int] | None:
 
 
 def holds(value: Value | None, number: float) -> bool:
-    """Whether a value is a constant of nothing but a number.
-
-    Args:
-        value: The value; None for an input that is left out.
-        number: The number.
-    """
+    """Whether a value is a constant of nothing but a number."""
     tensor = constant_of(value)
     return tensor is not None and bool(np.all(tensor.numpy() == number))
 

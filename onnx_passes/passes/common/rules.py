@@ -48,12 +48,8 @@ class Values(dict[str, Value]):
 class TermCall:
     """An operator over terms.
 
-    Attributes:
-        kind: Name of the operator.
-        operands: Its operands.
-        result: Name of its result among the values of a match; empty for none.
-        domain: Domain of the operator.
-        more: Whether it may have more operands than these.
+    ``result`` is its name among the values of a match, empty for none. With ``more``, it may
+    have further operands.
     """
 
     kind: str
@@ -81,12 +77,8 @@ def always(values: Values) -> bool:
 class TermRule:
     """What may replace an expression.
 
-    Attributes:
-        before: The expression.
-        find: Returns what the replacement needs; None for nothing.
-        make: Builds the replacement of the values and of what was found.
-        since: The least opset.
-        name: What reports call it: see ``Rule``.
+    ``find`` returns what ``make`` needs, None for no match. ``since`` is the least opset; for
+    ``name`` see ``Rule``.
     """
 
     before: TermCall
@@ -127,12 +119,8 @@ def law(
 ) -> TermRule:
     """Return the rule that an expression equals another one, always or if something holds.
 
-    Args:
-        before: The expression that is matched.
-        after: What replaces it.
-        holds: Says of the values bound to the names whether it does; None for always.
-        since: The first opset that has the operators.
-        name: What reports call it: see ``Rule``.
+    ``holds`` says so of the values bound to names; None for always. ``since`` is the first
+    opset that has the operators; for ``name`` see ``Rule``.
     """
 
     def make(op: Op, values: Values, found: object) -> Value:
@@ -207,8 +195,7 @@ def _shape(term: Term) -> str:
 class IdlePass(Transformation, RewriteRuleSetPass):
     """A pass that removes nodes of some operators where they do nothing.
 
-    Attributes:
-        operators: The operators, of the main domain.
+    The operators are of the main domain.
     """
 
     needs = ("shape-inference",)
@@ -216,12 +203,7 @@ class IdlePass(Transformation, RewriteRuleSetPass):
 
     @abc.abstractmethod
     def is_idle(self, node: ir.Node, x: ir.Value) -> bool:
-        """Whether the first output of a node is its first input, shape and all.
-
-        Args:
-            node: The node.
-            x: Its first input.
-        """
+        """Whether the first output of a node is its first input, shape and all."""
 
     def rules(self) -> Iterator[Rule]:
         def idle(context: MatchContext, x: ir.Value, **_: object) -> bool:

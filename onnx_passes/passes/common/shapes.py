@@ -55,12 +55,7 @@ def ints_of(value: ir.Value | None) -> list[int] | None:
 
 
 def widens(value: ir.Value | None, other: ir.Value | None) -> bool:
-    """Whether broadcasting with ``other`` may give a value another shape than its own.
-
-    Args:
-        value: The value; None for an input that is left out.
-        other: The other operand.
-    """
+    """Whether broadcasting with ``other`` may give a value another shape than its own."""
     mine, theirs = dims_of(value), dims_of(other)
     if theirs is None:
         tensor = constant_of(other)
@@ -74,12 +69,7 @@ def widens(value: ir.Value | None, other: ir.Value | None) -> bool:
 
 
 def is_shape_of(shape: ir.Value | None, value: ir.Value | None) -> bool:
-    """Whether ``shape`` is computed as the whole shape of ``value``.
-
-    Args:
-        shape: What may be a shape.
-        value: The value.
-    """
+    """Whether ``shape`` is computed as the whole shape of ``value``."""
     node = shape.producer() if shape is not None else None
     return (
         node is not None
@@ -112,10 +102,6 @@ def counted(axes: Iterable[int] | None, rank: int | None) -> list[int] | None:
     """Return axes counted from the front, in order.
 
     None where that takes a rank that is not known, and where an axis is named twice.
-
-    Args:
-        axes: Axes from either end; None if they are not known.
-        rank: Rank of the tensor; None if it is not known.
     """
     if axes is None:
         return None
@@ -129,9 +115,7 @@ def counted(axes: Iterable[int] | None, rank: int | None) -> list[int] | None:
 def beyond(taken: Sequence[int], axes: Sequence[int]) -> list[int]:
     """Return where axes of a tensor lie in one that has the axes ``taken`` besides them.
 
-    Args:
-        taken: Axes of the bigger tensor that the other one lacks.
-        axes: Axes of the smaller tensor, from the front.
+    ``axes`` are those of the smaller tensor, from the front.
     """
     places = (k for k in range(len(taken) + max(axes, default=-1) + 1) if k not in taken)
     all_places = list(places)
@@ -147,11 +131,7 @@ class Knowledge:
     """What is known of the values of a model, filled node by node in topological order."""
 
     def __init__(self, imports: Mapping[str, int]) -> None:
-        """Know nothing yet.
-
-        Args:
-            imports: The opset imports around the nodes.
-        """
+        """Know nothing yet."""
         self._imports = imports
         self._opset = imports.get("", 1)
         self._found: dict[ir.Value, KnownTensor] = {}

@@ -31,9 +31,7 @@ class Determinism:
     def holds(self, node: ir.Node, imports: Mapping[str, int]) -> bool:
         """Whether ``node``, its subgraphs and the functions it calls are deterministic.
 
-        Args:
-            node: The node.
-            imports: The opset imports of the model, or of the function around the node.
+        ``imports`` are those of the model, or of the function around the node.
         """
         return all(self._own(inner, imports) for inner in nodes_within(node))
 
@@ -64,10 +62,6 @@ def is_inference_dropout(node: ir.Node, opset: int) -> bool:
 
     Before opset 7 an attribute ``is_test`` says so, from 12 on the third input
     ``training_mode``; in between Dropout is always for inference.
-
-    Args:
-        node: The Dropout.
-        opset: Version of the main domain.
     """
     if opset < 7:
         attribute = node.attributes.get("is_test")
@@ -88,9 +82,8 @@ Before opset 7, attributes align the second operand with the first.
 def node_key(node: ir.Node, local: Mapping[ir.Value, int] | None = None) -> Key:
     """Return a key that nodes share if they compute the same outputs from the same values.
 
-    Args:
-        node: The node; its subgraphs are compared by structure, what they capture by identity.
-        local: Numbers for values that are local to a subgraph under comparison.
+    Subgraphs are compared by structure, what they capture by identity; ``local`` has numbers
+    for values that are local to one.
     """
     numbers = local or {}
     inputs: list[object] = [_value_key(value, numbers) for value in node.inputs]

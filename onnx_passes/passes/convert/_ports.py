@@ -18,14 +18,8 @@ def find(
 ) -> list[ir.Value]:
     """Return the inputs or outputs of the given names.
 
-    Args:
-        values: All inputs, or all outputs.
-        names: Names of those that are wanted.
-        pass_: Name of the pass, for the message.
-        word: "input" or "output", for the message.
-
-    Raises:
-        PassError: The model has none of that name.
+    ``word`` is "input" or "output", for the PassError about a name that the model does not
+    have.
     """
     known = {value.name or "": value for value in values}
     for name in names:
@@ -40,13 +34,7 @@ def find(
 def refuse_pass_through(model: ir.Model, value: ir.Value, pass_: str) -> None:
     """Refuse what cannot have a node at its boundary.
 
-    Args:
-        model: The model.
-        value: The input or output.
-        pass_: Name of the pass, for the message.
-
-    Raises:
-        PassError: The value is an input and an output at once, or an input with a default.
+    The PassError is about an input that is an output too, or has a default.
     """
     if value.is_graph_input() and value.is_graph_output():
         raise PassError(
@@ -65,14 +53,8 @@ def put_behind_input(
 ) -> ir.Value:
     """Let a node that reads an input replace it, wherever the input was read.
 
-    Args:
-        model: The model.
-        value: The input; its name stays, type and shape are the caller's business.
-        node: A node with ``value`` as its input, and one output without a name.
-        namer: Of the model.
-
-    Returns:
-        The node's output, which has the type and shape that the input had.
+    The node reads ``value`` and has one output without a name, which gets the type and shape
+    that the input had. Those of the input are up to the caller.
     """
     inner = node.outputs[0]
     inner.name = namer.value(f"{value.name}_{node.op_type.lower()}")
@@ -93,14 +75,8 @@ def put_before_output(
 ) -> ir.Value:
     """Let the output of a node take the place and the name of an output of the model.
 
-    Args:
-        model: The model.
-        value: The output; it stays as an inner value under another name.
-        node: A node with ``value`` as its input, and one output without a name.
-        namer: Of the model.
-
-    Returns:
-        The new output, without type and shape.
+    The node reads ``value``, which stays as an inner value under another name, and has one
+    output without a name. Returns that, without type and shape.
     """
     name = value.name or ""
     rename_value(value, namer.value(f"{name}_{node.op_type.lower()}"))
@@ -119,14 +95,7 @@ def rename_ports(
 ) -> None:
     """Give inputs and outputs new names; inner values that have them make way.
 
-    Args:
-        model: The model.
-        values: The new name of each input or output.
-        namer: Gives names that are free.
-        pass_: Name of the pass, for the message.
-
-    Raises:
-        PassError: Two would have one name.
+    A PassError says that two would have one name.
     """
     others = {v.name for v in (*model.graph.inputs, *model.graph.outputs) if v not in values}
     wanted = list(values.values())
@@ -149,12 +118,7 @@ def rename_ports(
 
 
 def rename_value(value: ir.Value, name: str) -> None:
-    """Rename a value, and what quantization annotations call it.
-
-    Args:
-        value: The value.
-        name: Its new name.
-    """
+    """Rename a value, and what quantization annotations call it."""
     if value.graph is not None:
         for graph in graphs_within(value.graph):
             for other in own_values(graph):

@@ -26,12 +26,8 @@ Place = tuple[str, int]
 class Baked:
     """A Reshape whose target holds on to a size.
 
-    Attributes:
-        number: Number of the node among all nodes.
-        node: The node, in the probe.
-        target: Its target.
-        better: The target that copies the dimension in place of the size; None where the
-            dimension does not stand at that place of the input.
+    ``number`` counts all nodes. ``better`` is the target that copies the dimension in place of
+    the size; None where the dimension does not stand at that place of the input.
     """
 
     number: int
@@ -46,13 +42,7 @@ class Probe:
     def __init__(
         self, model: ir.Model, places: Mapping[Place, str], sizes: Mapping[str, int]
     ) -> None:
-        """Copy a model, and infer its shapes anew.
-
-        Args:
-            model: It is not changed; weights are shared.
-            places: The name of the dimension at each place.
-            sizes: The sizes to try, by name.
-        """
+        """Copy a model that keeps its weights, and infer its shapes anew for ``sizes``."""
         self.model = copy_model(model)
         self.old: dict[str, int] = {}
         inputs = {value.name: value for value in self.model.graph.inputs}
@@ -145,13 +135,7 @@ def forget_shapes(model: ir.Model) -> None:
 
 
 def constant(model: ir.Model, numbers: list[int], name: str) -> ir.Value:
-    """Add a constant of int64 to the main graph, under a name that may be taken.
-
-    Args:
-        model: The model.
-        numbers: The elements.
-        name: The start of its name.
-    """
+    """Add a constant of int64 to the main graph, under a name that may be taken."""
     tensor = ir.Tensor(np.array(numbers, dtype=np.int64))
     taken = model.graph.initializers
     free = next(n for i in range(len(taken) + 1) if (n := f"{name}_{i}") not in taken)

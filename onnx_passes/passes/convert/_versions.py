@@ -22,10 +22,6 @@ def schema_of(node: ir.Node, opset: int) -> onnx.defs.OpSchema | None:
     """Return the schema that an opset gives a node's operator, None if it has none.
 
     Deprecated operators have none.
-
-    Args:
-        node: The node.
-        opset: Version of its domain.
     """
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
@@ -39,13 +35,8 @@ def conform(
 ) -> None:
     """Make a node conform to a schema, without changing what it means.
 
-    Args:
-        node: Attributes that say their default and inputs and outputs that are left out go.
-        before: The schema that it came from, which says what the defaults are.
-        after: The schema that it must conform to.
-
-    Raises:
-        CannotConvertError: The node has what the schema does not know.
+    Attributes that say a default of the schema ``before``, and inputs and outputs that are
+    left out, go. Raises CannotConvertError for what the schema ``after`` does not know.
     """
     for name in list(node.attributes):
         if name not in after.attributes:
@@ -113,12 +104,7 @@ _FROM_FRONT = 11
 
 
 def changes(op_type: str, border: int) -> bool:
-    """Whether a version changes what nodes of an operator look like.
-
-    Args:
-        op_type: The operator.
-        border: The version.
-    """
+    """Whether a version changes what nodes of an operator look like."""
     change = _change(op_type, border)
     old, new = _schema(op_type, border - 1), _schema(op_type, border)
     moved = old and new and _moved(old, new)
@@ -149,12 +135,7 @@ def _moved(old: _Schema, new: _Schema) -> dict[int, str]:
 
 
 def raise_node(edit: Edit, border: int) -> None:
-    """Make a node of a version of one of the version before.
-
-    Args:
-        edit: The node.
-        border: The version.
-    """
+    """Convert a node from the version before ``border`` to that version."""
     name = edit.node.op_type
     change = _change(name, border)
     if change is not None and change.up is not None:
@@ -205,12 +186,7 @@ def _broadcast(edit: Edit) -> None:
 
 
 def lower_node(edit: Edit, border: int) -> None:
-    """Make a node of the version before of one of a version.
-
-    Args:
-        edit: The node.
-        border: The version that is left.
-    """
+    """Convert a node from version ``border`` to the version before."""
     name = edit.node.op_type
     change = _change(name, border)
     old, new = _schema(name, border - 1), _schema(name, border)
@@ -263,9 +239,7 @@ BRANCHES = {4: "then_branch", 5: "else_branch"}
 def settle_rank(function: ir.Function, node: ir.Node) -> None:
     """Take the branches of the rank that a node has, and make scalars for Range.
 
-    Args:
-        function: The definition; unchanged if the rank is not known.
-        node: The AffineGrid.
+    The function, the definition of an AffineGrid, is unchanged if the rank is not known.
     """
     size = node.inputs[1] if len(node.inputs) > 1 else None
     count = size.shape[0] if size is not None and size.shape is not None else None
@@ -316,14 +290,8 @@ def _give_scalars(function: ir.Function, node: ir.Node) -> None:
 def body_of(node: ir.Node, opset: int) -> tuple[ir.Function, int] | None:
     """Return the function by which ONNX defines a node's operator.
 
-    Args:
-        node: The node; the body may depend on its attributes, which get their defaults, and on
-            the types of its inputs.
-        opset: The opset that the node is of.
-
-    Returns:
-        The function, and the opset that its nodes are of; None where ONNX defines none, or
-        where it depends on types that are not known.
+    The body may depend on attributes, which get their defaults, and on types of inputs.
+    Returns also the opset of its nodes; None where ONNX defines none, or types are not known.
     """
     try:
         # The type stubs of onnx leave out what a schema says of functions.

@@ -86,11 +86,7 @@ class ConvertIoTypes(Transformation):
     all: dict[Type, Type] = Field(default_factory=dict)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Insert the Casts.
-
-        Raises:
-            PassError: The model has no such input or output, or the Cast is not defined.
-        """
+        """Insert the Casts."""
         find(model.graph.inputs, self.inputs, self.name, "input")
         find(model.graph.outputs, self.outputs, self.name, "output")
         inputs = self._wanted(model.graph.inputs, self.inputs)

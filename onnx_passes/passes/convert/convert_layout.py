@@ -97,13 +97,7 @@ def _movable(value: ir.Value | None, rank: int) -> bool:
 
 
 def close(model: ir.Model, way: Way, namer: Namer) -> None:
-    """Take both Transposes out, and turn the constants between them.
-
-    Args:
-        model: The model.
-        way: Two Transposes, and the nodes between them.
-        namer: Gives names that are free.
-    """
+    """Take both Transposes out, and turn the constants between them."""
     back = inverse(way.order)
     value = way.first.inputs[0]
     assert value is not None, "a Transpose has an input"
@@ -187,11 +181,7 @@ class ConvertLayout(Transformation):
         return {"inputs": {str(value.name): "nhwc" for value in free}}
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Transpose inputs and outputs, and close the ways between Transposes.
-
-        Raises:
-            PassError: There is no such input or output, or its rank is not known or below 3.
-        """
+        """Transpose inputs and outputs, and close the ways between Transposes."""
         ours = self._insert(model)
         if ours:
             require_free_initializers(model)

@@ -38,10 +38,6 @@ def lost(before: ir.Model, after: ir.Model) -> str | None:
     """Return why ONNX Runtime loads a model no longer, None if it does or never did.
 
     Its optimisations are asked, too: those for quantised models break some opsets.
-
-    Args:
-        before: The model before.
-        after: The model after.
     """
     for optimized in (False, True):
         reason = refusal(after, optimized=optimized)
@@ -53,13 +49,10 @@ def lost(before: ir.Model, after: ir.Model) -> str | None:
 def refusal(model: ir.Model, *, optimized: bool = False) -> str | None:
     """Return why ONNX Runtime does not load a model, None if it does.
 
-    It finds a kernel for every node when it loads a model, or puts the function there that
-    the standard defines the operator by. No list of kernels says as much: which function holds
-    in an opset depends on the operators within it.
-
-    Args:
-        model: Any model; its big weights are taken for inputs, so that none is copied.
-        optimized: Whether ONNX Runtime may rewrite it.
+    It finds a kernel for every node when it loads a model, or puts the function there that the
+    standard defines the operator by. No list of kernels says as much: which function holds in
+    an opset depends on the operators within it. Big weights are taken for inputs, so that none
+    is copied.
     """
     try:
         options = session_options("all" if optimized else "none")
@@ -122,11 +115,7 @@ class ConvertOpset(Transformation):
     version: int
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Convert every graph and function.
-
-        Raises:
-            PassError: There is no such opset, or nodes have no equivalent in it.
-        """
+        """Convert every graph and function."""
         if all(imports.get("", self.version) == self.version for _, imports in roots(model)):
             return ir.passes.PassResult(model, modified=False)
         reason = rehearse(model, self.version)
@@ -139,15 +128,8 @@ class ConvertOpset(Transformation):
 def rehearse(model: ir.Model, version: int) -> str | None:
     """Convert a copy, so that an obstacle does not leave the model half converted.
 
-    Args:
-        model: The model; it stays as it is.
-        version: The opset that is wanted.
-
-    Returns:
-        Why ONNX Runtime would load the model no longer; None if it does or never did.
-
-    Raises:
-        PassError: As ``convert``.
+    Returns why ONNX Runtime would load the model no longer; None if it does or never did.
+    Raises PassError as ``convert``.
     """
     copy = copy_model(model)
     convert(copy, version)
@@ -157,13 +139,8 @@ def rehearse(model: ir.Model, version: int) -> str | None:
 def convert(model: ir.Model, version: int) -> None:
     """Convert every graph and function of a model.
 
-    Args:
-        model: The model; it is changed.
-        version: The opset that is wanted.
-
-    Raises:
-        PassError: There is no such opset, or nodes have no equivalent in it; the model is then
-            half converted.
+    A PassError says that there is no such opset, or which nodes have no equivalent in it; the
+    model is then half converted.
     """
     newest = onnx.defs.onnx_opset_version()
     if not 1 <= version <= newest:

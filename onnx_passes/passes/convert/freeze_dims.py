@@ -46,11 +46,7 @@ class FreezeDims(Transformation):
         return {"dims": dict.fromkeys(names[:1], 3)}
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Replace the names by their sizes.
-
-        Raises:
-            PassError: A name is not a dimension of the model's inputs, or a size is negative.
-        """
+        """Replace the names by their sizes."""
         interface = {dim: None for value in model.graph.inputs for dim in _names(value) if dim}
         for name, size in self.dims.items():
             if name not in interface:

@@ -52,11 +52,7 @@ class RenameIo(Transformation):
         }
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Rename.
-
-        Raises:
-            PassError: The model has no such input or output, or two would have one name.
-        """
+        """Rename."""
         graph = model.graph
         inputs = find(graph.inputs, self.inputs, self.name, "input")
         outputs = find(graph.outputs, self.outputs, self.name, "output")

@@ -65,11 +65,7 @@ class UnfreezeDims(Transformation):
         return cls.example
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Unfreeze the dimensions.
-
-        Raises:
-            PassError: There is no such input or axis, it is dynamic, or a node needs the size.
-        """
+        """Unfreeze the dimensions."""
         places = self._places(model)
         if not places:
             return ir.passes.PassResult(model, modified=False)
@@ -129,11 +125,7 @@ class UnfreezeDims(Transformation):
     def _probe(
         self, model: ir.Model, places: Mapping[Place, str]
     ) -> tuple[list[Probe], dict[int, list[int]]]:
-        """Return probes without a contradiction, and the targets repaired, by node.
-
-        Raises:
-            PassError: There is a contradiction.
-        """
+        """Return probes without a contradiction, and the targets repaired, by node."""
         symbols = list(dict.fromkeys(places.values()))
         old = Probe(model, places, dict.fromkeys(symbols, 2)).old
         probes: list[Probe] = []

@@ -58,12 +58,7 @@ _NUMBERS = {
 
 
 def holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
-    """Whether every value of one type is a value of another.
-
-    Args:
-        wide: The type that may hold all values.
-        narrow: The type of the values.
-    """
+    """Whether every value of one type is a value of another."""
     if wide not in _NUMBERS or narrow not in _NUMBERS:
         return False
     if wide is narrow:

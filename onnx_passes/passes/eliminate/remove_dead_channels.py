@@ -26,12 +26,9 @@ _KEEP_ZERO = frozenset({"Relu", "LeakyRelu", "Tanh", "Gelu", "Swish", "HardSwish
 class _Layer:
     """A layer with constant weights of its own.
 
-    Attributes:
-        node: The product or convolution.
-        outward: The axis of its weights that output channels lie along.
-        inward: The axis of input channels.
-        axis: The axis of its result that channels lie along.
-        bias: The node that adds the bias, and the place of the operand there; None for none.
+    Its weights have output channels along the axis ``outward`` and input channels along
+    ``inward``, the result channels along ``axis``. ``bias`` is the node that adds it, and the
+    place of the operand there.
     """
 
     node: ir.Node

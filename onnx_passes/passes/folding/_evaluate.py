@@ -115,12 +115,8 @@ def constant_nodes(
 ) -> list[ir.Node]:
     """List the nodes of a graph that depend on constants only, in topological order.
 
-    Args:
-        graph: The graph; constants outside of it count.
-        imports: The opset imports around it.
-        deterministic: Says which nodes draw no random numbers.
-        never: Operators that are not folded.
-        is_held: Says which nodes are not folded. It is asked of constant nodes only.
+    Constants outside of the graph count. ``never`` has operators that are not folded;
+    ``is_held`` is asked of constant nodes only, and says which are not.
     """
     found: dict[ir.Node, None] = {}
     for node in topological_order(graph):
@@ -206,19 +202,12 @@ class _InputMissingError(Exception):
 class Evaluation:
     """Results of nodes over constants, and why others have none.
 
-    Attributes:
-        results: Tensors by value; None for a result that is not a tensor, or a tensor of
-            strings.
-        failures: Reasons by node; empty where the reason is a failure before it.
+    ``results`` has None for what is not a tensor, or a tensor of strings. Reasons in
+    ``failures`` are empty after an earlier failure.
     """
 
     def __init__(self, model: ir.Model, imports: Mapping[str, int]) -> None:
-        """Compute nothing yet.
-
-        Args:
-            model: Where the functions are that nodes call.
-            imports: The opset imports around the nodes.
-        """
+        """Compute nothing yet."""
         self._model, self._scratch = model, Scratch(model)
         self._imports = imports
         self.results: dict[ir.Value, ir.TensorProtocol | None] = {}
@@ -227,9 +216,8 @@ class Evaluation:
     def run(self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]) -> None:
         """Compute outputs of nodes.
 
-        Args:
-            nodes: Nodes over constants and over each other, in topological order.
-            wanted: Those of their outputs that must be in ``results`` if they can be computed.
+        Nodes read constants and each other, in topological order. ``wanted`` outputs are in
+        ``results`` afterwards, if they can be computed.
         """
         missing = [value for value in wanted if value not in self.results]
         for node in nodes:
@@ -426,13 +414,7 @@ MAX_NODES = 50
 def constant_value(
     model: ir.Model, imports: Mapping[str, int], value: ir.Value
 ) -> ir.TensorProtocol | None:
-    """Return what a value always holds, computed from constants if need be.
-
-    Args:
-        model: Where the functions are that nodes call.
-        imports: The opsets that the nodes before the value are of.
-        value: The value.
-    """
+    """Return what a value always holds, computed from constants if need be."""
     tensor = constant_of(value)
     if tensor is not None:
         return tensor

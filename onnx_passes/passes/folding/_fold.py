@@ -34,13 +34,8 @@ def constant_target(
     """Return a constant that gives a Reshape or Expand the same result as its computed target.
 
     Dynamic dimensions stay dynamic: a Reshape infers one (-1) or copies some (0), an Expand
-    keeps some (1).
-
-    Args:
-        node: Any node.
-        facts: What is known of its inputs.
-        nonempty: Whether dynamic dimensions are known to be above 0: engines refuse to infer a
-            dimension beside one that is 0.
+    keeps some (1). With ``nonempty``, dynamic dimensions are above 0: engines refuse to infer
+    a dimension beside one that is 0.
     """
     rule = _RULES.get(node.op_type) if node.domain == "" else None
     if rule is None or len(node.inputs) != 2 or node.inputs[0] is None:
@@ -115,9 +110,8 @@ NOTED = 1024
 class GrowthBudget:
     """How much constants may grow.
 
-    Attributes:
-        size_limit: Bytes of one new constant that replaces no bigger ones.
-        growth_left: Bytes that the model may still grow in all.
+    ``size_limit`` is in bytes of one new constant that replaces no bigger ones,
+    ``growth_left`` in bytes of the model.
     """
 
     size_limit: int
@@ -134,13 +128,9 @@ class GrowthBudget:
     ) -> GrowthBudget:
         """Return what is left after what was folded before, in this run or in others.
 
-        Args:
-            model: The model.
-            size_limit: Bytes of one new constant that replaces no bigger ones.
-            growth_limit: Bytes by which any model may grow.
-            share: The share of its weights by which a model may grow, if that is more.
-            original: Bytes of the file of the original, about, without what earlier runs have
-                folded: what passes have saved of them may be used.
+        A model may grow by ``growth_limit`` bytes, or by ``share`` of its weights if that is
+        more. ``original`` is about the size of its file in bytes, without what earlier runs
+        have folded: what passes have saved of it may be used.
         """
         tensors = {id(tensor): tensor for tensor in all_tensors(model)}.values()
         grown = sum(map(tensor_growth, tensors))
@@ -154,10 +144,8 @@ class GrowthBudget:
 class Fold:
     """A set of constant nodes; those not ``kept`` are to be replaced by results.
 
-    Attributes:
-        nodes: In topological order.
-        named: Names of constants that stay although nothing reads them.
-        kept: Nodes that stay, as their results are too big or cannot be computed.
+    Nodes are in topological order. Constants with a ``named`` name stay although nothing reads
+    them; ``kept`` nodes stay because results are too big or cannot be computed.
     """
 
     nodes: Sequence[ir.Node]
@@ -219,15 +207,9 @@ def fold(
 ) -> int:
     """Replace constant nodes by their results, within the budget.
 
-    Args:
-        nodes: Nodes over constants and over each other, in topological order.
-        evaluation: Computes them.
-        budget: What is used of it is taken off.
-        named: Names of constants that stay although nothing reads them.
-        in_function: Whether they are in a function.
-
-    Returns:
-        The number of nodes replaced.
+    Nodes read constants and each other, in topological order. ``budget`` is reduced; constants
+    with a ``named`` name stay although nothing reads them. Returns the number of nodes
+    replaced.
     """
     plan = Fold(nodes, named)
     while True:

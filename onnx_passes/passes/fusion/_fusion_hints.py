@@ -72,7 +72,6 @@ ATTENTION: Hints = {
         23,
     ),
 }
-"""For ``fuse-attention``."""
 
 _SIDE_BY_SIDE = {
     "q": data("b s h*r 2*d"),
@@ -102,7 +101,6 @@ ATTENTION_HEADS: Hints = {
         {**_SIDE_BY_SIDE, **_TABLES, **_CACHE}, {**_CACHED, **_ROTARY}, _FLOAT, 23
     ),
 }
-"""For ``fuse-attention-heads``."""
 
 _TURNED = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _HALVES = (
@@ -131,7 +129,6 @@ ROTARY_EMBEDDING: Hints = {
         23,
     )
 }
-"""For ``fuse-rotary-embedding``."""
 
 _PARTIAL = {"x": data("b h s 6"), **dict.fromkeys(("turned.1", "turned.2"), data("b s 2"))}
 _AXES = {
@@ -161,7 +158,6 @@ WIDE_ROTARY_EMBEDDING: Hints = {
     ),
     "split": Hint({**_PARTIAL, "low.1": ints("4 2")}, _AXES, _TURNED, 23),
 }
-"""For ``widen-rotary-embedding``."""
 
 LAST = ints("-1", "-1", "-1", "-2 -1")
 """Axes of a mean."""

@@ -96,12 +96,7 @@ def _weights(node: ir.Node, norm: ir.Node) -> tuple[Array, Array] | None:
 
 
 def _finite(array: Array, dtype: ir.DataType) -> Array | None:
-    """Return numbers in a type of lower precision, None where they are not finite there.
-
-    Args:
-        array: Numbers of any shape, in double precision.
-        dtype: The type of lower precision.
-    """
+    """Return numbers in a type of lower precision, None where they are not finite there."""
     found = array.astype(dtype.numpy())
     return found if np.isfinite(found).all() else None
 

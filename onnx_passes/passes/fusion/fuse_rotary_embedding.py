@@ -33,11 +33,7 @@ def is_doubled(value: ir.Value | None, depth: int = DEPTH) -> bool:
     """Whether the second half of a value along its last axis surely is the first again.
 
     Looks through operators that treat all elements alike, and those that leave the last axis
-    alone, for a constant or a Concat of one value with itself.
-
-    Args:
-        value: The value; None for an input that is left out.
-        depth: How many nodes are looked through.
+    alone, for a constant or a Concat of one value with itself. ``depth`` counts nodes.
     """
     dims, tensor = dims_of(value), constant_of(value)
     if tensor is not None:
@@ -82,14 +78,7 @@ def _array_is_doubled(tensor: ir.TensorProtocol) -> bool:
 
 
 def takes_half(node: ir.Node, axis: int, size: int, second: bool) -> bool:
-    """Whether a Slice takes the first or second half of an axis of that size and no less.
-
-    Args:
-        node: The Slice.
-        axis: The axis.
-        size: Its size.
-        second: Whether the second half is meant.
-    """
+    """Whether a Slice takes the first or second half of an axis of that size and no less."""
     starts, ends, axes = (ints_of(value) for value in node.inputs[1:4])
     steps = ints_of(node.inputs[4]) if len(node.inputs) > 4 else [1]
     if starts is None or ends is None or steps != [1] or size % 2:

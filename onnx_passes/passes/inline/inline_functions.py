@@ -44,11 +44,7 @@ class InlineFunctions(Transformation):
     exclude: tuple[str, ...] = ()
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Inline from the innermost function outwards.
-
-        Raises:
-            PassError: Functions call each other in a cycle.
-        """
+        """Inline from the innermost function outwards."""
         self._model = model
         inlined: set[ir.OperatorIdentifier] = set()
         for key in _callees_first(model):

@@ -44,10 +44,7 @@ HALVES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 class Primitives:
     """Adds nodes to a replacement.
 
-    Attributes:
-        op: onnxscript's builder.
-        opset: The opset that the nodes are of.
-        dtype: Type of the numbers that :meth:`number` makes.
+    :meth:`number` makes numbers of type ``dtype``.
     """
 
     def __init__(self, op: Op, opset: int, dtype: ir.DataType | None) -> None:
@@ -71,11 +68,7 @@ class Primitives:
         return self.tensor(np.array(values, np.int64))
 
     def tensor(self, array: Array) -> Value:
-        """Return a constant.
-
-        Args:
-            array: Its numbers, of any shape and type.
-        """
+        """Return a constant."""
         return self.node("Constant", value=ir.tensor(array))
 
     def widened(self, dtype: ir.DataType | None = None) -> Primitives:
@@ -92,36 +85,19 @@ class Primitives:
         return self if self.dtype not in HALVES or kept else self.widened()
 
     def cast(self, value: Value, source: ir.DataType | None) -> Value:
-        """Return a value of type ``source`` in the type computed in.
-
-        Args:
-            value: The value.
-            source: Its element type; None if it is not known.
-        """
+        """Return a value of type ``source`` in the type computed in."""
         return value if source is self.dtype else self.node("Cast", value, to=int(self.dtype))
 
     def reduce(
         self, operator: str, value: Value, axes: Sequence[int], *, keepdims: int = 1
     ) -> Value:
-        """Reduce over axes, which are an attribute in older opsets.
-
-        Args:
-            operator: The reduction.
-            value: The value.
-            axes: The axes.
-            keepdims: 1 if they stay with size 1, else 0.
-        """
+        """Reduce over axes, which are an attribute in older opsets."""
         if self.opset < (13 if operator == "ReduceSum" else 18):
             return self.node(operator, value, axes=[*axes], keepdims=keepdims)
         return self.node(operator, value, self.ints(axes), keepdims=keepdims)
 
     def unsqueeze(self, value: Value, axes: Sequence[int]) -> Value:
-        """Insert axes of size 1; as it is if there are none.
-
-        Args:
-            value: The value.
-            axes: Axes of the result.
-        """
+        """Insert axes of size 1, numbered as in the result; as it is if there are none."""
         if not axes:
             return value
         if self.opset < 13:
@@ -129,13 +105,7 @@ class Primitives:
         return self.node("Unsqueeze", value, self.ints(axes))
 
     def pad(self, value: Value, pads: Sequence[int], number: float) -> Value:
-        """Pad with a number; as it is if there is nothing to pad.
-
-        Args:
-            value: The value.
-            pads: Amounts before each axis, then behind each.
-            number: The number that it is padded with.
-        """
+        """Pad with amounts before each axis, then behind each; as it is if all are 0."""
         if not any(pads):
             return value
         if self.opset < 11:
@@ -143,12 +113,7 @@ class Primitives:
         return self.node("Pad", value, self.ints(pads), self.number(number))
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """Give another shape: 0 keeps a dimension, -1 is what is left.
-
-        Args:
-            value: The value.
-            shape: The new shape.
-        """
+        """Give another shape: 0 keeps a dimension, -1 is what is left."""
         return self.node("Reshape", value, self.ints(shape))
 
     def sigmoid(self, x: Value) -> Value:
@@ -176,14 +141,7 @@ class Primitives:
     def normalized(
         self, x: Value, axes: Sequence[int], epsilon: float, *, centred: bool = True
     ) -> Value:
-        """``(x - mean) / sqrt(variance + epsilon)`` over axes; without the mean if asked.
-
-        Args:
-            x: The value.
-            axes: The axes.
-            epsilon: What is added to the variance.
-            centred: Whether the mean is subtracted.
-        """
+        """``(x - mean) / sqrt(variance + epsilon)`` over axes; without the mean if asked."""
         if centred:
             x = self.node("Sub", x, self.reduce("ReduceMean", x, axes))
         variance = self.reduce("ReduceMean", self.node("Mul", x, x), axes)
@@ -193,12 +151,7 @@ class Primitives:
 
 @dataclass(frozen=True)
 class Site:
-    """A node that may be lowered.
-
-    Attributes:
-        node: The node.
-        opset: The opset it is of.
-    """
+    """A node that may be lowered."""
 
     node: ir.Node
     opset: int
@@ -232,32 +185,17 @@ class Site:
         return None if dims is None else len(dims)
 
     def integer(self, name: str, default: int) -> int:
-        """Return an attribute that is an integer.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is an integer."""
         found = self.node.attributes.get_int(name)
         return default if found is None else found
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a number, in single precision, as files hold it.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is a number, in single precision, as files hold it."""
         found = self.node.attributes.get_float(name)
         return float(np.float32(default if found is None else found))
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute that is text.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is text."""
         found = self.node.attributes.get_string(name)
         return default if found is None else found
 
@@ -276,11 +214,9 @@ class LoweringPass(Transformation, RewriteRulePass):
     """A rule that replaces one operator by primitives.
 
     A subclass gives :meth:`pattern`, whose output is called ``y``, and :meth:`lowered`; where
-    it must leave nodes alone, :meth:`obstacle`.
-
-    Attributes:
-        since: The first opset whose primitives are enough. Operators broadcast from 7 on.
-        dtypes: The types of the first input that can be lowered.
+    it must leave nodes alone, :meth:`obstacle`. ``since`` is the first opset whose primitives
+    are enough, and ``dtypes`` the types of the first input that can be lowered. Operators
+    broadcast from opset 7 on.
     """
 
     needs = ("shape-inference",)
@@ -312,12 +248,7 @@ class LoweringPass(Transformation, RewriteRulePass):
 
     @abc.abstractmethod
     def lowered(self, to: Primitives, site: Site) -> Value:
-        """Make the primitives, and return what replaces the node's first output.
-
-        Args:
-            to: Makes nodes in the type computed in.
-            site: The node that is lowered.
-        """
+        """Make the primitives, and return what replaces the node's first output."""
 
 
 def _opset_of(context: MatchContext) -> int | None:
@@ -341,12 +272,7 @@ class SoftmaxPass(LoweringPass):
         return None
 
     def shifted(self, wide: Primitives, site: Site) -> tuple[Value, Value, Value]:
-        """Return the input less its maximum, the exponentials of that, and their sum.
-
-        Args:
-            wide: Makes nodes in the type computed in.
-            site: The node that is lowered.
-        """
+        """Return the input less its maximum, the exponentials of that, and their sum."""
         axes = self._axes(site)
         x = wide.cast(site.given(0), site.dtype)
         low = wide.node("Sub", x, wide.reduce("ReduceMax", x, axes))

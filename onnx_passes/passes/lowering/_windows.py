@@ -23,14 +23,8 @@ from onnx_passes.passes.lowering._lowering_pass import FLOATS, LoweringPass, Pri
 class Window:
     """The windows along one axis.
 
-    Attributes:
-        size: Of the input.
-        kernel: Elements of a window.
-        stride: From one window to the next.
-        dilation: From one element of a window to the next.
-        begin: Elements padded in front.
-        end: Elements padded behind, as the node says.
-        count: Number of windows.
+    ``stride`` is between windows, ``dilation`` between elements of one. ``begin`` and ``end``
+    are elements of padding, as the node says. ``count`` windows lie along ``size`` elements.
     """
 
     size: int
@@ -71,9 +65,7 @@ class Window:
 def windows_of(site: Site, kernel: Sequence[int] | None) -> list[Window] | str:
     """Return the windows along each spatial axis, or why they are not known.
 
-    Args:
-        site: A Conv or a pooling.
-        kernel: The size of a window, where the attribute ``kernel_shape`` does not say it.
+    ``kernel`` holds where the attribute ``kernel_shape`` is missing.
     """
     dims = site.dims()
     sizes = [dim for dim in (dims or [])[2:] if isinstance(dim, int)]
@@ -127,11 +119,7 @@ def _window(
 def padded(to: Primitives, x: Value, windows: Sequence[Window], number: float) -> Value:
     """Pad as far as the windows reach.
 
-    Args:
-        to: Makes nodes.
-        x: The input, [samples, channels, ...].
-        windows: The window along each spatial axis.
-        number: The number outside of the image.
+    ``x`` is [samples, channels, ...], with one window for each spatial axis.
     """
     begins = [0, 0, *(window.begin for window in windows)]
     ends = [0, 0, *(window.needed for window in windows)]
@@ -141,11 +129,7 @@ def padded(to: Primitives, x: Value, windows: Sequence[Window], number: float) -
 def gathered(to: Primitives, x: Value, window: Window, axis: int) -> Value:
     """Put an axis over the elements of windows and one over the windows in place of one.
 
-    Args:
-        to: Makes nodes.
-        x: The padded input.
-        window: The window along the axis.
-        axis: The axis.
+    ``x`` is padded.
     """
     return to.node("Gather", x, to.tensor(window.places), axis=axis)
 
@@ -156,8 +140,7 @@ MAY_BE_NAN = "one of its floats may be NaN, unless assume_no_nan says otherwise"
 class GlobalPool(LoweringPass):
     """A pooling over all axes but the first two.
 
-    Attributes:
-        reduction: The operator that takes its place.
+    ``reduction`` is the operator that takes its place.
     """
 
     reduction: ClassVar[str] = ""
@@ -176,8 +159,7 @@ class GlobalPool(LoweringPass):
 class WindowPool(LoweringPass):
     """A pooling over windows that each have something of the input.
 
-    Attributes:
-        reduction: The operator that takes its place, along each axis.
+    ``reduction`` is the operator that takes its place, along each axis.
     """
 
     reduction: ClassVar[str] = ""
@@ -199,11 +181,7 @@ class WindowPool(LoweringPass):
     def reduced(self, to: Primitives, x: Value, windows: list[Window], number: float) -> Value:
         """Pad with a number, and reduce the windows along one axis after the other.
 
-        Args:
-            to: Makes nodes.
-            x: The input, [samples, channels, ...].
-            windows: The window along each spatial axis.
-            number: The number outside of the image.
+        ``x`` is [samples, channels, ...], with one window for each spatial axis.
         """
         x = padded(to, x, windows, number)
         for axis, window in enumerate(windows, 2):
@@ -216,9 +194,7 @@ class WindowPool(LoweringPass):
 def nan_obstacle(site: Site, assumed: bool) -> str | None:
     """Return why a maximum stays, where one of its floats may be NaN.
 
-    Args:
-        site: The node that is lowered.
-        assumed: Whether the user says that there is no NaN.
+    ``assumed`` is set if the user says that there is no NaN.
     """
     return MAY_BE_NAN if site.dtype in FLOATS and not assumed else None
 
@@ -228,11 +204,7 @@ def channels_last(
 ) -> Value:
     """Make ``Transpose(MatMul(Im2Col(Transpose(Pad(x))), w) + b)``.
 
-    Args:
-        to: Makes the nodes.
-        site: The Conv.
-        weights: Shape of its weights, ``[M, C / group, ...]``.
-        windows: Its windows along each spatial axis.
+    ``weights`` is their shape, ``[M, C / group, ...]``.
     """
     axes, group = len(windows), site.integer("group", 1)
     x = padded(to, site.given(0), windows, 0.0)

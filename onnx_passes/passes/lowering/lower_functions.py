@@ -52,11 +52,7 @@ class LowerFunctions(FunctionPass):
     operators: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Create the pass with its options.
-
-        Raises:
-            OptionError: An operator does not exist, or ONNX defines it by no function.
-        """
+        """Create the pass with its options."""
         super().__init__(*args, **options)
         known = _function_operators()
         for name in self.operators:

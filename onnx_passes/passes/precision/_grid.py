@@ -34,11 +34,8 @@ def type_of(kind: Kind) -> ir.DataType:
 class Grid:
     """Scales and zero points, both of one shape.
 
-    Attributes:
-        scale: float32; a scalar, one for each channel, or one for each block.
-        zero: Integers of the type that is stored.
-        axis: The axis of channels or blocks; None for a scalar.
-        block: Elements in a block along the axis; 0 without blocks.
+    ``scale`` is float32: a scalar, one for each channel, or one for each block of ``block``
+    elements along ``axis``. ``zero`` has the stored integer type.
     """
 
     scale: Array
@@ -57,12 +54,8 @@ def make_grid(
 ) -> Grid:
     """Return the grid that covers ranges.
 
-    Args:
-        low: Least values, float; of any shape.
-        high: Greatest values, of that shape.
-        dtype: The type of the integers.
-        symmetric: Whether 0 is in the middle of the integers.
-        bits: How many bits of the integers are used, less than all to leave room for sums.
+    If ``symmetric``, 0 is in the middle of the integers. Fewer ``bits`` than those of the type
+    leave room for sums.
     """
     low = np.asarray(np.minimum(low, 0), np.float64)
     high = np.asarray(np.maximum(high, 0), np.float64)
@@ -80,12 +73,7 @@ def make_grid(
 
 
 def ends(dtype: ir.DataType, bits: int | None = None) -> tuple[int, int]:
-    """Return the least and the greatest integer of a type, or of some of its bits.
-
-    Args:
-        dtype: The type.
-        bits: How many of its bits count; None for all.
-    """
+    """Return the least and the greatest integer of a type, or of some of its bits."""
     least, most = int(dtype.min), int(dtype.max)
     if bits is None:
         return least, most
@@ -96,11 +84,8 @@ def ends(dtype: ir.DataType, bits: int | None = None) -> tuple[int, int]:
 def quantise(array: Array, grid: Grid, dtype: ir.DataType, bits: int | None = None) -> Array:
     """Return integers that represent floats: the nearest ones, ties to even.
 
-    Args:
-        array: float32.
-        grid: Of scalars, or of arrays that broadcast with ``array`` when spread.
-        dtype: The type of the integers.
-        bits: As for :func:`make_grid`.
+    ``array`` is float32, with which scalars or arrays of the grid broadcast when spread. For
+    ``bits`` see :func:`make_grid`.
     """
     scale, zero = spread(grid, array.shape)
     # In place: weights may take most of the memory.
@@ -115,23 +100,13 @@ def quantise(array: Array, grid: Grid, dtype: ir.DataType, bits: int | None = No
 
 
 def dequantise(levels: Array, grid: Grid) -> Array:
-    """Return the floats that integers represent, as DequantizeLinear has them: float32.
-
-    Args:
-        levels: Integers of any shape.
-        grid: Their grid.
-    """
+    """Return the floats that integers represent, as DequantizeLinear has them: float32."""
     scale, zero = spread(grid, levels.shape)
     return ((levels.astype(np.float32) - zero) * scale).astype(np.float32)
 
 
 def spread(grid: Grid, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return scale and zero point in shapes that broadcast with an array, as float32.
-
-    Args:
-        grid: The grid.
-        shape: Shape of the array.
-    """
+    """Return scale and zero point in shapes that broadcast with an array, as float32."""
     scale, zero = grid.scale, grid.zero.astype(np.float32)
     if grid.axis is None:
         return scale, zero
@@ -157,14 +132,9 @@ def weight_grid(
 ) -> Grid:
     """Return the grid of a weight, from its least and greatest elements.
 
-    Args:
-        weight: float32.
-        dtype: The type of the integers.
-        axis: The axis that has scales of its own: of channels, or the one that blocks divide;
-            None for one scale.
-        block: Elements of a block along the axis; 0 for channels. The last may be smaller.
-        symmetric: Whether 0 is in the middle of the integers.
-        bits: As for :func:`make_grid`.
+    ``axis`` has scales of its own: that of channels, or the one that blocks of ``block``
+    elements divide (0 for channels; the last may be smaller); None for one scale. For
+    ``symmetric`` and ``bits`` see :func:`make_grid`.
     """
     if axis is None:
         low, high = weight.min(initial=0.0), weight.max(initial=0.0)
@@ -183,12 +153,8 @@ def weight_grid(
 def fit_grid(weight: Array, dtype: ir.DataType, grid: Grid) -> Grid:
     """Return a grid whose scales are smaller where that lessens the squared error.
 
-    Zero points stay: both ends of a range shrink by the same share.
-
-    Args:
-        weight: float32.
-        dtype: The type of the integers.
-        grid: Of the whole range.
+    Zero points stay: both ends of a range shrink by the same share. ``grid`` covers the whole
+    range of the float32 weight.
     """
     best, scale = np.full(grid.scale.shape, np.inf), grid.scale.copy()
     for share in np.linspace(1.0, 0.4, _SHARES, dtype=np.float32):
@@ -246,16 +212,10 @@ def calibrate(
 ) -> dict[str, Range]:
     """Return the range of each value.
 
-    Args:
-        samples: float32 values by name, sample by sample; values that are not finite count
-            for nothing.
-        method: "minmax" takes all there is. "percentile" leaves out the share of elements
-            that ``percentile`` does not cover. "entropy" takes the threshold at which the
-            distribution loses the least information, "mse" that of the least mean squared
-            error; both after onnxruntime's histograms.
-        dtype: The integers that will represent the values.
-        symmetric: Whether the range has 0 in its middle.
-        percentile: Share of the elements in the range, in percent.
+    "minmax" takes all there is. "percentile" leaves out the share of elements that
+    ``percentile`` does not cover. "entropy" takes the threshold at which the distribution
+    loses the least information, "mse" that of the least mean squared error; both after
+    onnxruntime's histograms. Values that are not finite are ignored.
     """
     if method == "minmax":
         return extremes(samples)
@@ -294,11 +254,7 @@ def _collector(method: str, symmetric: bool, percentile: float) -> HistogramColl
 
 
 def extremes(samples: Iterable[Mapping[str, Array]]) -> dict[str, Range]:
-    """Return the least and greatest finite element of each value, at most and at least 0.
-
-    Args:
-        samples: float32 values by name, sample by sample.
-    """
+    """Return the least and greatest finite element of each value, at most and at least 0."""
     found: dict[str, Range] = {}
     for sample in samples:
         for name, array in sample.items():

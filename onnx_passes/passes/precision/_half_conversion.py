@@ -47,12 +47,6 @@ def has_kernel(
     """Whether ONNX Runtime loads a node whose places of a signature have a lower type.
 
     Answers are kept by operator, opset, attributes and types.
-
-    Args:
-        node: The node.
-        signature: The places that get the lower type.
-        half: The lower type.
-        opsets: Versions by domain.
     """
     attributes = ",".join(sorted(str(a) for a in node.attributes.values()))
     kinds = tuple(None if v is None else v.dtype for v in node.inputs)
@@ -131,11 +125,7 @@ class ConvertsToHalf(OnSomeNodes):
     data: list[str] = Field(default_factory=list)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Convert the nodes.
-
-        Raises:
-            PassError: An option names nothing, or the model does not run on the data.
-        """
+        """Convert the nodes."""
         opened = self.open_functions(model)
         found, without = self._candidates(model)
         lowering = Lowering(model, self.half)
@@ -257,12 +247,8 @@ class ConvertsToHalf(OnSomeNodes):
     def _reading_integers(self, model: ir.Model, largest: Mapping[str, float]) -> set[ir.Node]:
         """Return nodes that compute from nothing but constants and integers of any size.
 
-        Positions are such integers: a sine of them needs all their digits.
-
-        Args:
-            model: The model.
-            largest: Largest elements of recorded values; integers that are small on the
-                user's data count as small.
+        Positions are such integers: a sine of them needs all their digits. Integers whose
+        ``largest`` recorded element is small count as small.
         """
         given = self.data or self.context.samples or self.context.ranges
         whole: set[ir.Value] = set()
@@ -321,13 +307,8 @@ def _with_moves(
 ) -> set[ir.Node]:
     """Return the movements that are lowered too, so that Casts around them meet and go.
 
-    A node that only moves elements changes no value: lowered with a neighbour, it saves a
-    Cast or makes one cheaper.
-
-    Args:
-        nodes: All nodes of the main graph and its bodies, in order.
-        chosen: Those that are lowered.
-        moves: Those that may be lowered for this reason.
+    A node that only moves elements changes no value: lowered with a neighbour, it saves a Cast
+    or makes one cheaper. ``nodes`` are all in order; ``moves`` may be lowered for this reason.
     """
     found: set[ir.Node] = set(chosen)
     order = list(nodes)

@@ -30,12 +30,7 @@ NONE = "which compute no float32"
 
 @dataclass(frozen=True)
 class Signature:
-    """The places of a node that change type together.
-
-    Attributes:
-        inputs: Numbers of the inputs.
-        outputs: Numbers of the outputs.
-    """
+    """The places of a node that change type together, as numbers of inputs and outputs."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -44,13 +39,7 @@ class Signature:
 def signature_of(node: ir.Node, opset: int, half: ir.DataType) -> Signature | str:
     """Return which places of a float32 node may have a lower type, by its definition.
 
-    Args:
-        node: The node; types of its values are known.
-        opset: Version of its domain.
-        half: The lower type.
-
-    Returns:
-        The places, or why there are none.
+    Types of its values are known. A text says why there are no places.
     """
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
@@ -95,10 +84,8 @@ OPSET = 9
 class Crossing:
     """The places of a node and its bodies that have one type.
 
-    Attributes:
-        entry: Number of the node's input; None if nothing enters.
-        exit: Number of its output; None if nothing leaves.
-        inside: Numbers of the input and output of each body.
+    ``entry`` and ``exit`` are numbers of the node's input and output, None for nothing;
+    ``inside`` those of each body.
     """
 
     entry: int | None
@@ -109,8 +96,7 @@ class Crossing:
 def crossings_of(node: ir.Node) -> Iterator[Crossing]:
     """Yield what enters and leaves the bodies of a node, by place.
 
-    Args:
-        node: Any node; nothing is yielded but for If, Loop and Scan.
+    Only If, Loop and Scan have any.
     """
     bodies = list(subgraphs_of(node))
     if node.domain or not bodies:
@@ -135,11 +121,7 @@ def crossings_of(node: ir.Node) -> Iterator[Crossing]:
 
 
 class Crossings:
-    """Where values of a model go at the ends of bodies.
-
-    Args:
-        model: The model.
-    """
+    """Where values of a model go at the ends of bodies."""
 
     def __init__(self, model: ir.Model) -> None:
         self._entered: dict[ir.Value, list[ir.Value]] = {}
@@ -153,8 +135,7 @@ class Crossings:
     def behind(self, value: ir.Value) -> list[ir.Value]:
         """Return the values on the other side of the ends of bodies that are the same value.
 
-        Args:
-            value: A value that a node reads, or a body returns.
+        ``value`` is read by a node, or returned by a body.
         """
         return self._entered.get(value, [])
 
@@ -180,12 +161,7 @@ ROUNDED = "whose integers {} would round"
 
 
 def misfit(array: Array, half: ir.DataType) -> str | None:
-    """Return why values do not fit a type of 16 bits; None if they do.
-
-    Args:
-        array: Values in float32.
-        half: The type.
-    """
+    """Return why float32 values do not fit a type of 16 bits; None if they do."""
     known = np.isfinite(array)
     finite = array if known.all() else array[known]
     largest = max(float(finite.max(initial=0)), -float(finite.min(initial=0)))
@@ -202,11 +178,7 @@ def misfit_of(
 ) -> str | None:
     """Return why a node cannot be lowered: a constant or recorded value of it does not fit.
 
-    Args:
-        node: The node.
-        signature: Its places of float32.
-        half: The lower type.
-        seen: What is wrong with recorded values, by name.
+    ``seen`` says what is wrong with recorded values, by name.
     """
     for value in (
         *(node.inputs[i] for i in signature.inputs),
@@ -224,12 +196,7 @@ def misfit_of(
 
 
 def rounded_integers(array: Array, half: ir.DataType) -> str | None:
-    """Return that values are integers that a type of 16 bits does not have; None otherwise.
-
-    Args:
-        array: Values in float32.
-        half: The type.
-    """
+    """Return that values are integers that a type of 16 bits lacks; None otherwise."""
     if np.abs(array).max(initial=0) <= EXACT[half] or (array != np.rint(array)).any():
         return None
     same = array.astype(half.numpy()).astype(np.float32) == array
@@ -239,9 +206,7 @@ def rounded_integers(array: Array, half: ir.DataType) -> str | None:
 class Lowering:
     """Edits of one model.
 
-    Args:
-        model: The model; changed in place.
-        half: The type of 16 bits.
+    The model is changed in place.
     """
 
     def __init__(self, model: ir.Model, half: ir.DataType) -> None:
@@ -253,8 +218,7 @@ class Lowering:
     def lower(self, nodes: Mapping[ir.Node, Signature]) -> None:
         """Give nodes the lower type, with Casts where others meet them.
 
-        Args:
-            nodes: The nodes of the main graph and of bodies, and their places of float32.
+        The nodes, of the main graph and of bodies, come with their places of float32.
         """
         made = {n.outputs[i] for n, places in nodes.items() for i in places.outputs}
         read: set[ir.Value] = set()
@@ -291,11 +255,7 @@ class Lowering:
             drop_constant(value)
 
     def lowered(self, value: ir.Value) -> ir.Value:
-        """Return a value in the lower type: a constant, or a Cast that readers share.
-
-        Args:
-            value: Of float32.
-        """
+        """Return a value in the lower type: a constant, or a Cast that readers share."""
         if value not in self._low:
             tensor = constant_of(value)
             if tensor is not None:
@@ -332,9 +292,7 @@ class Lowering:
     def widen(self, value: ir.Value, nodes: Mapping[ir.Node, Signature]) -> None:
         """Let a value have the lower type, and those who need float32 read a Cast of it.
 
-        Args:
-            value: An output of a node.
-            nodes: The nodes that are lowered, and their places of float32.
+        ``nodes`` are those that are lowered.
         """
         others = [
             (user, index)
@@ -351,12 +309,7 @@ class Lowering:
             user.replace_input_with(index, new)
 
     def constant(self, array: Array, name: str) -> ir.Value:
-        """Add an initializer.
-
-        Args:
-            array: Its numbers, of any shape and type.
-            name: The start of its name.
-        """
+        """Add an initializer."""
         tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape))
         value = ir.Value(
             name=self.namer.value(name),
@@ -388,11 +341,6 @@ def insert_behind(model: ir.Model, node: ir.Node, value: ir.Value) -> None:
     """Put a node right behind the one that computes a value, or in front of its graph.
 
     A value of the main graph that a body reads gets it in the main graph.
-
-    Args:
-        model: The model.
-        node: The new node.
-        value: What it reads.
     """
     producer = value.producer()
     home = value.graph if producer is None else producer.graph
@@ -410,13 +358,8 @@ def return_instead(
 ) -> None:
     """Let a graph return another value than one of its outputs, under the name of that.
 
-    Args:
-        model: The model.
-        value: The output, of the main graph or a body; an inner value under another name
-            afterwards.
-        new: Has the type, and gets name and shape.
-        namer: Of the model.
-        ending: What is added to the name of the inner value.
+    ``value`` is an output of the main graph or a body, and an inner value with ``ending`` in
+    its name afterwards. ``new`` has the type, and gets name and shape.
     """
     graph, name = value.graph or model.graph, str(value.name)
     rename_value(value, namer.value(f"{name}_{ending}"))
@@ -449,13 +392,8 @@ def _shape(value: ir.Value) -> ir.Shape | None:
 def narrow_bodies(lowering: Lowering) -> bool:
     """Lower the outputs of If, and the states, inputs and outputs of Loop and Scan.
 
-    Only where bodies lower what enters at once, and widen what leaves last.
-
-    Args:
-        lowering: Of the model, which is changed in place; its nodes are lowered.
-
-    Returns:
-        Whether anything was lowered.
+    Only where bodies lower what enters at once, and widen what leaves last. Nodes of the model
+    are lowered before. Returns whether anything was lowered here.
     """
     changed = False
     if lowering.model.graph.opset_imports.get("", 1) < OPSET:

@@ -30,9 +30,7 @@ ORIGINALS = "weights before they were rounded"
 class Inserter:
     """Puts nodes into the graphs of a model, and constants into the main graph.
 
-    Args:
-        model: The model; changed in place.
-        state: What passes of a run share; the weights that are rounded are noted there.
+    It notes in ``state``, which passes of a run share, the weights that are rounded.
     """
 
     def __init__(self, model: ir.Model, state: PlainDict | None = None) -> None:
@@ -45,12 +43,8 @@ class Inserter:
     def constant(self, array: object, name: str, dtype: ir.DataType | None = None) -> ir.Value:
         """Return an initializer of the main graph, one for all constants that are equal.
 
-        So a weight that several layers read is stored once when it is rounded.
-
-        Args:
-            array: Its numbers, of any shape.
-            name: The start of its name.
-            dtype: Their element type; None for that of the array.
+        So a weight that several layers read is stored once when it is rounded. ``name`` is the
+        start of its name.
         """
         tensor = ir.tensor(np.asarray(array), dtype=dtype)
         twin = self._made.get(content := tensor_digest(tensor))
@@ -80,15 +74,8 @@ class Inserter:
     ) -> list[ir.Value]:
         """Add a node, and return what it computes.
 
-        Args:
-            op_type: Its operator.
-            inputs: What it reads.
-            kinds: Types of its results.
-            name: The results are named after it.
-            behind: The node that it is inserted after; by default that of its first input.
-            domain: Domain of the operator.
-            shape: Shape of the first result.
-            **attributes: Its attributes.
+        Results have types ``kinds`` and names made of ``name``; the first has ``shape``. The
+        node is inserted ``behind`` one, by default that of its first input.
         """
         made = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=len(kinds))
         made.name = self.namer.node(f"{name}_{op_type}")
@@ -105,12 +92,7 @@ class Inserter:
         return list(made.outputs)
 
     def pair(self, value: ir.Value, grid: Grid) -> ir.Value:
-        """Return a value rounded to a grid, by one pair of quantisers for all readers.
-
-        Args:
-            value: The value.
-            grid: The grid.
-        """
+        """Return a value rounded to a grid, by one pair of quantisers for all readers."""
         if value not in self._pairs:
             name = str(value.name)
             scale = self.constant(grid.scale, f"{name}_scale")
@@ -130,11 +112,7 @@ class Inserter:
     ) -> ir.Value:
         """Return a constant as integers with a DequantizeLinear behind.
 
-        Args:
-            value: The constant, in float32.
-            grid: Its grid.
-            dtype: Type of the integers.
-            before: The node that will read it.
+        ``value`` is float32; ``before`` will read the result.
         """
         levels = quantise(self.array(value), grid, dtype)
         new = self.dequantised(levels, grid, dtype, str(value.name), before)
@@ -144,9 +122,7 @@ class Inserter:
     def note_original(self, new: ir.Value, old: ir.Value) -> None:
         """Note which weight the integers behind a DequantizeLinear represent.
 
-        Args:
-            new: The output of the DequantizeLinear.
-            old: The weight.
+        ``new`` is the output of the DequantizeLinear, ``old`` the weight.
         """
         node, tensor = new.producer(), constant_of(old)
         levels = node.inputs[0] if node is not None else None
@@ -159,13 +135,8 @@ class Inserter:
     ) -> ir.Value:
         """Return integers as floats, for one reader.
 
-        Args:
-            levels: The integers, in the shape of the constant.
-            grid: Their grid.
-            dtype: Their type.
-            name: The start of names.
-            before: The reader; the node is put in front of it, or of the main graph if the
-                reader is in a body.
+        ``levels`` have the shape of the constant. The node is put in front of the reader
+        ``before``, or of the main graph if that is in a body.
         """
         inputs = [
             self.constant(levels, f"{name}_{dtype.name.lower()}", dtype),
@@ -198,13 +169,7 @@ class Inserter:
         return tensor.numpy()
 
     def read(self, node: ir.Node, index: int, value: ir.Value) -> None:
-        """Let a node read another value, and drop a constant that nobody reads then.
-
-        Args:
-            node: The node.
-            index: Number of the input.
-            value: What it reads from now on.
-        """
+        """Let a node read another value, and drop a constant that nobody reads then."""
         old = node.inputs[index]
         node.replace_input_with(index, value)
         if old is not None:
@@ -213,10 +178,7 @@ class Inserter:
     def add_behind(self, value: ir.Value, array: Array, kind: ir.DataType) -> None:
         """Add a constant to a value; all its readers read the sum under its name.
 
-        Args:
-            value: The value.
-            array: The constant, of a shape that broadcasts with the value.
-            kind: Element type of the sum.
+        ``array`` broadcasts with the value.
         """
         name, users = str(value.name), list(value.uses())
         shift = self.constant(array, f"{name}_shift")
@@ -233,10 +195,6 @@ class Inserter:
         """Replace what a node computes by a value, and remove that node.
 
         The new one has its name, type and shape from then on.
-
-        Args:
-            old: What the node computes.
-            new: The value that replaces it.
         """
         name, node = old.name, old.producer()
         assert node is not None, "a node computes it"
@@ -252,15 +210,7 @@ class Inserter:
 
 
 def demand_opset(model: ir.Model, pass_: Pass) -> None:
-    """Refuse a model whose operators are too old for what a pass inserts.
-
-    Args:
-        model: The model.
-        pass_: The pass.
-
-    Raises:
-        PassError: The opset is older.
-    """
+    """Refuse by PassError a model whose opset is too old for what a pass inserts."""
     opset, wanted = model.graph.opset_imports.get("", 1), pass_.needed_opset(pass_.options)
     if opset < wanted:
         raise PassError(
@@ -272,9 +222,7 @@ def demand_opset(model: ir.Model, pass_: Pass) -> None:
 def opset_for(dtype: ir.DataType, *, block: bool = False) -> int:
     """Return the first opset whose quantisers have a type.
 
-    Args:
-        dtype: Type of the integers.
-        block: Whether scales are those of blocks.
+    With ``block``, scales are those of blocks.
     """
     if dtype.bitwidth == 2:
         return 25
@@ -293,9 +241,7 @@ _NORMALISATIONS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNor
 def limit_factors(factors: Array, *, powers: bool) -> Array:
     """Return factors within limits, as float32; 1 for those that are not numbers.
 
-    Args:
-        factors: The factors, floats of any shape.
-        powers: Whether the nearest powers of two are returned.
+    ``powers`` asks for the nearest powers of two.
     """
     safe = np.where(np.isfinite(factors) & (factors > 0), factors, 1.0)
     exponents = np.rint(np.log2(safe)) if powers else np.log2(safe)
@@ -316,9 +262,7 @@ def channel_axis(layer: Layer) -> int:
 def can_scale_input(layer: Layer, inserter: Inserter) -> bool:
     """Whether channels of what a layer reads can be scaled by its weight.
 
-    Args:
-        layer: The layer.
-        inserter: Reads constants as they are after earlier changes.
+    ``inserter`` reads constants as they are after earlier changes.
     """
     if layer.weight is None or layer.depth is None:
         return False
@@ -332,10 +276,7 @@ def can_scale_input(layer: Layer, inserter: Inserter) -> bool:
 def scale_input(layer: Layer, factors: Array, inserter: Inserter) -> None:
     """Multiply a weight along the axis that is summed over.
 
-    Args:
-        layer: The layer; see :func:`can_scale_input`.
-        factors: One for each channel, float32 of shape [channels].
-        inserter: Of the model.
+    Factors are one for each channel, float32 of shape [channels]; see :func:`can_scale_input`.
     """
     assert layer.weight is not None, "its weight was looked at"
     assert layer.depth is not None, "its weight was looked at"
@@ -346,12 +287,8 @@ def scale_input(layer: Layer, factors: Array, inserter: Inserter) -> None:
 class Place:
     """A constant that is scaled by channel.
 
-    Attributes:
-        node: Who reads it.
-        index: Number of the input.
-        axis: Axis of the channels.
-        stride: How many channels of the value it represents, one after the other.
-        is_weight: Whether it is the weight of a layer, where a chain begins.
+    Input ``index`` of ``node`` has channels along ``axis``, each for ``stride`` channels of
+    the value, one after the other. A chain begins at the weight of a layer.
     """
 
     node: ir.Node
@@ -362,11 +299,7 @@ class Place:
 
 
 class Absorber:
-    """Scales a computed value by changing constants of the nodes that compute it.
-
-    Args:
-        inserter: Of the model.
-    """
+    """Scales a computed value by changing constants of the nodes that compute it."""
 
     def __init__(self, inserter: Inserter) -> None:
         self._inserter = inserter
@@ -375,11 +308,7 @@ class Absorber:
     def scale(self, value: ir.Value, places: Sequence[Place], factors: Array) -> None:
         """Multiply a value by channel; all values that change get other names.
 
-        Args:
-            value: The value.
-            places: As :meth:`places_of` returns them.
-            factors: One for each channel, float32 of shape [channels]; equal for all that
-                share a place.
+        Factors are float32 of shape [channels], equal for all channels that share a place.
         """
         for place in places:
             own = factors[:: place.stride]
@@ -402,10 +331,7 @@ class Absorber:
     def places_of(self, value: ir.Value, count: int, axis: int) -> list[Place] | None:
         """Return which constants scale a value by channel; None if none do.
 
-        Args:
-            value: The value.
-            count: Number of its channels.
-            axis: The axis of channels: 1, or -1 for the last.
+        ``axis`` is 1, or -1 for the last.
         """
         node = value.producer()
         if (

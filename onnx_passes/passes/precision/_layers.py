@@ -32,14 +32,9 @@ ACTIVATIONS = frozenset(("Relu", "Clip"))
 class Layer:
     """A product with at most one constant side.
 
-    Attributes:
-        node: The node.
-        data: Numbers of the inputs that are computed.
-        weight: Number of the input that is constant; None if both are computed.
-        channels: Axis of the weight along which outputs lie; None for a weight of rank above
-            2 in a MatMul.
-        depth: Axis of the weight that is summed over; None as above.
-        bias: Number of the bias, if there is one.
+    ``data``, ``weight`` and ``bias`` are numbers of inputs; no weight means that both sides
+    are computed. ``channels`` and ``depth`` are the axes of the weight for outputs and for the
+    sum; None for a MatMul of rank above 2.
     """
 
     node: ir.Node
@@ -131,11 +126,8 @@ _ROWS = 1 << 14
 class Moments:
     """Sums over the rows that a layer multiplies with its weight.
 
-    Attributes:
-        gram: Sum of outer products, float64 of shape [depth, depth].
-        total: Sum of rows, float64 of shape [depth].
-        count: Number of rows.
-        fourth: Sum of the fourth powers of the lengths of rows.
+    ``gram`` sums outer products, float64 [depth, depth]; ``total`` sums rows, float64 [depth];
+    ``count`` counts them, and ``fourth`` sums fourth powers of their lengths.
     """
 
     gram: Array
@@ -170,9 +162,6 @@ class Moments:
         Few rows show products between elements that other rows do not have. How much of what
         stands beside the diagonal is such noise is estimated as by Ledoit and Wolf ("A
         well-conditioned estimator for large-dimensional covariance matrices", 2004).
-
-        Returns:
-            float64 of shape [depth, depth].
         """
         count, beside = max(1, self.count), self.gram - np.diag(np.diag(self.gram))
         size = float(np.vdot(beside, beside))
@@ -183,25 +172,14 @@ class Moments:
 
 
 def matrix_of(layer: Layer, weight: Array) -> Array:
-    """Return a weight as [depth, channels].
-
-    Args:
-        layer: The layer.
-        weight: Its weight, float32 in the layout of the operator.
-    """
+    """Return a weight, float32 in the layout of the operator, as [depth, channels]."""
     if layer.node.op_type == "Conv":
         return weight.reshape(len(weight), -1).T
     return weight if layer.depth == 0 else weight.T
 
 
 def weight_of(layer: Layer, matrix: Array, shape: Sequence[int]) -> Array:
-    """Return a matrix of [depth, channels] in the layout of a weight.
-
-    Args:
-        layer: The layer.
-        matrix: The weight as [depth, channels].
-        shape: Shape of the weight in the layout of the operator.
-    """
+    """Return a matrix of [depth, channels] in the layout of a weight of that shape."""
     if layer.node.op_type == "Conv":
         return np.ascontiguousarray(matrix.T).reshape(shape)
     return np.ascontiguousarray(matrix if layer.depth == 0 else matrix.T)
@@ -220,11 +198,8 @@ def has_rows(layer: Layer) -> bool:
 def rows_of(layer: Layer, data: Array, kernel: Sequence[int]) -> Array:
     """Return what a layer multiplies with its weight, as [rows, depth].
 
-    Args:
-        layer: The layer; see :func:`has_rows`.
-        data: What it reads, floats of shape [..., depth], or [samples, channels, ...] for a
-            Conv.
-        kernel: Spatial sizes of the filter of a Conv.
+    ``data`` is [..., depth], or [samples, channels, ...] for a Conv with spatial filter sizes
+    ``kernel``; see :func:`has_rows`.
     """
     if layer.node.op_type != "Conv":
         return data.reshape(-1, data.shape[-1])
@@ -253,10 +228,8 @@ def moments_of(
 ) -> dict[ir.Node, Moments]:
     """Return the moments of what layers read; layers that read the same share them.
 
-    Args:
-        layers: The layers; see :func:`has_rows`.
-        samples: Values by name, floats of the shapes in the model, sample by sample.
-        known: Moments that were found before, by what they are of; added to.
+    Values are by name, sample by sample; see :func:`has_rows`. ``known`` has moments by what
+    they are of, and is added to.
     """
     known = {} if known is None else known
     places: dict[object, list[tuple[Layer, tuple[int, ...]]]] = {}
@@ -303,10 +276,7 @@ Key = TypeVar("Key")
 class ProbeReach:
     """The greatest element of each channel, and that of its negation: both at least 0.
 
-    Args:
-        channels: Number of channels.
-        axis: Their axis: 1, or -1 for the last.
-        rank: Of the value; of no account if the axis is the last.
+    ``axis`` is 1, or -1 for the last, where ``rank`` has no meaning.
     """
 
     def __init__(self, channels: int, axis: int, rank: int) -> None:
@@ -329,11 +299,7 @@ class ProbeReach:
         return made.reduce("ReduceMax", made.node("Concat", stacked, zeros, axis=0), 0)
 
     def ends(self, vectors: Iterable[Array]) -> tuple[Array, Array]:
-        """Return the least and the greatest element of each channel.
-
-        Args:
-            vectors: What was measured, float32 of shape [size], sample by sample.
-        """
+        """Return the least and the greatest element of each channel over all samples."""
         most = np.max(list(vectors), 0)
         return -most[: self._channels], most[self._channels :]
 
@@ -341,12 +307,8 @@ class ProbeReach:
 class Rows:
     """Sums over the rows that a layer multiplies with its weight.
 
-    Elements that are not finite count as 0.
-
-    Args:
-        layer: The layer; see ``onnx_passes.passes.precision._layers.has_rows``.
-        weight: Sizes of its weight.
-        gram: Whether outer products are summed as well.
+    Elements that are not finite count as 0. ``weight`` has the sizes of the weight; with
+    ``gram``, outer products are summed as well. See :func:`has_rows`.
     """
 
     def __init__(self, layer: Layer, weight: Sequence[int], *, gram: bool) -> None:
@@ -392,11 +354,7 @@ class Rows:
         return made.reduce("ReduceSum", stacked, 0)
 
     def moments(self, vectors: Iterable[Array]) -> Moments:
-        """Return the sums over all samples; outer products of zeros if none were summed.
-
-        Args:
-            vectors: What was measured, float32 of shape [size], sample by sample.
-        """
+        """Return the sums over all samples; outer products of zeros if none were summed."""
         total: Array = np.asarray(np.sum(list(vectors), 0, dtype=np.float64))
         depth = self._depth
         mean, count = total[1 : 1 + depth], round(float(total[0]))
@@ -418,12 +376,7 @@ def _first(made: WatchBuilder) -> list[ir.Value]:
 
 
 def in_body(layer: Layer, model: ir.Model) -> bool:
-    """Whether what a layer reads is computed in a body.
-
-    Args:
-        layer: The layer.
-        model: Its model.
-    """
+    """Whether what a layer reads is computed in a body."""
     value = layer.node.inputs[0]
     producer = None if value is None else value.producer()
     source = value if producer is None else producer
@@ -435,10 +388,8 @@ def rows_in_bodies(
 ) -> dict[ir.Node, tuple[ir.Value, Rows]]:
     """Return what measures the moments of layers in bodies.
 
-    Args:
-        layers: The layers; those whose operand the main graph computes are left out.
-        model: Their model.
-        gram: Whether outer products are summed as well.
+    Layers whose operand the main graph computes are left out. With ``gram``, outer products
+    are summed as well.
     """
     found = {}
     for layer in layers:
@@ -458,14 +409,8 @@ def measure(
 ) -> dict[Key, list[Array]]:
     """Return what probes measure of values in bodies, sample by sample.
 
-    Args:
-        model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample by name, of the shapes and types of the model.
-        wanted: By key, a value in a body and its probe.
-        pass_: The pass that asks, for errors.
-
-    Raises:
-        PassError: ONNX Runtime does not run the model on the data.
+    Types of the model have to be known. A PassError says that ONNX Runtime does not run it on
+    the data.
     """
     keys, places = list(wanted), {v: i for i, v in enumerate(inner_values(model))}
     probes: dict[int, list[tuple[str, WatchProbe]]] = {}

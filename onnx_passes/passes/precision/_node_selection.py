@@ -37,12 +37,8 @@ def nodes_between(
 ) -> set[ir.Node]:
     """Return the nodes that depend on some values, and that others depend on.
 
-    The nodes in their bodies are among them.
-
-    Args:
-        graph: The graph; a node with a body reads what its body captures.
-        after: Names of the first values; empty for any node.
-        before: Names of the last ones; empty for any node.
+    The nodes in their bodies are among them. A node with a body reads what its body captures.
+    ``after`` and ``before`` are names of values; empty for any node.
     """
     order = list(topological_order(graph))
     found = set(order)
@@ -83,11 +79,7 @@ NOTHING = "nothing to convert: the model has no {}"
 
 
 def overridable(model: ir.Model) -> list[str]:
-    """Return the names of float32 weights that are inputs with a default.
-
-    Args:
-        model: The model.
-    """
+    """Return the names of float32 weights that are inputs with a default."""
     return [
         str(value.name)
         for value in model.graph.inputs
@@ -119,15 +111,9 @@ class OnSomeNodes(Transformation):
     def open_functions(self, model: ir.Model, holding: Collection[str] = ()) -> bool:
         """Replace calls of functions by their bodies, whose nodes may then be selected.
 
-        Calls of functions that define an operator, such as a quantiser of QONNX, stay.
-
-        Args:
-            model: The model; changed in place.
-            holding: Operators; without any of them in a function, all calls stay. Empty for
-                any operator.
-
-        Returns:
-            Whether a call was replaced.
+        Calls of functions that define an operator, such as a quantiser of QONNX, stay. If
+        ``holding`` names operators, all calls stay unless a function has one of them. Returns
+        whether a call was replaced.
         """
         inner = (node.op_type for f in model.functions.values() for node in f.all_nodes())
         if holding and not any(kind in holding for kind in inner):
@@ -148,14 +134,8 @@ class OnSomeNodes(Transformation):
         """Return the nodes that the options mean, in order.
 
         Nodes with bodies, and the nodes of functions, are not among them. The name of a node
-        with a body means all nodes in the body.
-
-        Args:
-            model: The model.
-            bodies: Whether nodes of bodies are among them.
-
-        Raises:
-            PassError: A name or operator of an option matches no node.
+        with a body means all nodes in the body. With ``bodies``, their nodes are included. A
+        PassError names an option that matches no node.
         """
         found = list(model.graph.all_nodes() if bodies else model.graph)
         every = [node for node in found if not list(subgraphs_of(node))]
@@ -176,11 +156,7 @@ class OnSomeNodes(Transformation):
         return [n for n in every if n not in skipped and self._is_meant(n, named=n in named)]
 
     def note_overridable(self, model: ir.Model) -> None:
-        """Note which weights stay because they are inputs as well.
-
-        Args:
-            model: The model.
-        """
+        """Note which weights stay because they are inputs as well."""
         if found := overridable(model):
             self.note_kept({f"weights, which {OVERRIDABLE}": found})
 
@@ -211,11 +187,7 @@ class OnSomeNodes(Transformation):
                 )
 
     def note_kept(self, reasons: dict[str, list[str]]) -> None:
-        """Return which nodes stay as they are, by reason.
-
-        Args:
-            reasons: Names of nodes, by the reason why they stay.
-        """
+        """Return which nodes stay as they are, by reason."""
         for reason, names in reasons.items():
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             self.context.notes.append(f"{len(names)} kept, {reason}: {shown}")
@@ -236,15 +208,8 @@ class OnData(OnSomeNodes):
     ) -> Iterator[dict[str, Array]]:
         """Yield values of the model, sample by sample.
 
-        Args:
-            model: The model; not changed.
-            names: Names of the values wanted.
-            what: What they are for, for the error.
-            bodies: Whether ranges of values in bodies are wanted too, as :func:`record` yields
-                them.
-
-        Raises:
-            PassError: There is no data, or the model does not run on it.
+        ``what`` they are for is said in a PassError, if there is no data or the model does not
+        run on it. For ``bodies`` see :func:`record`.
         """
         if self.context.values and not self.data:
             scaled = self.context.scaled
@@ -263,13 +228,7 @@ class OnData(OnSomeNodes):
     ) -> dict[Key, list[Array]]:
         """Return what probes measure of values in bodies, sample by sample.
 
-        Args:
-            model: The model; not changed.
-            wanted: By key, a value in a body and its probe.
-            what: What it is for, for the error.
-
-        Raises:
-            PassError: There is no data, or the model does not run on it.
+        ``wanted`` has a value in a body and its probe. Raises PassError as :meth:`values`.
         """
         if not wanted:
             return {}
@@ -284,14 +243,8 @@ class OnData(OnSomeNodes):
     ) -> dict[ir.Node, Moments]:
         """Return the moments of what layers in bodies read, over all iterations.
 
-        Args:
-            model: The model; not changed.
-            layers: The layers; those whose operand the main graph computes are left out.
-            what: What it is for, for the error.
-            gram: Whether outer products are wanted.
-
-        Raises:
-            PassError: There is no data, or the model does not run on it.
+        Layers whose operand the main graph computes are left out; ``gram`` asks for outer
+        products. Raises PassError as :meth:`values`.
         """
         wanted = rows_in_bodies(layers, model, gram=gram)
         found = self.measure(model, wanted, what)

@@ -43,17 +43,9 @@ def start_beside(
     """Start a session on one thread that computes a model as it is written.
 
     Weights in files are mapped by ONNX Runtime, and those in memory are not copied into a
-    protobuf, which ends at 2 GiB.
-
-    Args:
-        model: The model; not changed.
-        outputs: Names of float32 values that are outputs as well.
-
-    Returns:
-        The session, and the weights in memory, which have to live as long.
-
-    Raises:
-        Exception: ONNX Runtime does not load the model; its errors have no common class.
+    protobuf, which ends at 2 GiB. The float32 values ``outputs`` become outputs too. Weights
+    in memory are returned because they have to live as long as the session. Errors of ONNX
+    Runtime have no common class.
     """
     try:
         return _start(model, outputs, beside=True)
@@ -163,21 +155,11 @@ class WatchProbe(Protocol):
         ...
 
     def measure(self, made: WatchBuilder, value: ir.Value) -> ir.Value:
-        """Return a vector, float32 of shape [size]; zeros if there is nothing.
-
-        Args:
-            made: Makes the nodes.
-            value: A float32 value of any shape.
-        """
+        """Return a float32 vector of shape [size] for a float32 value; zeros for nothing."""
         ...
 
     def join(self, made: WatchBuilder, stacked: ir.Value) -> ir.Value:
-        """Return the vector of all iterations.
-
-        Args:
-            made: Makes the nodes.
-            stacked: The vectors, float32 of shape [iterations, size].
-        """
+        """Return the vector of all iterations from float32 of shape [iterations, size]."""
         ...
 
 
@@ -202,45 +184,27 @@ class Ends:
 class WatchBuilder:
     """Makes nodes at the end of a graph.
 
-    Args:
-        namer: Of the model.
-        graph: The graph.
-        opset: Of the model.
-        main: The main graph, which holds large constants.
+    Large constants go to the graph ``main``.
     """
 
     def __init__(self, namer: Namer, graph: ir.Graph, opset: int, main: ir.Graph) -> None:
         self._namer, self.graph, self._opset, self._main = namer, graph, opset, main
 
     def constant(self, array: Array) -> ir.Value:
-        """Return a constant of the graph.
-
-        Args:
-            array: Its numbers, of any shape.
-        """
+        """Return a constant of the graph."""
         made = self.node("Constant", value=ir.tensor(array))
         made.type, made.shape = ir.TensorType(ir.DataType.from_numpy(array.dtype)), None
         return made
 
     def large(self, array: Array) -> ir.Value:
-        """Return a constant of the main graph.
-
-        Args:
-            array: Its numbers, float32 of any shape.
-        """
+        """Return a constant of the main graph."""
         name = self._namer.value("watched")
         made = ir.Value(name=name, type=ir.TensorType(WIDE), const_value=ir.tensor(array))
         self._main.register_initializer(made)
         return made
 
     def node(self, operator: str, *inputs: ir.Value, **attributes: Plain) -> ir.Value:
-        """Return what a new node computes.
-
-        Args:
-            operator: Its operator.
-            *inputs: What it reads.
-            **attributes: Its attributes.
-        """
+        """Return what a new node computes."""
         node = ir.node(operator, list(inputs), attributes)
         (made,) = node.outputs
         made.name = self._namer.value("watched")
@@ -249,24 +213,14 @@ class WatchBuilder:
         return made
 
     def finite(self, value: ir.Value) -> ir.Value:
-        """Return a value with 0 for elements that are not finite.
-
-        Args:
-            value: A float32 value of any shape.
-        """
+        """Return a float32 value with 0 for elements that are not finite."""
         zero = self.constant(np.zeros(1, np.float32))
         # Inf minus itself is NaN, as NaN is, and no NaN equals 0.
         known = self.node("Equal", self.node("Sub", value, value), zero)
         return self.node("Where", known, value, zero)
 
     def reduce(self, operator: str, value: ir.Value, axis: int) -> ir.Value:
-        """Return a value reduced along an axis, which it does not have any more.
-
-        Args:
-            operator: ReduceSum or ReduceMax.
-            value: A float32 value.
-            axis: The axis.
-        """
+        """Return a value reduced by ReduceSum or ReduceMax along an axis, which is dropped."""
         if self._opset >= (13 if operator == "ReduceSum" else 18):
             axes = self.constant(np.array([axis]))
             return self.node(operator, value, axes, keepdims=0)
@@ -277,15 +231,9 @@ def watch(model: ir.Model, wanted: Collection[str]) -> dict[str, str]:
     """Let a model return the least and greatest finite element of values in its bodies.
 
     Each is an output of two elements: at most 0, and at least 0. A branch that is not taken
-    gives zeros, and a loop the range over all iterations.
-
-    Args:
-        model: The model; changed in place. Its types have to be known.
-        wanted: Names of the values; those of the main graph, and types other than float32, are
-            left out.
-
-    Returns:
-        Names of the values by name of the output. Two branches may have values of one name.
+    gives zeros, and a loop the range over all iterations. The model is changed in place; its
+    types have to be known. Values of the main graph and of types other than float32 are left
+    out. Returns names of values by output; two branches may have values of one name.
     """
     names = frozenset(wanted)
     probes = {
@@ -297,11 +245,7 @@ def watch(model: ir.Model, wanted: Collection[str]) -> dict[str, str]:
 
 
 def inner_values(model: ir.Model) -> Iterator[ir.Value]:
-    """Yield the values that bodies of the main graph have or compute, in order.
-
-    Args:
-        model: The model.
-    """
+    """Yield the values that bodies of the main graph have or compute, in order."""
     pending = [body for node in model.graph for body in subgraphs_of(node)]
     while pending:
         body = pending.pop()
@@ -312,11 +256,7 @@ def inner_values(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def is_wide(value: ir.Value) -> bool:
-    """Whether a value is a computed float32 tensor.
-
-    Args:
-        value: The value.
-    """
+    """Whether a value is a computed float32 tensor."""
     plain = isinstance(value.type, ir.TensorType) and value.dtype is WIDE
     return plain and constant_of(value) is None
 
@@ -326,14 +266,9 @@ def probe(
 ) -> dict[str, str]:
     """Let a model return what probes measure of values in its bodies.
 
-    A branch that is not taken gives zeros, and a loop what all iterations give together.
-
-    Args:
-        model: The model; changed in place. Its types have to be known.
-        probes: By value in a body, its probes, each with a key.
-
-    Returns:
-        The keys by name of the output; nothing if the opset has no way to measure.
+    A branch that is not taken gives zeros, and a loop what all iterations give together. The
+    model is changed in place; its types have to be known. Probes have keys, which are returned
+    by output; there are none if the opset has no way to measure.
     """
     opset = model.graph.opset_imports.get("", 1)
     if opset < OPSET or not probes:
@@ -346,13 +281,7 @@ def probe(
 
 
 class _Lifter:
-    """Takes what probes measure out of bodies.
-
-    Args:
-        model: The model.
-        probes: As :func:`probe` reads them.
-        opset: Of the model.
-    """
+    """Takes what probes measure out of bodies."""
 
     def __init__(
         self,
@@ -424,12 +353,7 @@ def _add_axis(node: ir.Node) -> None:
 def read_feeds(paths: Sequence[str], pass_: str) -> list[dict[str, Array]]:
     """Read samples: each .npz file holds the inputs of one run by name.
 
-    Args:
-        paths: The files.
-        pass_: Name of the pass, for messages.
-
-    Raises:
-        PassError: A file cannot be read.
+    A PassError names a file that cannot be read.
     """
     found = []
     for path in paths:
@@ -454,17 +378,10 @@ def record(
 ) -> Iterator[dict[str, Array]]:
     """Run a model as it is written, and yield some of its float values for each sample.
 
-    Args:
-        model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample by name, of the shapes and types of the model.
-        names: The values wanted; constants, and those of other types, are left out.
-        pass_: The pass that asks, for errors.
-        bodies: Whether ranges of values in bodies are yielded too. In place of such a value
-            is an array of shape [2]: its least and greatest finite element over all
-            iterations, at most and at least 0.
-
-    Raises:
-        PassError: ONNX Runtime does not run the model on the data.
+    Types of the model have to be known, and constants and values that are not float are left
+    out. With ``bodies``, an array of shape [2] is yielded for values in bodies: the least and
+    greatest finite element over all iterations, at most and at least 0. A PassError says that
+    ONNX Runtime does not run the model on the data.
     """
     wanted = set(names)
     watched: dict[str, str] = {}
@@ -493,15 +410,8 @@ def record_probes(
 ) -> Iterator[dict[str, Array]]:
     """Run a model, and yield for each sample what probes measure in its bodies.
 
-    Args:
-        model: The model; not changed. Its types have to be known.
-        feeds: The inputs of each sample by name, of the shapes and types of the model.
-        probes: Probes, each with a key, by the number of their value among
-            :func:`onnx_passes.passes.precision._recording.inner_values`.
-        pass_: The pass that asks, for errors.
-
-    Raises:
-        PassError: ONNX Runtime does not run the model on the data.
+    Probes have keys, and are by the number of their value among :func:`inner_values`; for the
+    rest see :func:`record`.
     """
     copy = copy_model(model)
     values = list(inner_values(copy))

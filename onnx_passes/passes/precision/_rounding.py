@@ -33,34 +33,21 @@ _PRESSURE, _RATE, _SWEEPS = 6.0, 0.02, 4
 def lost(weight: Array, near: Array, gram: Array) -> Array:
     """Return the squared error of each channel of a product, summed over all rows.
 
-    Args:
-        weight: [depth, channels].
-        near: What represents it, of the same shape.
-        gram: Second moments of the rows, [depth, depth].
+    Both weights are [depth, channels]; ``gram`` has second moments of the rows, [depth,
+    depth].
     """
     moved = (weight - near).astype(np.float64)
     return np.einsum("kn,kn->n", moved, gram @ moved)
 
 
 def levels_to_floats(levels: Array, grid: Grid) -> Array:
-    """Return the numbers that levels of [depth, channels] represent, in float64.
-
-    Args:
-        levels: Levels of [depth, channels], in any number type.
-        grid: Their grid.
-    """
+    """Return the numbers that levels of [depth, channels] represent, in float64."""
     scale, zero = spread(grid, levels.shape)
     return (levels - zero.astype(np.float64)) * scale
 
 
 def round_to_nearest(weight: Array, grid: Grid, dtype: ir.DataType) -> Array:
-    """Return the nearest levels, in float64.
-
-    Args:
-        weight: Numbers of [depth, channels].
-        grid: The grid of the levels.
-        dtype: The type whose range bounds them.
-    """
+    """Return the nearest levels of weights of [depth, channels], in float64."""
     scale, zero = spread(grid, weight.shape)
     return np.clip(np.rint(weight.astype(np.float32) / scale) + zero, *ends(dtype)).astype(
         np.float64
@@ -70,16 +57,9 @@ def round_to_nearest(weight: Array, grid: Grid, dtype: ir.DataType) -> Array:
 def round_by_compensation(weight: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
     """Round row by row, and let the rows that follow make up for the error (GPTQ).
 
-    Frantar et al., 2022. Channels for which the nearest levels lose less keep these.
-
-    Args:
-        weight: [depth, channels].
-        grid: Of that shape.
-        dtype: The integers.
-        gram: Second moments of what the layer reads, [depth, depth].
-
-    Returns:
-        Levels in float64, of the same shape.
+    Frantar et al., 2022. Channels for which the nearest levels lose less keep these. Arrays
+    and the float64 result are [depth, channels]; ``gram`` has second moments of what the layer
+    reads, [depth, depth].
     """
     depth = len(weight)
     scale, zero = (np.broadcast_to(a, weight.shape) for a in spread(grid, weight.shape))
@@ -119,17 +99,7 @@ def round_by_learning(
 
     Nagel et al., 2020: a soft choice is pushed to 0 or 1 while the error of the product gets
     small, by Adam. Then each choice is turned as long as that helps. Channels for which the
-    nearest levels lose less keep these.
-
-    Args:
-        weight: [depth, channels].
-        grid: Of that shape.
-        dtype: The integers.
-        gram: Second moments of what the layer reads, [depth, depth].
-        steps: Number of steps.
-
-    Returns:
-        Levels in float64, of the same shape.
+    nearest levels lose less keep these. Arrays are as in :func:`round_by_compensation`.
     """
     scale, zero = (np.broadcast_to(a, weight.shape) for a in spread(grid, weight.shape))
     exact = (weight / scale + zero).astype(np.float32)
@@ -208,12 +178,7 @@ class RoundsByMoments(QuantizeWeights, OnData):
     _chosen: dict[object, Array]
 
     def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
-        """Record the moments; runs that share recorded values share them as well.
-
-        Args:
-            model: The model.
-            layers: The layers whose weights are rounded.
-        """
+        """Record the moments; runs that share recorded values share them as well."""
         rows = [layer for layer in layers if has_rows(layer)]
         found = [layer for layer in rows if not in_body(layer, model)]
         names = {str(layer.node.inputs[0].name) for layer in found}  # type: ignore[union-attr]
@@ -259,11 +224,7 @@ class RoundsByMoments(QuantizeWeights, OnData):
     def choose(self, matrix: Array, grid: Grid, dtype: ir.DataType, gram: Array) -> Array:
         """Return levels for a weight of [depth, channels], as floats of that shape.
 
-        Args:
-            matrix: The weight, floats of [depth, channels].
-            grid: Of that shape.
-            dtype: The integers.
-            gram: Second moments of what the layer reads, [depth, depth].
+        ``gram`` has second moments of what the layer reads, [depth, depth].
         """
         raise NotImplementedError
 

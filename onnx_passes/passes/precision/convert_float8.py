@@ -58,12 +58,7 @@ class ConvertFloat8(OnData):
         return 19
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Insert the pairs.
-
-        Raises:
-            PassError: There is no data for scales, the model does not run on it, an option
-                names nothing, or the opset is too old.
-        """
+        """Insert the pairs."""
         self._kind = ir.DataType[f"FLOAT8{self.format.upper()}"]
         self._most = float(self._kind.max)
         opened = self.open_functions(model)

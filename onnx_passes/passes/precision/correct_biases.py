@@ -51,12 +51,7 @@ class CorrectBiases(OnData):
     needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Correct the biases.
-
-        Raises:
-            PassError: There is no data, the model does not run on it, or an option names
-                nothing.
-        """
+        """Correct the biases."""
         inserter = Inserter(model, self.state_dict)
         lost: dict[Layer, Array] = {}
         for layer in find_stored_layers(self.select(model, bodies=True)):

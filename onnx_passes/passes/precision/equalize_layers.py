@@ -60,11 +60,7 @@ class EqualizeLayers(OnSomeNodes):
     powers: bool = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Scale the weights.
-
-        Raises:
-            PassError: An option names nothing.
-        """
+        """Scale the weights."""
         modified = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=True))
         inserter = Inserter(model)

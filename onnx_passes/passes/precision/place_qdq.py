@@ -52,11 +52,7 @@ class PlaceQdq(OnSomeNodes):
     needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Change the quantisers.
-
-        Raises:
-            PassError: An option names nothing.
-        """
+        """Change the quantisers."""
         opened = self.open_functions(model, QUANTISERS)
         inserter, nodes = Inserter(model), _with_quantisers(self.select(model, bodies=True))
         changed = [opened]

@@ -56,11 +56,7 @@ class QuantizeDynamic(OnSomeNodes):
         return 11
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Replace the products.
-
-        Raises:
-            PassError: An option names nothing, or the opset is too old.
-        """
+        """Replace the products."""
         self.note_overridable(model)
         opened = self.open_functions(model)
         found, _ = layers_of(self.select(model, bodies=True))

@@ -89,12 +89,7 @@ class QuantizeStatic(OnSomeNodes):
         return max(opset_for(type_of(options[key])) for key in ("activations", "weights"))
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Insert the quantisers.
-
-        Raises:
-            PassError: There is no data, the model does not run on it, an option names
-                nothing, or the opset is too old.
-        """
+        """Insert the quantisers."""
         self.note_overridable(model)
         opened = self.open_functions(model)
         found, others = layers_of(self.select(model, bodies=True))

@@ -83,12 +83,7 @@ class QuantizeWeights(OnSomeNodes):
         return opset_for(type_of(options["weights"]), block=bool(options["block"]))
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Store the weights.
-
-        Raises:
-            PassError: An option names nothing, or the opset is too old.
-            OptionError: Options do not go together.
-        """
+        """Store the weights."""
         dtype = type_of(self.weights)
         if self.form == "matmulnbits":
             self._check_form()
@@ -133,24 +128,12 @@ class QuantizeWeights(OnSomeNodes):
         return bool(size >= self.least) and (plain or self.form == "dequantize")
 
     def prepare(self, model: ir.Model, layers: list[Layer]) -> None:
-        """Look at the model before any weight of it is rounded.
-
-        Args:
-            model: The model; not changed.
-            layers: The layers whose weights will be rounded.
-        """
+        """Look at the model before any weight of it is rounded."""
 
     def round_weight(
         self, layer: Layer, weight: Array, grid: Grid, dtype: ir.DataType
     ) -> Array:
-        """Return the integers that represent a weight.
-
-        Args:
-            layer: The layer that reads it.
-            weight: float32.
-            grid: Its grid.
-            dtype: The integers.
-        """
+        """Return the integers that represent a weight."""
         return quantise(weight, grid, dtype)
 
     def _grid(self, array: Array, dtype: ir.DataType, axis: int | None, block: int) -> Grid:

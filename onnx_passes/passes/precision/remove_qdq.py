@@ -12,7 +12,6 @@ from onnx_passes.passes.precision._insert import Inserter
 from onnx_passes.passes.precision._node_selection import OnSomeNodes
 
 QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
-"""The operators of a pair."""
 
 
 @passes.verify.metric
@@ -40,11 +39,7 @@ class RemoveQdq(OnSomeNodes):
     weights: bool = False
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Remove the pairs.
-
-        Raises:
-            PassError: An option names nothing.
-        """
+        """Remove the pairs."""
         removed = int(self.open_functions(model, QUANTISERS))
         inserter = Inserter(model)
         for node in self.select(model, bodies=True):
@@ -60,13 +55,7 @@ class RemoveQdq(OnSomeNodes):
 
 
 def remove_pair(first: ir.Node, second: ir.Node, inserter: Inserter) -> bool:
-    """Let readers of a pair read what it rounds; return whether that was possible.
-
-    Args:
-        first: The QuantizeLinear.
-        second: A DequantizeLinear of its result.
-        inserter: Of the model.
-    """
+    """Let readers of a pair read what it rounds; return whether that was possible."""
     source, (result,) = first.inputs[0], second.outputs
     if source is None or source.dtype is None or source.dtype is not result.dtype:
         return False

@@ -66,12 +66,7 @@ class SmoothActivations(OnData):
     powers: bool = True
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Scale values and weights.
-
-        Raises:
-            PassError: There is no data, the model does not run on it, or an option names
-                nothing.
-        """
+        """Scale values and weights."""
         opened = self.open_functions(model)
         inserter = Inserter(model)
         readers: dict[ir.Value, list[Layer]] = defaultdict(list)

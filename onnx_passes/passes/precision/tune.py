@@ -38,13 +38,7 @@ class Tune(Transformation):
     record: str | None = None
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Search.
-
-        Raises:
-            PassError: There is no data.
-            ConfigError: The pipeline has no budget, or a setting is wrong.
-            EngineError: The engine does not run the model.
-        """
+        """Search."""
         feeds = read_feeds(self.data, self.name) if self.data else self.context.samples
         if not feeds:
             raise PassError(

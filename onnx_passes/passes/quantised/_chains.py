@@ -71,13 +71,7 @@ def data_operand(node: ir.Node) -> int:
 
 
 def is_monotone(node: ir.Node, operand: int, opset: int) -> bool:
-    """Whether a node rises or falls in an operand, the others being constants.
-
-    Args:
-        node: The node.
-        operand: Number of the operand.
-        opset: Version of the main domain.
-    """
+    """Whether a node rises or falls in an operand, the others being constants."""
     if node.domain != "":
         return quantiser_of(node) is not None
     if node.op_type in _BY_SIGN:
@@ -112,12 +106,7 @@ def has_channels(node: ir.Node) -> bool:
 
 
 def varying(node: ir.Node, rank: int) -> list[tuple[int, int]]:
-    """Return the axes along which a node's constants differ, with their sizes.
-
-    Args:
-        node: The node.
-        rank: Rank of its operand.
-    """
+    """Return the axes, up to a rank, along which a node's constants differ, with sizes."""
     if has_channels(node):
         tensor = constant_of(node.inputs[1])
         axis = 1
@@ -139,9 +128,7 @@ def varying(node: ir.Node, rank: int) -> list[tuple[int, int]]:
 def keeps_shape(node: ir.Node, value: ir.Value) -> bool:
     """Whether the constants of a node do not make its operand bigger.
 
-    Args:
-        node: The node.
-        value: Its operand, with a known shape.
+    The shape of ``value``, its operand, is known.
     """
     if has_channels(node) or node.op_type in _GRIDS:
         return True
@@ -174,10 +161,7 @@ _ROOT = 2.0**0.5
 class Valley:
     """An activation of one value, as an operator or as its formula.
 
-    Attributes:
-        nodes: The nodes in topological order; the last one computes the result.
-        source: What they read.
-        minimum: The value of ``source`` up to which the result falls.
+    The last node computes the result, which falls while ``source`` is below ``minimum``.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -319,15 +303,10 @@ class Chain:
     """Operators in a row, each monotone in one operand, the others being constants.
 
     One place may be otherwise: an activation that falls before it rises, or thresholds whose
-    weights have both signs.
-
-    Attributes:
-        source: What the first one reads, of float32 and known rank.
-        nodes: The operators, the quantiser last.
-        opset: Version of the standard domain around them.
-        channels: For each axis of ``source`` its size if a constant differs along it, else 1.
-        bend: What is read at the place that is not monotone.
-        turns: Where that turns, ``[turns, *channels]``; infinite for one that is not there.
+    weights have both signs. ``source`` has float32 and a known rank, ``channels`` for each of
+    its axes the size if a constant differs along it, else 1. The quantiser is the last node.
+    ``bend`` is read at the place that is not monotone; it turns at ``turns``, ``[turns,
+    *channels]``, infinite for none.
     """
 
     source: ir.Value
@@ -423,10 +402,7 @@ class Steps:
 class _Segment:
     """Nodes that make one value of another.
 
-    Attributes:
-        nodes: The nodes in order.
-        source: What they read.
-        turns: Where their result turns, ``[turns, ...]`` as it is broadcast with ``source``.
+    ``turns`` is where their result turns, ``[turns, ...]`` as it is broadcast with ``source``.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -435,12 +411,7 @@ class _Segment:
 
 
 def chain_to(node: ir.Node, opset: int) -> Chain | None:
-    """Return the longest chain that ends in a quantiser; None if there is no chain.
-
-    Args:
-        node: The node that the chain ends with.
-        opset: Version of the main domain.
-    """
+    """Return the longest chain that ends in a quantiser; None if there is no chain."""
     last = _end(node)
     if last is None or not _keeps_shape(last):
         return None
@@ -589,10 +560,8 @@ _CHECKED_ON_SLOPES = (1024, 1025, 4096)
 class Table:
     """A step function for each channel.
 
-    Attributes:
-        thresholds: Where the steps are, float32 ``[*channels, steps]``.
-        weights: How far each goes, float32 of the same shape; 0 for one that is not there.
-        start: The level left of all thresholds, float32 ``[*channels]``.
+    Steps of height ``weights`` are at ``thresholds``, both float32 ``[*channels, steps]``; a
+    height of 0 fills the row. ``start`` is the level left of all, float32 ``[*channels]``.
     """
 
     thresholds: Array
@@ -605,15 +574,9 @@ def find_table(steps: Steps, level: Level, most: int) -> Table | None:
 
     Every operator of a chain is weakly monotone as computed, so that each level is reached at
     one float32 and kept from there on. It is found exactly, in 32 runs of the chain. Where the
-    chain turns, which is found in the same way, it is searched piece by piece.
-
-    Args:
-        steps: The chain.
-        level: Makes integers of the chain's results, as float64.
-        most: Number of steps of one piece above which there is no table.
-
-    Returns:
-        The table; None if the chain has more steps, or is not monotone after all.
+    chain turns, which is found in the same way, it is searched piece by piece. ``level`` makes
+    integers of the chain's results, as float64. None if a piece has more than ``most`` steps,
+    or the chain is not monotone after all.
     """
     ends = _ends(steps, level)
     if ends is None:

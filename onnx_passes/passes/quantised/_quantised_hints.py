@@ -29,11 +29,7 @@ _BITS = filled("", 1.0, 2.0, 3.0, 4.0)
 def quantiser(scale: str, zero: str, bits: str, x: Specs = _X) -> Hint:
     """Return the operands of a quantiser, by the names that a pattern has for them.
 
-    Args:
-        scale: The pattern's name of the scale.
-        zero: The pattern's name of the zero point.
-        bits: The pattern's name of the bits.
-        x: What is quantised.
+    Arguments are the pattern's names; ``x`` is what is quantised.
     """
     operands = {"x": x, scale: _SCALE, zero: _ZERO, bits: _BITS}
     return Hint(operands, _FLAGS, _FLOAT, 13)
@@ -122,7 +118,6 @@ INFERRED_THRESHOLDS: Hints = {
         ),
     ),
 }
-"""For ``infer-thresholds``."""
 
 
 def _image(kind: str, inputs: str, weights: str, pads: tuple[object, ...]) -> Hint:
@@ -189,7 +184,6 @@ CHANNELS_LAST_OPERATORS: Hints = {
         13,
     ),
 }
-"""For ``convert-to-channels-last``."""
 
 _STEP = 0.5
 
@@ -247,4 +241,3 @@ QUANT_AVG_POOL: Hints = {
     for mean in ("AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceMean-axes")
     for version in (1, 2)
 }
-"""For ``convert-to-quant-avg-pool``."""

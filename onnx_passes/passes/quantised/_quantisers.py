@@ -41,14 +41,8 @@ def quantisers(*names: str) -> list[TermCall]:
 class Quantiser:
     """An IntQuant, BipolarQuant or Trunc (version 2) whose parameters are constants.
 
-    Attributes:
-        node: The node.
-        scale: Its scale.
-        zero: Its zero point.
-        low: Its lowest level.
-        high: Its highest level.
-        mode: Its rounding mode, in capital letters.
-        bipolar: Whether its levels are -1 and 1, with nothing between.
+    Levels are from ``low`` to ``high``; if ``bipolar``, -1 and 1 with nothing between.
+    ``mode`` is in capital letters.
     """
 
     node: ir.Node
@@ -122,12 +116,7 @@ PER_CHANNEL = 13
 
 @dataclass(frozen=True)
 class Levels:
-    """Integers from one to another.
-
-    Attributes:
-        low: The least.
-        high: The greatest.
-    """
+    """Integers from one to another, both included."""
 
     low: int
     high: int
@@ -135,9 +124,7 @@ class Levels:
     def dtype(self, opset: int, *, narrow: bool) -> ir.DataType | None:
         """Return a type of ONNX that holds them, the smallest that the opset has.
 
-        Args:
-            opset: Version of the standard domain.
-            narrow: Whether types of less than 8 bits are taken, if they hold nothing else.
+        With ``narrow``, types of less than 8 bits are taken, if they hold nothing else.
         """
         types = _SIGNED if self.low < 0 else _UNSIGNED
         for bits, dtype in types.items():
@@ -174,9 +161,8 @@ def is_integer_type(dtype: ir.DataType | None) -> bool:
 def axis_of(array: Array, rank: int | None) -> int | None:
     """Return the one axis along which a constant differs; None if that is not so.
 
-    Args:
-        array: The constant, of more than one element.
-        rank: Rank of the value that it is broadcast with; None where it is not known.
+    The constant has more than one element, and is broadcast with a value of that rank; None
+    where it is not known.
     """
     if rank is None or array.ndim > rank:
         return None
@@ -195,11 +181,8 @@ _BEYOND = 64
 class QdqPair:
     """A QuantizeLinear and the DequantizeLinear that reads it, with a Clip between or not.
 
-    Attributes:
-        nodes: The nodes in order.
-        quantiser: What they do together; scale and zero point are in the shape in which they
-            are broadcast.
-        axis: The axis along which the scale differs, from the front; None for one scale.
+    Scale and zero point of ``quantiser`` are in the shape in which they are broadcast. The
+    scale differs along ``axis``, from the front; None for one scale.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -241,11 +224,8 @@ def pair_of(node: ir.Node | None) -> QdqPair | None:
 class PairGrid:
     """Constant scale and zero point of a QuantizeLinear or DequantizeLinear.
 
-    Attributes:
-        scale: The scale, float32, in the shape in which it is broadcast.
-        zero: The zero point, float32 of the same shape.
-        dtype: Type of the integers.
-        axis: The axis along which the scale differs, from the front; None for one scale.
+    Both are float32, in the shape in which they are broadcast. The scale differs along
+    ``axis``, from the front; None for one scale.
     """
 
     scale: Array
@@ -255,12 +235,7 @@ class PairGrid:
 
 
 def grid_of(node: ir.Node, shape: ir.Shape | None) -> PairGrid | None:
-    """Read scale and zero point of a node; None if one is computed, or the scale is odd.
-
-    Args:
-        node: The QuantizeLinear or DequantizeLinear.
-        shape: Shape of its operand, if it is known.
-    """
+    """Read scale and zero point of a node; None if one is computed, or the scale is odd."""
     scale = constant_of(node.inputs[1])
     zero = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
     if scale is None or scale.dtype != ir.DataType.FLOAT:
@@ -295,11 +270,8 @@ def grid_of(node: ir.Node, shape: ir.Shape | None) -> PairGrid | None:
 def bounding(node: ir.Node, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
     """Return nodes that keep large numbers from a quantiser to few bits, which reads them.
 
-    Of numbers that no int32 holds, ONNX Runtime makes its least level.
-
-    Args:
-        node: The quantiser.
-        proto: The same node in the protobuf, whose input is renamed.
+    Of numbers that no int32 holds, ONNX Runtime makes its least level. ``proto`` is the same
+    node in the protobuf, whose input is renamed.
     """
     if node.op_type != "QuantizeLinear" or node.outputs[0].dtype not in NARROW:
         return []
@@ -341,12 +313,7 @@ def _same(one: PairGrid, other: PairGrid) -> bool:
 def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:
     """Return constant thresholds and weights, broadcast to one shape; None if computed.
 
-    Args:
-        thresholds: Thresholds, [..., steps].
-        weights: Weights of a shape that broadcasts with them.
-
-    Returns:
-        Two arrays ``[..., steps]`` of float32.
+    Thresholds are [..., steps], as are both results, in float32.
     """
     found = [constant_of(value) for value in (thresholds, weights)]
     arrays = [t.numpy() for t in found if t is not None and t.dtype == ir.DataType.FLOAT]
@@ -362,13 +329,8 @@ def table_of(thresholds: Value, weights: Value) -> tuple[Array, Array] | None:
 def turns_of(thresholds: Value, weights: Value) -> Array | None:
     """Return where thresholds begin to go the other way.
 
-    Args:
-        thresholds: Thresholds, [..., steps].
-        weights: Weights of a shape that broadcasts with them.
-
-    Returns:
-        float32 ``[turns, ...]``, infinite for a turn that a channel does not have; no turns if
-        all weights of a channel have one sign. None if something is computed or NaN.
+    Float32 ``[turns, ...]``, infinite for a turn that a channel does not have; no turns if all
+    weights of a channel have one sign. None if something is computed or NaN.
     """
     found = table_of(thresholds, weights)
     if found is None or np.isnan(found[0]).any():
@@ -393,11 +355,7 @@ def turns_of(thresholds: Value, weights: Value) -> Array | None:
 def multi_threshold(op: Op, x: Value, thresholds: Array, weights: Array) -> Value:
     """Make a MultiThreshold of our own domain; weights that repeat become one number.
 
-    Args:
-        op: Builds nodes.
-        x: The value.
-        thresholds: float32 of [..., steps].
-        weights: float32 of a shape that broadcasts with the thresholds.
+    Thresholds are [..., steps], with which weights broadcast; both float32.
     """
     single = weights.size and (weights == weights.flat[0]).all()
     weights = weights.reshape(-1)[0] if single else weights

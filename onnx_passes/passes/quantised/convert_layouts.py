@@ -52,11 +52,7 @@ class ConvertLayouts(Transformation):
         }
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        """Insert converters.
-
-        Raises:
-            PassError: An entry does not fit its input or output.
-        """
+        """Insert converters."""
         names, graph = Namer(model), model.graph
         required = [value for value in graph.inputs if not value.is_initializer()]
         changed = False

@@ -91,12 +91,8 @@ _EXACT = 2.0**24
 class IntegerRange:
     """Bounds of a value whose elements are integers.
 
-    Attributes:
-        low: The least element that is possible.
-        high: The greatest.
-        step: What the distance of every element to ``low`` is a multiple of.
-        least: The least sum that is possible on the way to an element, in any order.
-        most: The greatest.
+    The distance of each element to ``low`` is a multiple of ``step``. Sums on the way to an
+    element are from ``least`` to ``most`` in any order.
     """
 
     low: float
@@ -124,12 +120,7 @@ class IntegerRange:
 
 
 def of_product(node: ir.Node, ranges: list[IntegerRange | None]) -> IntegerRange | None:
-    """Bound sums of products, and what is summed up on the way in any order.
-
-    Args:
-        node: The product.
-        ranges: Bounds of each operand; None if they are not known.
-    """
+    """Bound sums of products, and what is summed up on the way in any order."""
     data, other = ranges[0], ranges[1]
     if data is None or other is None or any(r is None for r in ranges[2:]):
         return None
@@ -170,9 +161,7 @@ def may_skip(node: ir.Node) -> bool:
 def sums_of(node: ir.Node, weights: Array) -> list[Array] | None:
     """Return the factors of each sum, ``[..., products]``, by kinds of sums.
 
-    Args:
-        node: The product.
-        weights: Its weights, float64 in the layout of the operator.
+    ``weights`` are float64 in the layout of the operator.
     """
     if weights.ndim < 2:
         return None
@@ -211,12 +200,7 @@ def _of_computed(
 
 
 def size_of(value: ir.Value | None, axis: int) -> int | None:
-    """Return the size of an axis, counted from the end; None if it is not known.
-
-    Args:
-        value: The value; None for an input that is left out.
-        axis: The axis, negative, from the end.
-    """
+    """Return the size of an axis, counted from the end; None if it is not known."""
     shape = None if value is None else value.shape
     if shape is None or len(shape) < -axis:
         return None
@@ -242,11 +226,8 @@ def plain_call(node: ir.Node) -> BodyCall | None:
 def square_window(mean: ir.Node) -> tuple[int, int] | None:
     """Return the sides of the window and of the step of a mean over images ``[N, C, H, W]``.
 
-    Args:
-        mean: One of ``MEANS``.
-
-    Returns:
-        Both sides; None if they are not square or not known, or if there is padding.
+    ``mean`` is one of ``MEANS``. None if sides differ or are not known, or if there is
+    padding.
     """
     x = mean.inputs[0]
     if x is None or x.shape is None or len(x.shape) != 4:
@@ -277,12 +258,7 @@ def _is_over_images(mean: ir.Node) -> bool:
 
 
 def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | None:
-    """Bound what QuantAvgPool2d makes: sums of windows without their lowest bits.
-
-    Args:
-        node: The pooling.
-        data: Bounds of what it reads; None if they are not known.
-    """
+    """Bound what QuantAvgPool2d makes: sums of windows without their lowest bits."""
     call = plain_call(node)
     if data is None or call is None:
         return None
@@ -294,12 +270,7 @@ def range_of_sums(node: ir.Node, data: IntegerRange | None) -> IntegerRange | No
 
 
 def sums_of_windows(data: IntegerRange, kernel: int) -> IntegerRange | None:
-    """Bound sums of square windows; None if float32 may not find them from the mean.
-
-    Args:
-        data: Bounds of what is summed up.
-        kernel: Side of the window.
-    """
+    """Bound sums of square windows; None if float32 may not find them from the mean."""
     low, high = data.low * kernel * kernel, data.high * kernel * kernel
     return (
         IntegerRange(low, high) if max(abs(low), abs(high)) <= _EXACT_SQUARE_WINDOWS else None
@@ -318,12 +289,8 @@ _Lookup: TypeAlias = Callable[[ir.Value | None], IntegerRange | None]
 def integer_ranges(graph: ir.Graph, *, declared: bool = False) -> dict[ir.Value, IntegerRange]:
     """Bound the values of a graph that are integers whatever the inputs are.
 
-    Args:
-        graph: The graph, in topological order.
-        declared: Whether inputs are what the datatypes noted at them say.
-
-    Returns:
-        Values with their bounds. A value that float32 may round is not among them.
+    The graph is in topological order. With ``declared``, inputs are what the datatypes noted
+    at them say. A value that float32 may round is left out.
     """
     found: dict[ir.Value, IntegerRange] = {}
     for value in graph.inputs if declared else ():

@@ -30,11 +30,7 @@ from onnx_passes.passes.streamline._rule_constants import (
 
 
 class Mover:
-    """Replaces nodes by new ones.
-
-    Attributes:
-        names: Gives names that are free.
-    """
+    """Replaces nodes by new ones."""
 
     def __init__(self, model: ir.Model) -> None:
         """Look at the names of the model."""
@@ -46,10 +42,7 @@ class Mover:
     ) -> ir.Node:
         """Make a copy of a node with other inputs.
 
-        Args:
-            like: The node.
-            inputs: Its new inputs.
-            shapes: Shapes of its outputs, as far as they are known; it has as many.
+        Shapes are those of its outputs, None if not known.
         """
         made = ir.Node(
             like.domain,
@@ -67,12 +60,7 @@ class Mover:
         return made
 
     def constant(self, graph: ir.Graph, tensor: ir.TensorProtocol) -> ir.Value:
-        """Add a constant to a graph.
-
-        Args:
-            graph: The graph.
-            tensor: The constant.
-        """
+        """Add a constant to a graph."""
         node = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor)])
         node.name = self.names.node("Constant")
         node.outputs[0].name = self.names.value("Constant_out")
@@ -84,10 +72,8 @@ class Mover:
     def swap(self, old: ir.Node, inner: ir.Node, *outer: ir.Node) -> None:
         """Replace a node, and drop what nothing reads any more.
 
-        Args:
-            old: The node; no other output is read than the first ones.
-            inner: What comes first.
-            outer: What comes second, for each of these outputs.
+        ``inner`` comes first, then an ``outer`` node for each of the first outputs; no other
+        output is read.
         """
         graph = old.graph
         assert graph is not None, "the node is in a graph"
@@ -123,13 +109,9 @@ def behind(
 ) -> TermRule:
     """Return the rule that puts constants behind an operator.
 
-    Args:
-        before: The operator; of operands that are sums or products, it reads the first
-            operand afterwards.
-        find: Returns the constants.
-        outer: What is done with each constant; with fewer constants, the first ones.
-        dropped: Name of an operand that the operator does not read afterwards.
-        name: What reports call the rule.
+    Of operands of ``before`` that are sums or products, the new operator reads the first
+    operand. ``outer`` is what is done with each constant; with fewer constants, the first
+    ones. It does not read the operand ``dropped``.
     """
 
     def make(op: Op, values: Values, found: Sequence[Array | Value]) -> Value:
@@ -232,12 +214,9 @@ def _is_empty(w: Value) -> bool:
 def move_rows(node: ir.Node, array: Array) -> list[Array] | None:
     """Return a constant as it is combined with each result of an operator.
 
-    Args:
-        node: An operator that moves elements of its first operand, cuts or pools them.
-        array: What is combined with each element of that operand; does not widen it.
-
-    Returns:
-        What does the same behind the operator, for each output; None if no constants do.
+    The node moves elements of its first operand, cuts or pools them; ``array`` does not widen
+    that. Returns what does the same behind the operator, for each output; None if no constants
+    do.
     """
     rank = rank_of(node.inputs[0])
     if node.domain != "" or node.op_type not in ("Slice", "Split"):

@@ -74,12 +74,7 @@ def rank_of(value: ir.Value | None) -> int | None:
 
 
 def constant(op: Op, array: Array | float) -> Value:
-    """Make a constant of float32.
-
-    Args:
-        op: Builds nodes.
-        array: Numbers of any shape.
-    """
+    """Make a constant of float32."""
     made: Value = op.Constant(value=ir.tensor(np.array(array, np.float32)))
     return made
 
@@ -87,13 +82,7 @@ def constant(op: Op, array: Array | float) -> Value:
 def along(array: Array, axis: int, rank: int) -> Array | None:
     """Return a constant as a row along one axis of a value of some rank.
 
-    Args:
-        array: The constant, of any shape.
-        axis: The axis, counted from the front.
-        rank: Rank of the value that the constant is broadcast with.
-
-    Returns:
-        The row, or one element; None if the constant differs along another axis.
+    The axis is counted from the front. None if the constant differs along another axis.
     """
     if array.ndim > rank:
         return None
@@ -104,13 +93,7 @@ def along(array: Array, axis: int, rank: int) -> Array | None:
 
 
 def at_axis(row: Array, axis: int, rank: int) -> Array:
-    """Return a row in the shape in which it is broadcast along one axis.
-
-    Args:
-        row: An array with one element for each place of the axis.
-        axis: The axis.
-        rank: Rank of the result.
-    """
+    """Return a row in the shape in which it is broadcast along one axis of a rank."""
     shape = [1] * rank
     shape[axis] = row.size
     return row.reshape(shape)
@@ -126,12 +109,8 @@ _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 def move_row(node: ir.Node, array: Array) -> Array | None:
     """Return a constant as it is combined with the result of an operator.
 
-    Args:
-        node: An operator that moves elements of its first operand, pools them, or is Relu.
-        array: What is combined with each element of that operand; does not widen it.
-
-    Returns:
-        What does the same behind the operator; None if no constant does.
+    The node moves elements of its first operand, pools them, or is Relu; ``array`` does not
+    widen that. None if no constant does the same behind it.
     """
     x, rank = node.inputs[0], None
     if x is not None and x.shape is not None:
@@ -172,9 +151,7 @@ def _view(x: ir.Value, y: ir.Value, wide: Array) -> Array | None:
 def narrow(array: Array, *, kept: int = 0) -> Array:
     """Drop repeated elements along axes, and axes of size 1 in front; keep the last axes.
 
-    Args:
-        array: An array of any shape and type.
-        kept: How many of the last axes stay as they are.
+    The last ``kept`` axes stay as they are.
     """
     for axis in range(array.ndim - kept):
         first = np.take(array, [0], axis=axis)

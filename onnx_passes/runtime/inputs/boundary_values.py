@@ -43,10 +43,8 @@ def steering_inputs(model: ir.Model) -> frozenset[str]:
     """Return the names of the inputs that extreme values are not safe for.
 
     A shape may come out at terabytes, a loop without an end, and a division of integers by
-    zero ends the process on most processors. Arithmetic on the way is followed.
-
-    Args:
-        model: A model with the types of its values, as far as they can be inferred.
+    zero ends the process on most processors. Arithmetic on the way is followed. The model
+    needs the types of its values, as far as they can be inferred.
     """
     found: set[ir.Value] = set()
     nodes = list(model.graph.all_nodes())
@@ -134,11 +132,8 @@ _SIZES = (1, 0)
 class AdversarialFeeds(MadeUpFeeds):
     """Feeds that know what is special about them.
 
-    Attributes:
-        kind: "NaN", "extremes", "size 0", ...
-        name: The kind and where it is: "adversarial: NaN in x".
-        asked: Whether the user asked for them, and gets a message if the model does not take
-            them.
+    ``kind`` is "NaN", "extremes", "size 0" and such; ``name`` adds where: "adversarial: NaN in
+    x". If the user ``asked`` for them, a model that refuses them gets a message.
     """
 
     def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
@@ -168,20 +163,9 @@ def adversarial(
     of their range. What decides a shape, a position by arithmetic, a loop or a division of
     integers stays ordinary. Floats also get a mean far from their spread, and inputs with a
     default another value than that. Others have a dynamic dimension of size 1 or 0. Whether
-    the model takes them is for an engine to say.
-
-    Args:
-        model: The model; left as it is.
-        given: The user's samples; the first is the ordinary one, which is generated otherwise.
-        seed: As for ``generate``.
-        ranges: As for ``generate``; no value outside is made up.
-        dims: As for ``generate``; no other size of these dimensions is made up.
-
-    Returns:
-        The feeds, those with special values first.
-
-    Raises:
-        ReferenceDataError: As ``generate``.
+    the model takes them is for an engine to say. The first sample in ``given`` is the ordinary
+    one, else one is generated. No value outside ``ranges`` and no other size of ``dims`` is
+    made up. Special values come first. Raises ReferenceDataError as ``generate``.
     """
     ranges, dims = ranges or {}, dims or {}
     base = base_sample(model, given, seed, ranges, dims)
@@ -209,15 +193,7 @@ def adversarial(
 def base_sample(
     model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
 ) -> Made:
-    """Return the ordinary sample that others are made from: the first that is given.
-
-    Args:
-        model: The model.
-        given: Samples of the user, arrays by name; empty for none.
-        seed: Seed of a generated one.
-        ranges: Ranges of values by input.
-        dims: Sizes of dynamic dimensions.
-    """
+    """Return the ordinary sample that others are made from: the first that is given."""
     if not given:
         return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
     inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
@@ -292,15 +268,7 @@ def _sized(
 def make_sized(
     model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
 ) -> Made | None:
-    """Make a sample with some sizes; None where they do not fit.
-
-    Args:
-        model: The model.
-        seed: Seed of the values.
-        ranges: Ranges of values by input.
-        dims: Sizes of dynamic dimensions.
-        shaping: What made other samples of the same model; None for a new one.
-    """
+    """Make a sample with some sizes; None where they do not fit."""
     try:
         return make_samples(
             model, seed=seed, samples=1, ranges=ranges, dims=dims, shaping=shaping
@@ -343,11 +311,8 @@ def variants(
 ) -> Iterator[tuple[str, Array]]:
     """Yield arrays of the same type and shape with special values, and what to call them.
 
-    Args:
-        array: An ordinary value of the input, of any shape and type.
-        hint: What the graph says about its values.
-        span: The range that the user gave; nothing outside of it is yielded.
-        steers: Whether values beyond what the hint allows are not safe.
+    Nothing outside ``span`` is yielded, which the user gave. ``steers`` forbids values beyond
+    what the hint allows.
     """
     if not array.size or hint.exact is not None or hint.distinct is not None:
         return
@@ -476,14 +441,9 @@ def edge_samples(
     - Single integers, such as numbers of iterations, are 0 and 1.
 
     Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
-    first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`.
-
-    Args:
-        model: The model; left as it is.
-        seed: As for ``generate``.
-        ranges: As for ``generate``; inputs with one have no other values.
-        dims: As for ``generate``; no other size of these dimensions is made up.
-        base: The first of the ordinary samples, if it is there already.
+    first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`. Inputs
+    with a range have no other values, and sizes in ``dims`` stay. ``base`` is the first of the
+    ordinary samples, if it is there already.
     """
     ranges, dims = ranges or {}, dims or {}
     shaping = None if base is None else base.concrete.shaping
@@ -684,13 +644,6 @@ def samples_of_edge_sizes(
     """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
 
     Sizes of pictures stay as they are. Each comes with what it was made from.
-
-    Args:
-        model: The model.
-        seed: Of the elements.
-        ranges: Ranges of inputs by name.
-        dims: Sizes of dynamic dimensions that stay.
-        shaping: What made other samples of the same model; None for a new one.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     symbols = symbols_of(inputs, model)

@@ -49,9 +49,7 @@ class Tracer:
     def hint(self, value: ir.Value, rng: np.random.Generator) -> ValueHint:
         """Return everything that the uses of a graph input say about its values.
 
-        Args:
-            value: The input.
-            rng: Draws what hints leave open.
+        ``rng`` decides what hints leave open.
         """
         hint = ValueHint()
         for use, layout in self._uses(value, rng):
@@ -137,11 +135,9 @@ ShapeOf = Callable[[ir.Value | None], StaticShape | None]
 
 @dataclass(frozen=True)
 class Misfit:
-    """A demand that sizes do not meet.
+    """A demand, in numbers, that sizes do not meet.
 
-    Attributes:
-        text: The demand in numbers.
-        factor: What a size may be multiplied by to meet it.
+    A size times ``factor`` may meet it.
     """
 
     text: str
@@ -149,12 +145,7 @@ class Misfit:
 
 
 def misfit(node: ir.Node, shape_of: ShapeOf) -> Misfit | None:
-    """Return a demand of a node that is not met; None if none is known.
-
-    Args:
-        node: The node.
-        shape_of: Returns the shapes of its inputs and outputs.
-    """
+    """Return a demand of a node that is not met; None if none is known."""
     find = _DEMANDS.get(node.op_type)
     found = () if find is None or node.domain else find(node, shape_of)
     return next((Misfit(t, want / size if size else 1.0) for t, size, want in found), None)
@@ -324,13 +315,8 @@ def concretize(
 ) -> tuple[ir.Model, bool]:
     """Fix every shape and infer those in between.
 
-    Args:
-        proto: A model without weights; left as it is.
-        shapes: Shapes of the inputs, by name.
-        sizes: Sizes of the dynamic dimensions, by name.
-
-    Returns:
-        The model, and whether shape inference finds no contradiction in it.
+    Returns the model, and whether shape inference finds no contradiction in it. ``proto`` is
+    not changed.
     """
     concrete = Shaping(proto).fix(shapes, sizes)
     return concrete.model, concrete.fault is None
@@ -340,13 +326,10 @@ def concretize(
 class Fault:
     """A node whose sizes do not add up.
 
-    Attributes:
-        place: Its number among all nodes, those of a body behind the node that has it; -1 if
-            it is not known.
-        text: What is wrong: a demand in numbers, or what shape inference says.
-        factor: What a size may be multiplied by; None if that is not known.
-        doubtful: Whether engines may not mind: it is in a body, which may not run, or against
-            what is declared of a result.
+    ``place`` is its number among all nodes, those of a body behind the node that has it; -1 if
+    not known. ``text`` is a demand in numbers, or what shape inference says; a size times
+    ``factor`` may meet it. A ``doubtful`` fault may not matter to engines: it is in a body,
+    which may not run, or against the declared type of a result.
     """
 
     place: int
@@ -358,19 +341,11 @@ class Fault:
 class Concrete:
     """A model in the shapes of one sample.
 
-    Attributes:
-        shaping: What makes further models of the same nodes.
-        fault: The first node whose sizes do not add up; None if there is none.
+    ``fault`` is the first node whose sizes do not add up; None if there is none.
     """
 
     def __init__(self, shaping: Shaping, proto: onnx.ModelProto, fault: Fault | None) -> None:
-        """Read nothing yet.
-
-        Args:
-            shaping: What holds the nodes that all samples share.
-            proto: The model with its shapes.
-            fault: The first node whose sizes do not add up.
-        """
+        """Read nothing yet."""
         self.shaping, self.fault, self._proto = shaping, fault, proto
 
     @property
@@ -399,16 +374,11 @@ class Concrete:
 class Shaping:
     """Puts one model in the shapes of any number of samples, with the nodes read once.
 
-    Attributes:
-        shared: Whether all samples share the nodes. Where functions are called they do not.
+    The nodes are not ``shared`` where functions are called.
     """
 
     def __init__(self, proto: onnx.ModelProto) -> None:
-        """Read no node yet.
-
-        Args:
-            proto: A model without weights; left as it is.
-        """
+        """Read no node yet."""
         self._proto = onnx.ModelProto()
         self._proto.CopyFrom(proto)
         self._names = _number(self._proto.graph)
@@ -418,12 +388,7 @@ class Shaping:
         self._types: dict[bytes, _Type] = {}
 
     def fix(self, shapes: Mapping[str, StaticShape], sizes: Mapping[str, int]) -> Concrete:
-        """Fix every shape and infer those in between, as ``concretize`` does.
-
-        Args:
-            shapes: Shapes of the inputs, by name.
-            sizes: Sizes of the dynamic dimensions, by name.
-        """
+        """Fix every shape and infer those in between, as ``concretize`` does."""
         key = (*shapes.items(), *sizes.items())
         if key not in self._kept:
             found = self._fix(shapes, sizes)
@@ -484,30 +449,19 @@ class Shaping:
         return {int(str(n.name).rstrip(".")): n for n in self.nodes.graph.all_nodes()}
 
     def node(self, place: int) -> ir.Node | None:
-        """Return a node by its number; None if there is none.
-
-        Args:
-            place: The number.
-        """
+        """Return a node by its number; None if there is none."""
         return self._by_place.get(place)
 
     def place_of(self, name: str) -> int:
         """Return the number of a node.
 
-        Args:
-            name: Its name in the model; of a node without one, "of type " and its type.
-
-        Returns:
-            The number of the first such node; -1 if there is none.
+        A node without a name is called "of type " and its type. Of several, the first; -1 if
+        there is none.
         """
         return self._names.index(name) if name in self._names else -1
 
     def name_of(self, place: int) -> str:
-        """Return the name and type of a node, "" if there is none.
-
-        Args:
-            place: Its number.
-        """
+        """Return the name and type of a node by its number, "" if there is none."""
         node = self.node(place)
         if node is None:
             return ""
@@ -526,11 +480,7 @@ class Shaping:
         return [(int(str(node.name)), node) for node in found if node.inputs]
 
     def show(self, concrete: Concrete) -> ir.Model:
-        """Give the values of the shared nodes the types and shapes of one sample.
-
-        Args:
-            concrete: The sample.
-        """
+        """Give the values of the shared nodes the types and shapes of one sample."""
         if self._shown is not concrete:
             for value, type_, shape in concrete.noted:
                 value.type, value.shape = type_, shape
@@ -540,9 +490,7 @@ class Shaping:
     def note(self, shared: ir.Graph, graph: onnx.GraphProto) -> Iterator[_Noted]:
         """Yield the values of a graph and of its bodies, with their types and shapes.
 
-        Args:
-            shared: The shared nodes.
-            graph: The same graph in the shapes of a sample.
+        ``graph`` is the shared one in the shapes of a sample.
         """
         infos = _infos(graph)
         for value in shared.inputs:
@@ -575,8 +523,7 @@ def _operations(node: ir.Node) -> int:
 def _number(graph: onnx.GraphProto) -> list[str]:
     """Give all nodes their numbers as names, with a point behind it in a body.
 
-    Returns:
-        The names that they had, or their types, by number.
+    Returns the names that they had, or their types, by number.
     """
     names: list[str] = []
     stack = [(iter(graph.node), "")]

@@ -82,12 +82,10 @@ _FUNCTIONS: Mapping[str, _Compute] = {
 
 @dataclass
 class _Operation:
-    """What is computed of the last values.
+    """What is computed of the last ``count`` values.
 
-    Attributes:
-        strength: How strongly it holds its operands; 0 if these stand in parentheses.
-        compute: Computes it; None for parentheses alone.
-        count: How many operands.
+    The higher ``strength``, the stronger it holds its operands; 0 with no ``compute`` is a
+    parenthesis.
     """
 
     strength: int
@@ -98,9 +96,7 @@ class _Operation:
 def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
     """Return the size of a dimension; None if it is not determined by ``sizes``.
 
-    Args:
-        dim: A size, or the name or formula of a dynamic dimension.
-        sizes: Sizes of dynamic dimensions by name.
+    A dimension is a size, or the name or formula of a dynamic dimension.
     """
     if isinstance(dim, int):
         return dim
@@ -129,11 +125,7 @@ def size_of(dim: int | str, sizes: Mapping[str, int]) -> int | None:
 
 
 def names_in(dim: str) -> list[str]:
-    """Return the names that a dimension is a formula of; its own if it is not a formula.
-
-    Args:
-        dim: The name or formula.
-    """
+    """Return the names that a dimension is a formula of; its own if it is not a formula."""
     return sorted({step for step in _parse(dim) if isinstance(step, str)}) or [dim]
 
 
@@ -206,13 +198,9 @@ _PICTURE_OPERATORS = frozenset({"Conv", "ConvTranspose", "MaxPool", "AveragePool
 class Symbols:
     """The dynamic dimensions of the inputs of a model.
 
-    An unnamed dimension is named after its input and axis, as in ``x[0]``.
-
-    Attributes:
-        shapes: Per input, each dimension as a size, the name of a dynamic dimension, or an
-            expression of such names.
-        kinds: Per name, "batch", "spatial" or "other".
-        unnamed: The names that were made up here.
+    An unnamed dimension is named after its input and axis, as in ``x[0]``. ``shapes`` has per
+    input a size, a name, or an expression of names for each dimension. ``kinds`` are "batch",
+    "spatial" or "other"; ``unnamed`` are the names made up here.
     """
 
     shapes: dict[str, tuple[int | str, ...]] = field(default_factory=dict)
@@ -220,12 +208,7 @@ class Symbols:
     unnamed: set[str] = field(default_factory=set)
 
     def resolve(self, name: str, sizes: Mapping[str, int]) -> StaticShape:
-        """Return the shape of an input for given sizes of the dynamic dimensions.
-
-        Args:
-            name: Name of the input.
-            sizes: Sizes of dynamic dimensions by name.
-        """
+        """Return the shape of an input for given sizes of the dynamic dimensions."""
         found = (size_of(dim, sizes) for dim in self.shapes[name])
         return tuple(_ELEMENTS if size is None else size for size in found)
 
@@ -233,9 +216,7 @@ class Symbols:
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
     """Collect the dynamic dimensions of ``inputs``; what defaults of others settle is fixed.
 
-    Args:
-        inputs: The inputs.
-        model: The model, whose operators show which inputs are pictures.
+    Operators of the model show which inputs are pictures.
     """
     symbols = Symbols()
     has_pictures = any(n.op_type in _PICTURE_OPERATORS for n in model.graph.all_nodes())
@@ -305,11 +286,8 @@ def _kind(name: str, axis: int, shape: ir.Shape, *, has_pictures: bool) -> str:
 class SizePlan:
     """Which dynamic dimensions have one size.
 
-    Attributes:
-        merged: Dimensions with the size of another.
-        equal: Dimensions that all have one size.
-        ones: Dimensions of size 1.
-        scale: What sizes other than those of a batch are multiplied by.
+    ``merged`` dimensions have the size of another, ``equal`` ones all one size, and ``ones``
+    size 1. ``scale`` multiplies sizes other than those of a batch.
     """
 
     merged: Mapping[str, str] = field(default_factory=dict)
@@ -320,10 +298,7 @@ class SizePlan:
     def sizes(self, symbols: Symbols, dims: Dims, sample: int) -> dict[str, int]:
         """Return a size for every dynamic dimension.
 
-        Args:
-            symbols: The dynamic dimensions.
-            dims: Sizes that the user gave, one or one a sample.
-            sample: Which sample; sizes differ from one to the next.
+        Sizes differ from ``sample`` to sample. ``dims`` has one size, or one a sample.
         """
         given = {
             name: size if isinstance(size, int) else size[sample % len(size)]
@@ -403,16 +378,7 @@ def _totals(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int
 
 
 def check_dims(dims: Dims, symbols: Symbols, whole: Mapping[str, StaticShape]) -> None:
-    """Check what the user gave.
-
-    Args:
-        dims: Sizes by name of a dynamic dimension, or shapes by name of an input.
-        symbols: The dynamic dimensions.
-        whole: The entries of ``dims`` that are shapes of inputs.
-
-    Raises:
-        ReferenceDataError: A name is not the model's, or a size is not a size.
-    """
+    """Check ``dims``, whose shapes of inputs are in ``whole``; else ReferenceDataError."""
     known = [*symbols.kinds, *symbols.shapes]
     for name, size in dims.items():
         if name not in known:
@@ -459,22 +425,12 @@ def machine_memory() -> int:
 
 
 def fits_memory(inputs: Iterable[ir.Value], shapes: Mapping[str, StaticShape]) -> bool:
-    """Whether one sample of these shapes takes at most an eighth of the memory.
-
-    Args:
-        inputs: The inputs, for their types.
-        shapes: Their shapes by name.
-    """
+    """Whether one sample of these shapes takes at most an eighth of the memory."""
     return _input_bytes(inputs, shapes) <= machine_memory() // _SHARE
 
 
 def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, StaticShape]) -> ModelError:
-    """Return the error of inputs that do not fit into the memory.
-
-    Args:
-        inputs: The inputs, for their types.
-        shapes: Their shapes by name.
-    """
+    """Return the error of inputs that do not fit into the memory."""
     sizes = {str(value.name): _input_bytes([value], shapes) for value in inputs}
     largest = max(sizes, key=lambda name: sizes[name])
     share = f", {_text(machine_memory() // _SHARE)} of it for generated inputs"
@@ -483,14 +439,7 @@ def too_large(inputs: Iterable[ir.Value], shapes: Mapping[str, StaticShape]) -> 
 
 
 def check_memory(model: ir.Model) -> None:
-    """Check that a run of a model is possible at all.
-
-    Args:
-        model: The model in the shapes of one sample.
-
-    Raises:
-        ModelError: One value alone takes more than all of the memory.
-    """
+    """Raise ModelError if one value alone takes more than all of the memory."""
     memory = machine_memory()
     seen: set[tuple[int, ir.DataType | None]] = set()  # most values share one shape
     for node in model.graph:

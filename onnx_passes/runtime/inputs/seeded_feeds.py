@@ -56,16 +56,9 @@ def draw(
 ) -> Array:
     """Draw a tensor.
 
-    Args:
-        dtype: Its element type.
-        shape: Its shape; a hint for one exact value overrides it.
-        hint: What its values must satisfy.
-        rng: Where randomness comes from.
-        turn: Single booleans are true where it is even, so that samples take both branches.
-
-    Returns:
-        Floats from a standard normal or uniform between the bounds; integers uniform between
-        the bounds, of moderate size where there are none; words; booleans.
+    Floats are standard normal or uniform between bounds; integers uniform between bounds, of
+    moderate size without. A hint for one exact value overrides ``shape``. Single booleans are
+    true in even turns, so that samples take both branches.
     """
     if hint.exact is not None:
         return _exact(hint.exact, dtype, shape)
@@ -98,15 +91,7 @@ def uniform(
     high: float,
     rng: np.random.Generator,
 ) -> Array:
-    """Draw a numeric tensor uniform in a range that the user gave; integers inclusive.
-
-    Args:
-        dtype: Element type of the tensor.
-        shape: Its shape.
-        low: The least value.
-        high: The greatest value.
-        rng: Draws the values.
-    """
+    """Draw a numeric tensor uniform in a range that the user gave; integers inclusive."""
 
     def make(part: tuple[int, ...]) -> Array:
         if dtype.is_integer() or dtype == ir.DataType.BOOL:
@@ -238,25 +223,14 @@ def generate(
 
     Values follow from what the graph does with them: indices lie within what they index,
     shapes and axes fit their operator, logarithms get positive numbers. Other floats are
-    standard normal, other integers small. Dynamic dimensions differ from sample to sample
-    and from each other, where shape inference finds no contradiction. Optionals are filled
-    and empty in turn. Inputs with an initializer are left to it.
-
-    Args:
-        model: The model; left as it is.
-        seed: The same seed gives the same feeds.
-        samples: How many feeds; by default 3, of large inputs 2, and 1 where a run computes
-            more values than are worth keeping. Beyond the first, none whose run is dear.
-        ranges: Least and greatest value, by name of an input.
-        dims: Sizes by name of a dynamic dimension (``x[0]`` names an unnamed one), one or
-            one a sample; or whole shapes by name of an input.
-
-    Returns:
-        The feeds of each sample.
-
-    Raises:
-        ReferenceDataError: An input has no type, or an argument does not fit.
-        ModelError: The inputs, or a value that the model computes, do not fit into memory.
+    standard normal, other integers small. Dynamic dimensions differ from sample to sample and
+    from each other, where shape inference finds no contradiction. Optionals are filled and
+    empty in turn. Inputs with an initializer are left to it. There are 3 samples by default,
+    of large inputs 2, and 1 where a run computes more values than are worth keeping; beyond
+    the first, none whose run is dear. ``dims`` has sizes by name of a dynamic dimension
+    (``x[0]`` names an unnamed one), one or one a sample, or whole shapes by name of an input.
+    Raises ReferenceDataError for an input without a type or an argument that does not fit, and
+    ModelError for what does not fit into memory.
     """
     return [
         made.feeds
@@ -266,13 +240,7 @@ def generate(
 
 @dataclass(frozen=True)
 class Made:
-    """One sample, and what it was made from.
-
-    Attributes:
-        feeds: The values.
-        concrete: The model in the shapes of the sample.
-        hints: What the graph says about the values of each input.
-    """
+    """One sample, and what it was made from."""
 
     feeds: Feeds
     concrete: Concrete
@@ -287,10 +255,8 @@ class Made:
 def without_crashes(made: Sequence[Made]) -> list[Feeds]:
     """Return the feeds of samples, without those on which an engine has ended the process.
 
-    If none is left, all are returned: it is the engine that cannot run the model.
-
-    Args:
-        made: Samples that are generated; a command makes the same when it is repeated.
+    If none is left, all are returned: it is the engine that cannot run the model. A command
+    generates the same samples when it is repeated.
     """
     samples = [
         MadeUpFeeds(one.feeds, label(GENERATED, f"sample {place}"))
@@ -311,15 +277,9 @@ def make_samples(
     dims: Dims | None = None,
     shaping: Shaping | None = None,
 ) -> list[Made]:
-    """Make up inputs as ``generate`` does, and say why they are what they are.
+    """Make up inputs as ``generate`` does, with the model and hints that they came from.
 
-    Args:
-        model: The model.
-        seed: Seed of the values.
-        samples: How many; None for the default, which depends on sizes.
-        ranges: Ranges of values by input.
-        dims: Sizes of dynamic dimensions, or shapes of inputs.
-        shaping: What made other samples of the same model; None for a new one.
+    ``shaping`` made other samples of the same model; None for a new one.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     dims, ranges = dims or {}, ranges or {}
@@ -504,13 +464,8 @@ def hint_of_name(
     """Return a padding mask for an input of integers called one, else the empty hint.
 
     A mask is ones, then zeros: the graph turns it into large negative numbers, and any other
-    integers into infinities, beside which nothing shows.
-
-    Args:
-        name: Name of the input.
-        dtype: Its element type; None if it is not known.
-        shape: The shape of the sample.
-        rng: Draws how much of each row the mask keeps.
+    integers into infinities, beside which nothing shows. ``rng`` decides how much of each row
+    the mask keeps.
     """
     is_mask = "mask" in name.lower() and dtype is not None and dtype.is_integer()
     if not is_mask or not shape or not shape[-1]:
@@ -527,12 +482,8 @@ Feed = Mapping[str, str]
 def check_feed(model: ir.Model, feed: Feed) -> None:
     """Check that states can go from outputs to inputs.
 
-    Args:
-        model: The model.
-        feed: The output that each input is read from, by input.
-
-    Raises:
-        ReferenceDataError: There is no such input or output, or their types differ.
+    ``feed`` has the output for each input. Raises ReferenceDataError if a name is unknown, or
+    types differ.
     """
     inputs = {str(value.name): value for value in model.graph.inputs}
     outputs = {str(value.name): value for value in model.graph.outputs}
@@ -553,20 +504,10 @@ def check_feed(model: ir.Model, feed: Feed) -> None:
 def run_steps(
     session: Session, steps: int, feed: Feed, inputs: Callable[[int, Feeds], Feeds]
 ) -> tuple[list[Feeds], list[Outputs]]:
-    """Run a model step by step.
+    """Run a model step by step; return the feeds and the outputs of each step.
 
-    Args:
-        session: The model.
-        steps: How many.
-        feed: Where the states of a step come from.
-        inputs: Returns the inputs of a step, given its number and its states; there are none
-            at step 0.
-
-    Returns:
-        The feeds and the outputs of each step.
-
-    Raises:
-        EngineError: A step does not run; the message has its number.
+    ``inputs`` returns the inputs of a step from its number and its states; step 0 has no
+    states. An EngineError has the number of its step.
     """
     fed: list[Feeds] = []
     found: list[Outputs] = []
@@ -587,13 +528,8 @@ def generated_steps(
     """Return what makes up the inputs of each step, in sizes that fit its states.
 
     A dynamic dimension of a state has the size that the state has, wherever its name stands;
-    other dimensions stay what they are at the first step.
-
-    Args:
-        model: The model.
-        first: The inputs of the first step, its states included.
-        seed: That of the first step.
-        ranges: As for ``generate``.
+    other dimensions stay what they are at the first step. ``first`` are the inputs of the
+    first step with its states, made from the same seed.
     """
     symbols = symbols_of([v for v in model.graph.inputs if not v.is_initializer()], model)
 
@@ -628,8 +564,7 @@ def _word(dtype: ir.DataType | None) -> str:
 def describe_feeds(feeds: Feeds) -> dict[str, str]:
     """Return element type, shape and range of every feed.
 
-    Returns:
-        By name, for example "float32[1,3,224,224] in [-3.1, 2.9]".
+    By name, for example "float32[1,3,224,224] in [-3.1, 2.9]".
     """
     return {name: describe(data) for name, data in feeds.items()}
 

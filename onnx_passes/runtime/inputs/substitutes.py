@@ -54,12 +54,10 @@ _MULTIPLES = (*range(1, 65), *range(72, 513, 8), *range(544, 2049, 32))
 
 @dataclass(frozen=True)
 class _Choice:
-    """Sizes to try.
+    """Sizes to try, by name of a dynamic dimension.
 
-    Attributes:
-        sizes: By name of a dynamic dimension.
-        moved: The dimensions that differ from sizes that were refused.
-        steps: How often these were scaled.
+    ``moved`` dimensions differ from sizes that were refused; these were scaled ``steps``
+    times.
     """
 
     sizes: Sizes
@@ -71,11 +69,8 @@ class _Choice:
 class Refusal:
     """Sizes that a node refuses.
 
-    Attributes:
-        place: The number of the node; -1 if it is not known.
-        node: Its name and type; "" if it is not known.
-        sizes: The first sizes that it refused, by name of a dynamic dimension.
-        text: What is wrong, in numbers.
+    ``place`` is the number of the node, -1 if not known, and ``node`` its name and type, "" if
+    not known. ``sizes`` are the first that it refused.
     """
 
     place: int
@@ -89,10 +84,7 @@ class SizeSearch:
 
     Sizes that get further than others, counted in nodes, are the next to change. They change
     to sizes that the refusing node shows, then to powers of two, to sizes that the model shows
-    and to multiples.
-
-    Attributes:
-        refusals: The nodes that refused, in the order in which they did.
+    and to multiples. ``refusals`` has the nodes in the order in which they refused.
     """
 
     def __init__(
@@ -106,13 +98,7 @@ class SizeSearch:
     ) -> None:
         """Note what there is to choose.
 
-        Args:
-            inputs: The inputs of the model that have no default.
-            symbols: Their dynamic dimensions.
-            given: Sizes that stay.
-            whole: Shapes of inputs that stay.
-            shaping: Puts the model in the shapes of a sample.
-            usual: The sizes to begin with; some that were refused before are as good.
+        Sizes in ``given`` and shapes in ``whole`` stay. The search begins with ``usual``.
         """
         self._inputs, self._symbols, self._whole = inputs, symbols, whole
         self._usual, self._most = usual, _MOST_ELEMENTS
@@ -138,9 +124,8 @@ class SizeSearch:
     ) -> dict[str, StaticShape] | None:
         """Return the shapes of all inputs; None if they are too large to try.
 
-        Args:
-            sizes: By name of a dynamic dimension.
-            most: Elements of all inputs; by default some millions, or those of usual sizes.
+        ``most`` is in elements of all inputs; by default some millions, or those of usual
+        sizes.
         """
         resolve = self._symbols.resolve
         shapes = {name: resolve(name, sizes) for name in self._symbols.shapes}
@@ -167,15 +152,7 @@ class SizeSearch:
                 self._note(choice, fault.place, fault.text, fault.factor)
 
     def refuse(self, sizes: Mapping[str, int], error: EngineError) -> bool:
-        """Note that an engine refuses sizes.
-
-        Args:
-            sizes: By name of a dynamic dimension.
-            error: What it says; its place is that of a node.
-
-        Returns:
-            Whether they got further than all others.
-        """
+        """Note that an engine refuses sizes; return whether they got further than others."""
         if sizes.keys() != self._symbols.kinds.keys() or not self._free:
             return False
         before = self.furthest
@@ -196,11 +173,7 @@ class SizeSearch:
         return before is None or self.furthest is not before
 
     def larger(self, sizes: Sizes) -> Iterator[Sizes]:
-        """Yield sizes like some on which the model runs, for other samples.
-
-        Args:
-            sizes: The sizes on which it runs.
-        """
+        """Yield sizes like some on which the model runs, for other samples."""
         first = self.refusals[0].sizes if self.refusals else {}
         moved = [name for name in self._free if sizes[name] != first.get(name)]
         for scale in (2, 1.5, 3):
@@ -277,11 +250,7 @@ def _elements(shapes: Mapping[str, StaticShape]) -> int:
 
 
 def shown_sizes(model: ir.Model) -> list[int]:
-    """Return sizes that constants, attributes, inputs and outputs show, the frequent first.
-
-    Args:
-        model: The model.
-    """
+    """Return sizes that constants, attributes, inputs and outputs show, the frequent first."""
     counts: Counter[int] = Counter()
     for port in (*model.graph.inputs, *model.graph.outputs):
         counts.update(_static(port))
@@ -325,10 +294,8 @@ Fill = Callable[[Array], Array]
 class Alternative:
     """How inputs are made up.
 
-    Attributes:
-        text: What is special about them: "batch=1, seq=8" or "zeros in indices".
-        dims: Sizes of the dynamic dimensions; empty for the usual ones.
-        fills: What replaces the values of inputs, by name.
+    ``text`` names them: "batch=1, seq=8" or "zeros in indices". No ``dims`` are the usual
+    ones.
     """
 
     text: str
@@ -347,13 +314,8 @@ class Alternative:
     ) -> list[Feeds]:
         """Make up the inputs; arguments are those of ``make_samples``.
 
-        Args:
-            model: The model.
-            seed: Seed of the values.
-            samples: How many; None for the default.
-            ranges: Ranges of values by input.
-            dims: Sizes of dynamic dimensions; these win over those of the alternative.
-            shaping: What made other samples of the same model; None for a new one.
+        ``dims`` win over those of the alternative. ``shaping`` made other samples of the same
+        model.
         """
         merged = {**self.dims, **(dims or {})}
         made = make_samples(
@@ -372,19 +334,12 @@ class Alternatives:
     then those of :class:`SizeSearch`. Sizes in which shape inference finds no contradiction
     come before others. Then come other values: shapes that the model declares, zeros, ones and
     other small numbers.
-
-    Attributes:
-        shaping: Puts the model in the shapes of a sample.
-        search: The search for sizes.
     """
 
     def __init__(self, model: ir.Model, *, ranges: Ranges, dims: Dims) -> None:
         """Note what there is to choose.
 
-        Args:
-            model: The model; left as it is.
-            ranges: Ranges of inputs, whose values stay random.
-            dims: Sizes that the user gave; they stay.
+        Inputs in ``ranges`` stay random, and sizes in ``dims`` stay.
         """
         self._model, self._ranges, self._given = model, ranges, dims
         self._inputs = [value for value in model.graph.inputs if not value.is_initializer()]
@@ -427,12 +382,7 @@ class Alternatives:
                 yield Alternative(f"{_text(ones)}, {other.text}", ones, other.fills)
 
     def refuse(self, other: Alternative, error: EngineError) -> None:
-        """Note that a model does not run on inputs.
-
-        Args:
-            other: How they are made up.
-            error: What the engine says.
-        """
+        """Note that a model does not run on inputs."""
         if not other.fills:
             further = self.search.refuse(self._settled(other), error)
             self._in_vain = 0 if further else self._in_vain + 1
@@ -440,9 +390,7 @@ class Alternatives:
     def vary(self, found: Alternative, runs: Callable[[Alternative], bool]) -> Alternative:
         """Give further samples sizes of their own, where a model runs on these.
 
-        Args:
-            found: What the model runs on.
-            runs: Whether it runs on others.
+        ``runs`` says whether it runs on others.
         """
         if found.fills or not self.search.refusals:
             return found
@@ -575,10 +523,7 @@ SECONDS = 60.0
 class Substitute:
     """Inputs on which the model runs, and its results.
 
-    Attributes:
-        text: What is special about them: "batch=1, seq=8".
-        samples: The inputs.
-        outputs: What the model gave for each.
+    ``text`` names them: "batch=1, seq=8".
     """
 
     text: str
@@ -595,15 +540,8 @@ class Substitute:
 class Substitutes:
     """Other inputs, made up by the settings of the first ones.
 
-    Attributes:
-        model: The model.
-        seed: As for ``generate``.
-        samples: As for ``generate``.
-        ranges: As for ``generate``; values outside are not tried.
-        dims: As for ``generate``; other sizes of these dimensions are not tried.
-        adversarial: Whether samples of special values are added.
-        tried: What was tried in vain, with the engine's message.
-        chosen: What was found.
+    Values outside ``ranges`` and other sizes of ``dims`` are not tried. ``tried`` has what
+    failed, with the engine's message.
     """
 
     model: ir.Model
@@ -620,14 +558,8 @@ class Substitutes:
     def search(self, session: Session) -> Substitute | None:
         """Try other sizes, then other values, until the model runs.
 
-        Args:
-            session: The model on an engine.
-
-        Returns:
-            Inputs on which it runs; None if there are none among those tried.
-
-        Raises:
-            EngineError: The engine ended, or lacks an operator: no inputs change that.
+        None if it runs on none of them. An EngineError says what no inputs change: the engine
+        ended, or lacks an operator.
         """
         self.tried, self._late, begun = [], False, time.monotonic()
         self._found = found = Alternatives(self.model, ranges=self.ranges, dims=self.dims)
@@ -661,10 +593,8 @@ class Substitutes:
     def _run(self, session: Session, alternative: Alternative) -> Outputs:
         """Run on one sample.
 
-        Raises:
-            EngineError: The engine refuses it, or has ended the process on it before.
-            ReferenceDataError: It cannot be made.
-            ModelError: It does not fit into memory.
+        Raises EngineError if the engine refuses it, or has crashed on it before;
+        ReferenceDataError or ModelError if it cannot be made.
         """
         label = risky_runs.label(risky_runs.GENERATED, alternative.text)
         if why := risky_runs.avoided(label):

@@ -177,7 +177,6 @@ class TrtRuntime(Protocol):
 Package = Literal["tensorrt", "tensorrt-rtx"]
 
 MODULES: dict[Package, str] = {"tensorrt": "tensorrt", "tensorrt-rtx": "tensorrt_rtx"}
-"""The module of each package."""
 
 _DISTRIBUTIONS: dict[Package, tuple[str, ...]] = {
     "tensorrt": ("tensorrt", "tensorrt-cu13-bindings", "tensorrt-cu12-bindings"),
@@ -205,10 +204,8 @@ def installed_version(package: Package) -> str | None:
 def make_listener(base: type, *methods: Callable[..., object]) -> object:
     """Return what TensorRT calls back: an object of a class of the bindings.
 
-    Args:
-        base: The class.
-        methods: Functions of ``self``, and of what TensorRT gives by position; each overrides
-            the method of its name.
+    ``methods`` are functions of ``self``, and of what TensorRT gives by position; each
+    overrides the method of its name.
     """
     named = {method.__name__: method for method in methods}
     made: object = new_class("Listener", (base,), exec_body=lambda own: own.update(named))()
@@ -222,11 +219,7 @@ def network_flags(trt: ModuleType) -> int:
 
 
 def load_bindings(package: Package) -> ModuleType:
-    """Import the bindings of a package, with the libraries behind them.
-
-    Raises:
-        EngineUnavailableError: The package or one of its libraries is not on this machine.
-    """
+    """Import the bindings of a package, with the libraries behind them."""
     if installed_version(package) is None:
         raise EngineUnavailableError(f"{package} is not installed", help=install_help(package))
     try:
@@ -256,12 +249,8 @@ _TYPES: dict[str, ir.DataType] = {
 def onnx_type(found: TrtMember, name: str) -> ir.DataType:
     """Return ONNX's type for one of the bindings.
 
-    Args:
-        found: A member of their ``DataType``.
-        name: The tensor, for the message.
-
-    Raises:
-        UnsupportedModelError: Its elements share bytes, or ONNX has no such type.
+    ``name`` is the tensor, for messages. Raises UnsupportedModelError if its elements share
+    bytes, or ONNX has no such type.
     """
     known = _TYPES.get(found.name)
     if known is None:
@@ -273,15 +262,7 @@ def onnx_type(found: TrtMember, name: str) -> ir.DataType:
 
 
 def numpy_type(found: TrtMember, name: str) -> DType:
-    """Return numpy's type, or that of ``ml_dtypes``, for one of the bindings.
-
-    Args:
-        found: A type of the bindings.
-        name: Name of the value, for messages.
-
-    Raises:
-        UnsupportedModelError: As :func:`onnx_type`.
-    """
+    """Return numpy's or ``ml_dtypes``' type for one of the bindings; see :func:`onnx_type`."""
     return onnx_type(found, name).numpy()
 
 
@@ -296,11 +277,8 @@ _NODE = re.compile(r"\[ONNX Layer: ([^\]]*)\]")
 def read_logged_layers(text: str) -> list[PlainDict]:
     """Read the list of layers that a builder logs, which needs no GPU.
 
-    Args:
-        text: The message, which begins with ``MARK``; empty for none.
-
-    Returns:
-        Layers as plain data; see :class:`onnx_passes.runtime.tensorrt.engine.EngineLayer`.
+    ``text`` begins with ``MARK``; empty for none. Layers are plain data of
+    :class:`onnx_passes.runtime.tensorrt.engine.EngineLayer`.
     """
     body = text.removeprefix(MARK).partition("\n\n")[0]
     starts = [match.start() for match in _LAYER.finditer(body)]
@@ -309,12 +287,7 @@ def read_logged_layers(text: str) -> list[PlainDict]:
 
 
 def inspect_layers(trt: ModuleType, engine: TrtEngine) -> list[PlainDict]:
-    """Ask TensorRT's inspector for the layers of an engine that is loaded.
-
-    Args:
-        trt: The bindings.
-        engine: The engine of the bindings.
-    """
+    """Ask TensorRT's inspector for the layers of an engine that is loaded."""
     inspector = engine.create_engine_inspector()
     text = inspector.get_engine_information(trt.LayerInformationFormat.JSON)
     try:
@@ -333,9 +306,7 @@ def with_times(
 ) -> list[PlainDict]:
     """Return layers with their mean times, and those that only the profiler knows.
 
-    Args:
-        layers: Layers as plain data.
-        times: Seconds of each run, by layer.
+    ``times`` are seconds of each run, by layer.
     """
     found = [dict(one) for one in layers]
     known = {one["name"] for one in found}
@@ -349,9 +320,7 @@ def with_times(
 def profiler(trt: ModuleType, times: dict[str, list[float]]) -> object:
     """Return what TensorRT reports the time of each layer to, after each run.
 
-    Args:
-        trt: The bindings.
-        times: Seconds of each run, by layer; added to.
+    Seconds of each run are added to ``times``, by layer.
     """
 
     def report_layer_time(self: object, layer_name: str, ms: float) -> None:
@@ -401,11 +370,8 @@ _STDERR = 2
 class BuildLog:
     """The lines that were logged, with their severity.
 
-    Attributes:
-        lines: Pairs of severity and text, the oldest first. If there are many, the oldest that
-            are not errors are dropped.
-        listener: What TensorRT logs to.
-        layers: The last list of layers that a builder logged, at whatever verbosity.
+    ``lines`` are pairs of severity and text, the oldest first; of many, the oldest that are
+    not errors are dropped. ``layers`` is the last list of layers, whatever the verbosity.
     """
 
     def __init__(self, trt: ModuleType, verbosity: Verbosity = "warning") -> None:

@@ -29,11 +29,8 @@ _FATAL = frozenset({46, 214, 220, 226, 700, 702, 709, 710, *range(714, 720), 721
 class Device:
     """A GPU.
 
-    Attributes:
-        name: As its maker calls it.
-        capability: Its compute capability, such as "8.9".
-        memory: Bytes of its memory.
-        driver: Version of CUDA that the driver knows, such as "13.0".
+    ``capability`` is such as "8.9", ``memory`` in bytes, and ``driver`` the version of CUDA
+    that it knows.
     """
 
     name: str
@@ -94,11 +91,7 @@ class Driver:
     """The library, started; each call returns a code, and a bad one becomes an error."""
 
     def __init__(self) -> None:
-        """Load and start it.
-
-        Raises:
-            EngineUnavailableError: There is no driver, or it finds no GPU.
-        """
+        """Load and start it; EngineUnavailableError if there is no driver, or no GPU."""
         try:
             self._library: ctypes.CDLL = ctypes.CDLL(DRIVER)
         except OSError as error:
@@ -116,9 +109,8 @@ class Driver:
     def call(self, function: str, *arguments: object) -> None:
         """Call a function.
 
-        Raises:
-            EngineCrashedError: The GPU, or the context on it, is lost.
-            EngineError: It fails otherwise; the message has CUDA's name of the error.
+        Raises EngineCrashedError if the GPU, or the context on it, is lost; else EngineError
+        with CUDA's name of the error.
         """
         code = getattr(self._library, function)(*arguments)
         if not code:
@@ -154,12 +146,7 @@ class Cuda:
     """The primary context of the first GPU, which TensorRT uses too, and a stream on it."""
 
     def __init__(self) -> None:
-        """Take part in the context.
-
-        Raises:
-            EngineUnavailableError: There is no driver, or no GPU.
-            EngineError: The GPU cannot be used.
-        """
+        """Take part in the context; errors are those of :class:`Driver`."""
         self._driver = Driver()
         self._device = self._driver.integer("cuDeviceGet", 0)
         self._context = ctypes.c_void_p()
@@ -185,11 +172,7 @@ class Cuda:
         self._driver.call("cuCtxSetCurrent", self._context)
 
     def synchronize(self, stream: int | None = None) -> None:
-        """Wait for a stream, by default one's own; what failed on it fails here.
-
-        Raises:
-            EngineError: As :meth:`Driver.call`.
-        """
+        """Wait for a stream, by default one's own; what failed on it fails here."""
         handle = self._stream if stream is None else ctypes.c_void_p(stream)
         self._driver.call("cuStreamSynchronize", handle)
 
@@ -205,13 +188,7 @@ class Cuda:
         )
 
     def to_device(self, target: int, source: int, size: int) -> None:
-        """Copy from pinned memory, on the stream.
-
-        Args:
-            target: Address on the device.
-            source: Address of pinned memory.
-            size: Bytes.
-        """
+        """Copy from pinned memory, on the stream."""
         if size:
             self._driver.call(
                 "cuMemcpyHtoDAsync_v2",
@@ -222,14 +199,7 @@ class Cuda:
             )
 
     def to_host(self, target: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy to pinned memory, on a stream, by default one's own.
-
-        Args:
-            target: Address of pinned memory.
-            source: Address on the device.
-            size: Bytes.
-            stream: The stream; None for one's own.
-        """
+        """Copy to pinned memory, on a stream, by default one's own."""
         if size:
             self._driver.call(
                 "cuMemcpyDtoHAsync_v2",
@@ -240,11 +210,7 @@ class Cuda:
             )
 
     def close(self) -> None:
-        """Give the stream and the context back; again does nothing.
-
-        Raises:
-            EngineError: As :meth:`Driver.call`.
-        """
+        """Give the stream and the context back; again does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -267,9 +233,7 @@ class Cuda:
 class Memory:
     """A piece of memory that grows when it has to, and stays for the next run.
 
-    Attributes:
-        address: Where it lies; 0 before the first :meth:`reserve`.
-        size: Its bytes.
+    ``address`` is 0 before the first :meth:`reserve`; ``size`` is in bytes.
     """
 
     def __init__(self, allocate: Callable[[int], int], free: Callable[[int], None]) -> None:
@@ -279,10 +243,7 @@ class Memory:
     def reserve(self, size: int) -> int:
         """Return an address with room for a number of bytes, which may be 0 for TensorRT.
 
-        What was in it is lost where it grows.
-
-        Raises:
-            EngineError: There is not that much memory.
+        What was in it is lost where it grows. Raises EngineError without enough memory.
         """
         wanted = max(size, 1)
         if wanted > self.size:
@@ -292,11 +253,7 @@ class Memory:
         return self.address
 
     def close(self) -> None:
-        """Free it; again does nothing.
-
-        Raises:
-            EngineError: As :meth:`Driver.call`.
-        """
+        """Free it; again does nothing."""
         address, self.address, self.size = self.address, 0, 0
         if address:
             self._free(address)

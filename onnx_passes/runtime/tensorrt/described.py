@@ -54,20 +54,10 @@ def describe_engine(
 ) -> PlainDict:
     """Describe what an engine holds, in a child process.
 
-    Args:
-        path: The file.
-        package: Whose engine it is.
-        seconds: How long it may take; None for no limit.
-
-    Returns:
-        The file's size. Beside a GPU that takes it also inputs and outputs with profiles,
-        layers, and device memory; elsewhere ``not_read`` says why not.
-
-    Raises:
-        ConfigError: The file cannot be read.
-        EngineTimeoutError: The time is up.
-        EngineCrashedError: TensorRT ended the process.
-        EngineError: TensorRT does not take the engine.
+    Returns the file's size; beside a GPU that takes it also inputs and outputs with profiles,
+    layers, and device memory, elsewhere ``not_read`` with the reason. ``seconds`` may be None
+    for no limit. Raises ConfigError for the file, EngineTimeoutError, EngineCrashedError, and
+    EngineError if TensorRT refuses it.
     """
     facts = {"engine": str(path), "bytes": len(load_bytes(path, "engine"))}
     if (missing := gpu_missing()) is not None:
@@ -83,18 +73,9 @@ def describe_engine(
 def load_engine(path: str | Path, package: Package, **options: object) -> Iterator[Session]:
     """Make an engine from a file ready to run, in a child process by default.
 
-    Args:
-        path: The file, as ``build`` or ``save_engine`` wrote it.
-        package: Whose engine it is.
-        **options: Options of the engine, such as ``time_limit``.
-
-    Yields:
-        The session; it is called as the engine is.
-
-    Raises:
-        ConfigError: The file cannot be read, or there is no such option.
-        EngineUnavailableError: There is no GPU, or the engine is not for it.
-        EngineError: TensorRT does not take the engine.
+    The session is called as the engine is. ``options`` are those of the engine, such as
+    ``time_limit``. Raises ConfigError for file or option, EngineUnavailableError without the
+    right GPU, and EngineError if TensorRT refuses it.
     """
     from onnx_passes.runtime.engines import engine_from_config
 
@@ -121,12 +102,7 @@ def _ask(path: Path, package: Package, seconds: float | None) -> PlainDict:
 
 
 def read_engine(package: Package, path: str) -> PlainDict:
-    """Return what an engine holds, loaded in this process; see :func:`describe_engine`.
-
-    Args:
-        package: Whose engine it is.
-        path: The file.
-    """
+    """Return what an engine holds, loaded in this process; see :func:`describe_engine`."""
     return _read(load_bindings(package), Path(path).read_bytes())
 
 

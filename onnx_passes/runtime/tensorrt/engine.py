@@ -74,9 +74,7 @@ _LONGEST_SHAPE = 8
 def profiles_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
     """Return profiles that hold all samples, as a pipeline file spells them.
 
-    Args:
-        model: The model; dimensions that are fixed in it need no profile.
-        samples: Inputs by name.
+    Dimensions that are fixed in the model need no profile.
     """
     found: PlainDict = {}
     for value in model.graph.inputs:
@@ -95,12 +93,7 @@ def profiles_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
 
 
 def values_of(model: ir.Model, samples: Sequence[Feeds]) -> PlainDict:
-    """Return the values of integer inputs that may decide shapes, as profiles.
-
-    Args:
-        model: The model.
-        samples: Values by input, one mapping a sample.
-    """
+    """Return the values of integer inputs that may decide shapes, as profiles."""
     found: PlainDict = {}
     for value in model.graph.inputs:
         static = value.shape is not None and value.shape.is_static()
@@ -125,15 +118,8 @@ def add_profiles(
 ) -> None:
     """Give a config the profiles that a network needs, if it needs any.
 
-    Args:
-        builder: Creates profiles.
-        network: The parsed network.
-        config: Gets the profiles.
-        given: Per profile shapes or values by input; those of inputs that need none are
-            ignored.
-
-    Raises:
-        ConfigError: An input lacks a profile, or its profile does not fit it.
+    ``given`` has, per profile, shapes or values by input; inputs that need none are ignored. A
+    ConfigError names an input that has none, or one that does not fit.
     """
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     wanting = [t for t in inputs if -1 in tuple(t.shape) or t.is_shape_tensor]
@@ -186,13 +172,7 @@ _NOT_OF_THE_ENGINE = {
 def save_engine(path: str | Path, plan: bytes, option: str = "save") -> None:
     """Write an engine, or what else TensorRT serialises, in one step or not at all.
 
-    Args:
-        path: The file.
-        plan: Its content.
-        option: What asked for it, for the message.
-
-    Raises:
-        ConfigError: It cannot be written.
+    ``option`` is what asked for it, for the ConfigError if it cannot be written.
     """
     place = Path(path)
     try:
@@ -207,13 +187,7 @@ def save_engine(path: str | Path, plan: bytes, option: str = "save") -> None:
 def load_bytes(path: str | Path, option: str, *, missing: bytes | None = None) -> bytes:
     """Return what a file holds.
 
-    Args:
-        path: The file.
-        option: What asked for it, for the message.
-        missing: Returned where there is no such file; None where that is an error.
-
-    Raises:
-        ConfigError: It cannot be read.
+    Returns ``missing`` where there is no such file; None makes that a ConfigError too.
     """
     try:
         return Path(path).read_bytes()
@@ -230,18 +204,8 @@ def find_cached(package: Package, options: TensorRtOptions, model: ir.Model) -> 
 
     The name is a digest of all that makes an engine: the model with names and weights, the
     options, the version of the package, and the GPU with its driver. Hooks are code, whose
-    effect has no digest: with them nothing is cached.
-
-    Args:
-        package: Which package builds it.
-        options: The options of the engine.
-        model: The model.
-
-    Returns:
-        The file; None where the options name no cache, or a hook.
-
-    Raises:
-        ModelError: The data of a weight cannot be read.
+    effect has no digest: with them nothing is cached. None where the options name no cache, or
+    a hook. Raises ModelError if a weight cannot be read.
     """
     if not options.cache or options.network_hook or options.config_hook:
         return None
@@ -262,8 +226,7 @@ def find_cached(package: Package, options: TensorRtOptions, model: ir.Model) -> 
 def content_digest(model: ir.Model) -> bytes:
     """Return a digest of a model, with its names and the content of its weights.
 
-    Raises:
-        ModelError: The data of a weight cannot be read.
+    Raises ModelError if a weight cannot be read.
     """
     proto, weights = split_for_engine(model, lambda tensor: tensor)
     return digest(
@@ -282,22 +245,11 @@ _MOST_ERRORS = 3
 def build(
     package: Package, options: TensorRtOptions, model: ir.Model, log: BuildLog | None = None
 ) -> bytes:
-    """Compile a model.
+    """Compile a model to a serialised engine; two builds of one model differ.
 
-    Args:
-        package: Whose compiler.
-        options: How.
-        model: The model; it is not changed.
-        log: What it logs to; by default one that ends with the build.
-
-    Returns:
-        The engine, serialised. Two builds of one model differ.
-
-    Raises:
-        EngineUnavailableError: The package is not on this machine, or needs a GPU for this.
-        UnsupportedModelError: The parser refuses the model.
-        EngineBuildError: The parser takes the model, and the builder does not compile it.
-        ConfigError: An option does not fit the package or the model.
+    Raises EngineUnavailableError if the package is not there or needs a GPU,
+    UnsupportedModelError if the parser refuses the model, EngineBuildError if the builder
+    does, and ConfigError for options.
     """
     trt = load_bindings(package)
     log = log or BuildLog(trt, options.verbosity)
@@ -380,16 +332,7 @@ def _quote_log(log: BuildLog) -> str:
 def configure(trt: ModuleType, config: TrtConfig, options: TensorRtOptions) -> TrtCache | None:
     """Set the options on a builder's config.
 
-    Args:
-        trt: The bindings.
-        config: The builder's config; it is changed.
-        options: The options of the engine.
-
-    Returns:
-        The timing cache; None without one.
-
-    Raises:
-        ConfigError: An option does not fit the package, or its file.
+    Returns the timing cache, None without one. A ConfigError says which option does not fit.
     """
     if not options.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
@@ -487,12 +430,7 @@ DEFAULT_CAPABILITY = "8.9"
 
 @dataclass(frozen=True)
 class TensorRtEngine:
-    """Compile a model with NVIDIA's compiler, and execute it where there is a GPU.
-
-    Attributes:
-        package: Whose compiler.
-        options: How.
-    """
+    """Compile a model with NVIDIA's compiler, and execute it where there is a GPU."""
 
     package: Package
     options: TensorRtOptions
@@ -565,10 +503,7 @@ class TensorRtEngine:
         """Compile ``model``, or take it from a file or the cache, and load it; see ``Engine``.
 
         Without a GPU, or with one that does not take the engine, what is yielded says so when
-        it is run.
-
-        Raises:
-            EngineBuildError: It is parsed, and not compiled.
+        it is run. Raises EngineBuildError if it is parsed, and not compiled.
         """
         trt = load_bindings(self.package)
         log = BuildLog(trt, self.options.verbosity)
@@ -619,12 +554,9 @@ class TensorRtEngine:
 
 @dataclass(frozen=True)
 class BuiltModel:
-    """An engine that was built, and is not run.
+    """A serialised engine that was built, and is not run for some reason.
 
-    Attributes:
-        plan: The engine, serialised.
-        reason: Why it is not run.
-        logged: The layers, as the builder logged them; empty where it was not built now.
+    ``logged`` has the layers as the builder logged them; empty where it was not built now.
     """
 
     plan: bytes
@@ -636,15 +568,7 @@ class BuiltModel:
         return read_logged_layers(self.logged)
 
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
-        """Say why it is not run.
-
-        Args:
-            feeds: Values by input; they are not read.
-            outputs: Names of outputs; they are not read.
-
-        Raises:
-            EngineUnavailableError: Always.
-        """
+        """Raise EngineUnavailableError with the reason."""
         raise EngineUnavailableError(
             f"{BUILT_ONLY}{self.reason}", help="compare numbers on another engine"
         )
@@ -659,10 +583,7 @@ def compiler_of(engine: Engine) -> TensorRtEngine | None:
 def with_profiles_of(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) -> Engine:
     """Return an engine with profiles that hold the samples, where it has none of its own.
 
-    Args:
-        engine: Any engine; one that is not TensorRT is returned as it is.
-        model: The model.
-        samples: Values by input, one mapping a sample, whose shapes the profiles hold.
+    An engine that is not TensorRT is returned as it is.
     """
     inner = compiler_of(engine)
     if inner is None:
@@ -693,9 +614,7 @@ def without_profiles(engine: Engine) -> Engine:
 def with_options(engine: Engine, **changed: object) -> Engine:
     """Return an engine with some options of its own changed; any other engine as it is.
 
-    Args:
-        engine: The engine, in a child process or not.
-        changed: Options as :class:`TensorRtOptions` has them, those that JSON has too.
+    The options are those of :class:`TensorRtOptions` that JSON has too.
     """
     inner = compiler_of(engine)
     if inner is None or all(getattr(inner.options, k) == v for k, v in changed.items()):
@@ -708,15 +627,7 @@ def with_options(engine: Engine, **changed: object) -> Engine:
 
 
 def make_tensorrt(package: Package, options: PlainMapping) -> TensorRtEngine:
-    """Make an engine from the options of a pipeline file.
-
-    Args:
-        package: Which package runs it.
-        options: Options by name.
-
-    Raises:
-        ConfigError: There is no such option, or a value does not fit.
-    """
+    """Make an engine from the options of a pipeline file; ConfigError for a bad one."""
     read = read_options(package, options)
     if package == "tensorrt-rtx" and not read.compute_capabilities and not gpu_count():
         read = read.model_copy(update={"compute_capabilities": (DEFAULT_CAPABILITY,)})
@@ -727,12 +638,9 @@ def make_tensorrt(package: Package, options: PlainMapping) -> TensorRtEngine:
 class EngineLayer:
     """One layer, kernel or node of what an engine runs.
 
-    Attributes:
-        name: The engine's own name of it.
-        kind: What it computes, in the engine's words.
-        how: What computes it: a tactic, a kernel, an execution provider; empty if not known.
-        nodes: The ONNX nodes that it was made of, as text; empty if not known.
-        seconds: Mean time of one run; None where it was not measured.
+    ``name`` and ``kind`` are the engine's words. ``how`` is a tactic, a kernel or an execution
+    provider, and ``nodes`` the ONNX nodes that it was made of; "" if not known. ``seconds`` is
+    the mean of one run; None where not measured.
     """
 
     name: str
@@ -766,9 +674,7 @@ def layers_of(session: Session) -> list[EngineLayer]:
 def built_layers(engine: Engine, model: ir.Model) -> list[EngineLayer]:
     """Return the layers that an engine makes of a model; none if it does not report them.
 
-    Args:
-        engine: The engine.
-        model: The model, which is built once more.
+    The model is built once more.
     """
     own = with_profiling(engine)
     if own is None:

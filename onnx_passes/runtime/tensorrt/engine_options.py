@@ -25,11 +25,7 @@ _HOOK = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 class Profile(BaseModel):
     """The shapes that one input may have; of an input that decides shapes, its values.
 
-    Attributes:
-        name: The input.
-        min: Least size of each dimension.
-        opt: The sizes to optimise for.
-        max: Greatest size of each dimension.
+    Sizes of each dimension; the engine is optimised for ``opt``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -169,15 +165,7 @@ class TensorRtOptions(BaseModel):
 
 
 def read_options(engine: str, options: Mapping[str, object]) -> TensorRtOptions:
-    """Check options.
-
-    Args:
-        engine: Name of the engine, for messages.
-        options: Options by name.
-
-    Raises:
-        ConfigError: There is no such option, or a value does not fit.
-    """
+    """Check options; ``engine`` is for the message of a ConfigError."""
     known = list(TensorRtOptions.model_fields)
     for key in options:
         if key in _WEAK:

@@ -45,13 +45,7 @@ _loaded: set[str] = set()
 def load_plugins(trt: ModuleType, log: BuildLog, paths: Sequence[str]) -> None:
     """Register NVIDIA's own plugins, and those of libraries; each library once a process.
 
-    Args:
-        trt: The bindings.
-        log: What they log to.
-        paths: Files of shared libraries.
-
-    Raises:
-        ConfigError: A library is not there, or registers nothing.
+    A ConfigError names a library that is not there, or registers nothing.
     """
     trt.init_libnvinfer_plugins(log.listener, "")
     registry = trt.get_plugin_registry()
@@ -79,16 +73,8 @@ def list_creators(
 ) -> list[dict[str, str]]:
     """Return name, version and namespace of each plugin that is registered.
 
-    Args:
-        package: Whose registry.
-        libraries: Files of shared libraries to load first.
-        seconds: How long it may take.
-
-    Raises:
-        EngineUnavailableError: The package is not on this machine.
-        ConfigError: A library is not there, or registers nothing.
-        EngineTimeoutError: The time is up.
-        EngineCrashedError: TensorRT or a library ended the process.
+    Errors are those of :func:`load_plugins`, and of a child process that ends or takes longer
+    than ``seconds``.
     """
     load_bindings(package)
     while_ = "listing its plugins"
@@ -99,12 +85,7 @@ def list_creators(
 
 
 def list_registered(package: Package, libraries: Sequence[str]) -> list[dict[str, str]]:
-    """Return the plugins that are registered in this process; see :func:`list_creators`.
-
-    Args:
-        package: Whose plugins they are.
-        libraries: Files of libraries with further plugins.
-    """
+    """Return the plugins that are registered in this process; see :func:`list_creators`."""
     trt = load_bindings(package)
     load_plugins(trt, BuildLog(trt, "error"), libraries)
     return [_plain(one) for one in trt.get_plugin_registry().all_creators]
@@ -125,14 +106,8 @@ _MOST = 3
 def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
     """Hand a model to the parser, as bytes, or as a file beyond 2 GiB.
 
-    Args:
-        parser: An ``OnnxParser``.
-        model: The model; it is not changed.
-        limit: Bytes of weights from which it goes through a file.
-
-    Raises:
-        UnsupportedModelError: The parser refuses it; the message names nodes and reasons.
-        EngineError: It cannot be serialised.
+    ``limit`` is in bytes. Raises UnsupportedModelError with nodes and reasons, and EngineError
+    if the model cannot be serialised.
     """
     try:
         if weight_bytes(model) < limit:
@@ -190,9 +165,8 @@ def _outputs(index: int, operator: str, model: ir.Model) -> str:
 class Refused:
     """What the parser says against a model.
 
-    Attributes:
-        node: The node of the main graph that it is about; empty where it does not say.
-        reason: Why, in its own words.
+    ``node`` is in the main graph; empty if the parser does not say. ``reason`` is in its
+    words.
     """
 
     node: str
@@ -205,22 +179,10 @@ def parser_refusals(
     """Ask the parser about models; nothing is built.
 
     The answers of ``supports_operator`` and of the groups of ``supports_model_v2`` are not
-    used: they differ from what ``parse`` does.
-
-    Args:
-        package: Whose parser.
-        models: The models; nodes of their main graphs have names of their own.
-        seconds: How long each may take; None for no limit.
-
-    Returns:
-        What is said against each model; nothing where it is taken. A model that ends the
-        parser's process is refused without a node.
-
-    Raises:
-        EngineUnavailableError: The package is not on this machine, or needs a GPU.
-        EngineTimeoutError: The time is up.
-        EngineError: A model cannot be handed to the parser.
-        ModelError: A model cannot be serialised.
+    used: they differ from what ``parse`` does. Nodes of the main graphs need unique names.
+    Each model may take ``seconds``; one that ends the parser's process is refused without a
+    node. The result is empty for a model that is taken. Raises EngineUnavailableError,
+    EngineTimeoutError, EngineError and ModelError.
     """
     if installed_version(package) is None:
         raise EngineUnavailableError(f"{package} is not installed", help=install_help(package))
@@ -255,12 +217,7 @@ def _ask(child: Child, package: Package, path: Path, seconds: float | None) -> l
 
 
 def read_refusals(package: Package, path: str) -> list[dict[str, str]]:
-    """Ask the parser in this process about a file; see :func:`parser_refusals`.
-
-    Args:
-        package: Whose parser it is.
-        path: The file of the model.
-    """
+    """Ask the parser in this process about a file; see :func:`parser_refusals`."""
     trt = load_bindings(package)
     return [asdict(each) for each in _find_refusals(trt, load_model(path).model)]
 

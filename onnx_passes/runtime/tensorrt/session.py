@@ -45,15 +45,8 @@ Ranges = tuple[Dims, Dims, Dims]
 class EnginePort:
     """An input or an output.
 
-    Attributes:
-        name: Its name.
-        is_input: Whether it is fed.
-        dtype: Its element type.
-        shape: Its shape, with -1 for what is not fixed.
-        on_host: Whether TensorRT wants it in memory of the host.
-        decides: Whether its values decide shapes.
-        profiles: Per profile, the shapes that an input may have, or its values where these
-            decide shapes.
+    ``shape`` has -1 for what is not fixed. TensorRT wants it in memory of the host if
+    ``on_host``. If its values decide shapes, ``profiles`` have values in place of shapes.
     """
 
     name: str
@@ -65,12 +58,7 @@ class EnginePort:
     profiles: tuple[Ranges, ...] = ()
 
     def fits(self, array: Array, index: int) -> bool:
-        """Whether a value is within a profile.
-
-        Args:
-            array: The value of the input, of any shape; of integers if it decides shapes.
-            index: Number of the profile.
-        """
+        """Whether a value is within the profile with that number."""
         least, _, most = self.profiles[index] if index < len(self.profiles) else ((), (), ())
         if not most:
             return True  # a scalar, or values that are not limited
@@ -83,11 +71,8 @@ class EnginePort:
 class Loaded:
     """A runtime, the engine that it made of bytes, and a context to run it in.
 
-    Attributes:
-        engine: The bindings' ``ICudaEngine``.
-        context: The bindings' ``IExecutionContext``.
-        ports: Inputs and outputs, in the engine's order.
-        profiles: Number of its optimization profiles.
+    ``engine`` and ``context`` are objects of the bindings; ``ports`` are in the engine's
+    order, and ``profiles`` counts optimization profiles.
     """
 
     def __init__(
@@ -95,17 +80,9 @@ class Loaded:
     ) -> None:
         """Load an engine onto the GPU.
 
-        Args:
-            trt: The bindings.
-            plan: The engine, serialised.
-            log: What TensorRT logs to.
-            host_code: Whether code for the host in the engine may run: one for later versions
-                brings its libraries with it.
-
-        Raises:
-            EngineUnavailableError: There is no GPU, or the engine is not for it; the message
-                has what was logged.
-            UnsupportedModelError: An input or output has a type that is not fed or fetched.
+        ``host_code`` permits code for the host in the engine: one for later versions has its
+        libraries with it. Raises EngineUnavailableError with the log if there is no GPU or not
+        the right one, and UnsupportedModelError for types that are not fed or fetched.
         """
         if (missing := gpu_missing()) is not None:
             # Without a driver a Runtime may end the process, when it is freed at the latest.
@@ -177,8 +154,7 @@ def _ranges(engine: TrtEngine, name: str, values: bool) -> Iterator[Ranges]:
 def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
     """Return a model without nodes that is called as an engine is.
 
-    Raises:
-        EngineError: The engine has no inputs or outputs.
+    Raises EngineError if it has no inputs or outputs.
     """
     if not ports:
         raise EngineError("the engine has neither inputs nor outputs")
@@ -203,11 +179,8 @@ def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
 class Grown:
     """Memory of one output, which TensorRT asks for while it runs.
 
-    Attributes:
-        memory: Memory on the GPU.
-        shape: Shape of the output; None until TensorRT reports it.
-        error: What went wrong inside TensorRT's call, which an exception would not leave.
-        listener: What TensorRT calls.
+    TensorRT reports ``shape`` while it runs. ``error`` is kept because no exception leaves
+    TensorRT's call to ``listener``.
     """
 
     def __init__(self, trt: ModuleType, memory: Memory) -> None:
@@ -252,10 +225,8 @@ def _allocator(trt: ModuleType, grown: Grown) -> object:
 class Watched:
     """Values of debug tensors, copied when TensorRT has computed them.
 
-    Attributes:
-        found: The values by TensorRT's name, in the order in which they came.
-        error: What went wrong inside TensorRT's call.
-        listener: What TensorRT calls.
+    ``found`` is in order of arrival. ``error`` is kept because no exception leaves TensorRT's
+    call to ``listener``.
     """
 
     def __init__(self, trt: ModuleType, cuda: Cuda) -> None:
@@ -291,16 +262,7 @@ class Watched:
         name: str,
         stream: int,
     ) -> None:
-        """Copy a value; one of a type that numpy has no form for is left out.
-
-        Args:
-            addr: Address of the value.
-            location: Whether it is on the host or the device.
-            type_: Its type, as TensorRT has it.
-            shape: Its shape.
-            name: Its name.
-            stream: The CUDA stream that computes it.
-        """
+        """Copy a value; one of a type that numpy has no form for is left out."""
         try:
             dtype = numpy_type(type_, name)
             size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
@@ -320,13 +282,7 @@ class Watched:
 
 
 def copy_from_host(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Return a copy of an array that lies in memory of the host.
-
-    Args:
-        address: Address of the first element.
-        dtype: Element type of the array.
-        shape: Its shape.
-    """
+    """Return a copy of an array that lies in memory of the host."""
     count = int(np.prod(shape, dtype=np.int64))
     array = np.empty(count, dtype)
     if count:
@@ -344,11 +300,7 @@ def _address(found: object) -> int:
 
 
 class TensorRtSession:
-    """An engine on the GPU, its context, and the memory of its inputs and outputs.
-
-    Attributes:
-        interface: How it is called.
-    """
+    """An engine on the GPU, its context, and the memory of its inputs and outputs."""
 
     def __init__(
         self,
@@ -363,18 +315,10 @@ class TensorRtSession:
     ) -> None:
         """Load an engine.
 
-        Args:
-            trt: The bindings.
-            plan: The engine, serialised.
-            log: What TensorRT logs to.
-            interface: How the model was called; by default as the engine is.
-            watch: Whether a run without names also returns the debug tensors of the engine.
-            host_code: Whether code for the host in the engine may run.
-            profile: Whether the time of each layer is kept, which slows runs down.
-
-        Raises:
-            EngineUnavailableError: There is no GPU, or the engine is not for it.
-            EngineError: The GPU cannot be used.
+        The model is called by ``interface``, by default as the engine is. With ``watch``, a
+        run without names also returns debug tensors; ``profile`` keeps the time of each layer,
+        which slows runs down. Errors are those of :class:`Loaded`, and EngineError for a GPU
+        that fails.
         """
         self._trt, self._log = trt, log
         self._loaded: Loaded | None = None
@@ -414,11 +358,9 @@ class TensorRtSession:
     def run(self, feeds: Feeds, outputs: Sequence[str] | None = None) -> Outputs:
         """Run once; see ``Session.run``.
 
-        A session that watches adds the debug tensors unless ``outputs`` names some.
-
-        Raises:
-            EngineCrashedError: The GPU is lost to this process.
-            EngineError: No profile holds the shapes, or TensorRT fails.
+        A session that watches adds the debug tensors unless ``outputs`` names some. Raises
+        EngineCrashedError if the GPU is lost to this process, and EngineError if no profile
+        holds the shapes, or TensorRT fails.
         """
         names = self.interface.check(feeds, outputs)
         if self._loaded is None:
