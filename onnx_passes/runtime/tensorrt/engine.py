@@ -665,7 +665,7 @@ def with_profiling(engine: Engine) -> Engine | None:
 
 
 def layers_of(session: Session) -> list[EngineLayer]:
-    """Return the layers of a session of a :func:`profiled` engine, after its runs."""
+    """Return the layers of a session of an engine :func:`with_profiling`, after its runs."""
     if not isinstance(session, LayeredSession):
         return []
     return [EngineLayer(**one) for one in session.layers()]
