@@ -32,12 +32,8 @@ BY_METRICS = "promises metrics, which a pipeline measures on its data; no certif
 class Target:
     """One thing to certify.
 
-    Attributes:
-        name: As the user named it.
-        subject: ``module:object``.
-        rules: Number of its rules; None where it is not a rewrite rule.
-        cls: The class of the pass; None for rules from outside.
-        problem: Why it cannot be certified.
+    ``subject`` is ``module:object``; ``cls`` is None for rules from outside. ``rules`` is None
+    if it is not a rewrite rule. ``problem`` says why it cannot be certified.
     """
 
     name: str
@@ -66,13 +62,7 @@ class Target:
 def targets_of(
     names: Sequence[str | type[Pass]], scope: Scope, *, everything: bool
 ) -> list[Target]:
-    """Return the passes that names mean.
-
-    Args:
-        names: Names or classes of passes and groups.
-        scope: Where names are looked up.
-        everything: Whether all passes are meant.
-    """
+    """Return the passes that names mean."""
     from onnx_passes.passes.base import RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.passes.registry import all_passes, collect
     from onnx_passes.verify.rules.rewrite_rule import rules_of
@@ -95,11 +85,7 @@ def targets_of(
 
 
 def outside_target(subject: str) -> Target:
-    """Return a rule, or a pass, of a module.
-
-    Args:
-        subject: As ``module:object``.
-    """
+    """Return a rule, or a pass, of ``module:object``."""
     from onnx_passes.passes.base import Pass, RewriteRulePass, RewriteRuleSetPass
     from onnx_passes.verify.rules.rewrite_rule import resolve, rules_of
 
@@ -288,13 +274,7 @@ def _job(target: Target, index: int | None, bounds: PlainDict, to: Path) -> Job:
 
 @dataclass(frozen=True)
 class _Store:
-    """The certificates of a folder, as they are when a command begins.
-
-    Attributes:
-        folder: The folder.
-        lines: The lines of each pass.
-        keys: The keys of rules.
-    """
+    """The certificates of a folder, as they are when a command begins."""
 
     folder: Path
     lines: Mapping[str, Sequence[PlainMapping]]
@@ -412,12 +392,7 @@ _WHERE = " where the original is finite (pipelines compare NaN and infinities, t
 
 
 def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
-    """Print the verdicts on a target, and return them as plain data.
-
-    Args:
-        target: What was certified.
-        results: The verdict on each rule.
-    """
+    """Print the verdicts on a target, and return them as plain data."""
     click.secho(target.name, bold=True)
     if target.problem:
         for line in f"not run: {target.problem}".splitlines():

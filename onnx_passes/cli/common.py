@@ -33,26 +33,16 @@ _PLACES = {"config": "pipelines", "passes": "passes", "name": "passes", "names":
 
 
 def script(program: click.Command, shell: str) -> str:
-    """Return the script by which a shell asks this program.
-
-    Args:
-        program: The command that is completed.
-        shell: The name of the shell, as click knows it.
-    """
+    """Return the script by which a shell asks this program."""
     found = get_completion_class(shell)
     assert found is not None
     return found(program, {}, "onnx-passes", VARIABLE).source()
 
 
 def complete(program: click.Command, instruction: str) -> bool:
-    """Answer a shell that asks, on standard output.
+    """Answer a shell that asks, on standard output; return whether it was understood.
 
-    Args:
-        program: The program.
-        instruction: What the shell put into the variable: ``bash_complete``, ...
-
-    Returns:
-        Whether it was understood.
+    The shell sets the variable to ``bash_complete``, ...
     """
     shell, _, what = instruction.partition("_")
     found = get_completion_class(shell)
@@ -125,8 +115,7 @@ _asked: list[bool | None] = [None]
 def adopt(command: click.Command) -> click.Command:
     """Give a command, and those in it, the options that all have.
 
-    Args:
-        command: It is changed; a second call does nothing.
+    A second call does nothing.
     """
     if isinstance(command, click.Group):
         for inner in command.commands.values():
@@ -306,9 +295,7 @@ def _for_now(ctx: click.Context, name: str, value: str | None) -> None:
 def _refusing(parser: _Parser, *, prints: bool) -> _Parser:
     """Make a parser refuse a single option that is given twice: the last would win unseen.
 
-    Args:
-        parser: The parser.
-        prints: Whether ``--json`` alone prints.
+    ``prints`` says whether ``--json`` prints without a value.
     """
     parse = parser.parse_args
 
@@ -334,48 +321,27 @@ def _refusing(parser: _Parser, *, prints: bool) -> _Parser:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that a mistyped one is meant for; None if there is none.
-
-    Args:
-        word: What was typed.
-        known: What it may mean.
-    """
+    """Return the known word that a mistyped one is meant for; None if there is none."""
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
 
 
 class Family(click.Group):
     """A group of commands: a mistyped one is met by the nearest one.
 
-    Attributes:
-        default: The command that is meant if the first word is none of them; None if there is
-            no default.
-        aliases: Other names of commands.
+    Without a ``default``, the first word has to be a command.
     """
 
     default: str | None = None
     aliases: Mapping[str, str] = MappingProxyType({})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or another name that it has.
-
-        Args:
-            ctx: The context of the call.
-            cmd_name: The name as it was typed.
-        """
+        """Return a command by its name, or another name that it has."""
         return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names.
-
-        Args:
-            ctx: The context of the call.
-            args: The words after the name of the family.
-
-        Raises:
-            UsageError: There is none.
-        """
+        """Find the command that the first word names."""
         word = args[0]
         if self.get_command(ctx, word) is None:
             names = [*self.list_commands(ctx), *self.aliases]
@@ -420,16 +386,9 @@ def edit(
 ) -> None:
     """Read a model, change it, write it, and print what was done.
 
-    Args:
-        model: Where it is.
-        output: Where the result goes.
-        change: Changes the model in place, and returns what there is to print.
-        says: Puts that into a sentence.
-        as_json: Whether to print it as JSON instead.
-        read: Other files that are read.
-
-    Raises:
-        OnnxPassesError: The model cannot be read, changed, or written.
+    ``change`` returns what there is to print, and ``says`` makes a sentence of it. ``read``
+    are other files that are read. OnnxPassesError if the model cannot be read, changed, or
+    written.
     """
     from onnx_passes.model.load import load_model
     from onnx_passes.model.save import save_model
@@ -447,14 +406,9 @@ def edit(
 
 
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
-    """Read ``OLD=NEW`` texts.
+    """Read ``OLD=NEW`` texts; raise UsageError for others.
 
-    Args:
-        texts: Values of one option.
-        what: The form that is expected, for messages.
-
-    Raises:
-        UsageError: A text is not of this form.
+    ``what`` is the form that is expected, for messages.
     """
     found: dict[str, str] = {}
     for text in texts:

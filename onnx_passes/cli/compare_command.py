@@ -37,16 +37,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
-    """Return the settings of a comparison.
-
-    Args:
-        given: The options of the command.
-        keep: Whether values are kept.
-        hashes: Whether inputs are hashed.
-
-    Raises:
-        UsageError: An option has a wrong value.
-    """
+    """Return the settings of a comparison."""
     from onnx_passes.passes.options import parse_size
     from onnx_passes.verify.runs.judges import Settings, judge, read_limits, read_postprocess
 
@@ -76,14 +67,7 @@ def settings_of(given: PlainDict, *, keep: bool, hashes: bool) -> Settings:
 
 
 def loaders_of(models: tuple[Path, ...], *, now: bool) -> dict[Path, Loader]:
-    """Return the models, read now where values take the memory.
-
-    Reading takes the most memory, so it comes before the rest of the program is imported.
-
-    Args:
-        models: Paths of the models.
-        now: Whether they are read now.
-    """
+    """Return the models, read ``now`` if values take the memory."""
     if not models:
         return {}
     from onnx_passes.verify.runs.runner import Loader
@@ -106,15 +90,7 @@ def read_runs(paths: Iterable[Path]) -> list[Run]:
 
 
 def samples_of(given: PlainDict, runners: list[Runner]) -> Iterable[Feeds]:
-    """Return the inputs that models are compared on.
-
-    Args:
-        given: The options of the command.
-        runners: The models on engines.
-
-    Raises:
-        UsageError: Two sources of inputs are named.
-    """
+    """Return the inputs that models are compared on; UsageError if two sources are named."""
     from onnx_passes.verify.runs import runner
 
     sources = {
@@ -145,13 +121,7 @@ def _least_dynamic(runners: list[Runner]) -> Runner:
 
 
 def other_inputs(run: Run, given: PlainDict, runners: list[Runner]) -> Substitute | None:
-    """Return other inputs where the first model does not run on the generated ones.
-
-    Args:
-        run: The first run.
-        given: The options of the command.
-        runners: The models on engines.
-    """
+    """Return other inputs where the first model does not run on the generated ones."""
     from onnx_passes.verify.runs import runner
     from onnx_passes.verify.runs.results import FAILED
 
@@ -168,14 +138,8 @@ def keep_inputs(
 ) -> Iterable[Feeds]:
     """Save inputs, and return them.
 
-    Args:
-        path: Where to.
-        samples: The inputs.
-        runners: The models on engines.
-        read: Files that the command reads, by option.
-
-    Raises:
-        UsageError: There is no model, or the file is one that is read.
+    ``read`` has the files that the command reads, by option. UsageError if the path is one of
+    them, or there is no model.
     """
     from onnx_passes.verify.runs.runner import save_inputs
 
@@ -209,21 +173,9 @@ def compare_on_data(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Run models on engines over a data set, and print what was found.
+    """Run models on engines over a data set, print the result, return the exit code.
 
-    Args:
-        models: Files of the models; the first is the reference.
-        engines: Texts of ``--engine``.
-        given: Values of the options by name.
-        isolate: Whether engines run in child processes.
-        verbose: Whether details are printed as well.
-        as_json: Whether JSON is printed.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        OnnxPassesError: The data, a model or an engine cannot be used.
+    The first model is the reference.
     """
     from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.report.data_results import result_lines
@@ -599,16 +551,8 @@ def make_runners(
 ) -> list[Runner]:
     """Return a runner for each model on each engine.
 
-    Args:
-        models: The models.
-        loaders: What loads each.
-        engines: The engines, as the user wrote them.
-        isolate: Whether all run in child processes.
-        timed: Whether runs are timed, with the layouts of weights that kernels choose.
-
-    Raises:
-        UsageError: Something does not fit the rest.
-        ConfigError: A text is not an engine.
+    ``timed`` runs get the layouts of weights that kernels choose. UsageError if something does
+    not fit the rest; ConfigError if a text is not an engine.
     """
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.verify.runs import Runner
@@ -638,14 +582,9 @@ def _is_large(path: Path, loader: Loader) -> bool:
 def add_timings(
     found: Found, runners: Sequence[Runner], feeds: Feeds, given: PlainDict, skip: int
 ) -> None:
-    """Time each model on each engine.
+    """Time each model on each engine, and add the times to ``found``.
 
-    Args:
-        found: What a comparison found; added to.
-        runners: The models on engines.
-        feeds: What they are run on.
-        given: The options of the command.
-        skip: Number of runs that come before the runners.
+    ``skip`` is the number of runs that come before the runners.
     """
     from onnx_passes.verify.runs.runner import ITERATIONS, WARM_UP, measure
 

@@ -112,22 +112,14 @@ def add_options(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
 
 
 def refuse_without_data(given: PlainMapping) -> None:
-    """Check that options of a data set come with one.
-
-    Raises:
-        UsageError: One is given, and ``--data`` is not.
-    """
+    """Check that options of a data set come with one."""
     for option in click.command()(data_options(lambda: None)).params:
         if option.name != "data" and given.get(str(option.name)) not in (None, False, ()):
             raise UsageError(f"{option.opts[0]} needs a data set", help="give --data SOURCE")
 
 
 def read_spec(given: PlainMapping) -> DataSpec:
-    """Return the data set that options describe.
-
-    Raises:
-        UsageError: An option cannot be read.
-    """
+    """Return the data set that options describe."""
     from onnx_passes.configs.data_spec import DataSpec, read_share
 
     fraction = given["fraction"]
@@ -171,11 +163,7 @@ def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def read_rule(given: PlainMapping) -> Demand:
-    """Return what options demand.
-
-    Raises:
-        UsageError: One cannot be read.
-    """
+    """Return what options demand."""
     from onnx_passes.configs.data_spec import read_share
     from onnx_passes.data.demand import Accuracy, Demand
 
@@ -201,11 +189,7 @@ def read_rule(given: PlainMapping) -> Demand:
 
 
 def make_executor(given: PlainMapping) -> Executor:
-    """Return what runs the shards.
-
-    Raises:
-        UsageError: Two are asked for, or an address cannot be read.
-    """
+    """Return what runs the shards."""
     from onnx_passes.data.workers import choose_executor
 
     return choose_executor(
@@ -230,13 +214,7 @@ def announce(stack: ExitStack) -> Callable[[Progress], None] | None:
 def read_engine_choice(text: str, *, isolate: bool = False) -> EngineChoice:
     """Read an engine, so that each worker can make it.
 
-    Args:
-        text: The value of ``--engine``.
-        isolate: Whether it runs in a child process, unless its options say so.
-
-    Raises:
-        UsageError: It has no number of threads of its own.
-        ConfigError: It cannot be read.
+    Options of the engine win over ``isolate``. UsageError if it has no number of threads.
     """
     from onnx_passes.configs.engine_text import read_engine
     from onnx_passes.data.evaluation_job import EngineChoice

@@ -137,9 +137,6 @@ def _names(model: ir.Model) -> set[str]:
 
 def _cut(text: str, names: set[str], option: str) -> Cut:
     """Read ``name``, ``name:auto``, ``name:dtype`` or ``name:shape:dtype``; names have colons.
-
-    Raises:
-        UsageError: A shape or an element type cannot be read.
     """
     from onnx_passes.model.extract import Cut
 

@@ -18,12 +18,7 @@ _USED = ("onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
 def write_fault(error: BaseException, words: Sequence[str]) -> str | None:
     """Write what happened to a temporary file: versions, the command, the traceback.
 
-    Args:
-        error: What was raised.
-        words: The words of the command line.
-
-    Returns:
-        The file; None if it cannot be written.
+    Return its path; None if it cannot be written.
     """
     lines = [
         f"onnx-passes {__version__}, Python {platform.python_version()}",

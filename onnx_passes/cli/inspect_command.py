@@ -208,13 +208,7 @@ def show(
 ) -> None:
     """Print what a file of saved data holds.
 
-    Args:
-        file: A file of inputs or outputs, or a folder of ONNX test data.
-        every: Whether all samples are printed, and not the first alone.
-        stats: Whether mean, deviation, range and the like are printed.
-        draw: Whether a histogram is drawn.
-        values: Whether elements are printed.
-        as_json: Whether JSON is printed.
+    Unless ``every`` is set, only the first sample.
     """
     import numpy as np
 

@@ -25,8 +25,7 @@ def library_alone() -> LibraryIndex | None:
 def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
     """Return name, group, contract and summary of every pass, by group.
 
-    Args:
-        config: A pipeline file whose imports count as well; None for the library.
+    Imports of the pipeline file ``config`` count as well.
     """
     index = library_alone() if config is None else None
     if index is not None:

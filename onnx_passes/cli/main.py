@@ -261,8 +261,7 @@ def program() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program and end the process with its exit code.
 
-    Args:
-        arguments: The words after the program's name; those of the process by default.
+    The arguments come after the program's name; by default those of the process.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     defer()

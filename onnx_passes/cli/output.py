@@ -31,13 +31,8 @@ def check_destinations(
 
     The model may be written over itself: it is replaced in one step, once all is verified.
 
-    Args:
-        output: Where the model goes.
-        reports: Where reports go, by option.
-        inputs: The files that the run reads, by what they are.
-
-    Raises:
-        UsageError: A place is not a place for a file, or is in use.
+    Reports are by option, ``inputs`` by what they are. UsageError if a path cannot be a file,
+    or is in use.
     """
     wanted = {"-o": output, **reports}
     taken: dict[Path, str] = {}
@@ -60,15 +55,7 @@ def check_destinations(
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Check that a folder can be written to, or made.
-
-    Args:
-        option: The option that names it, for messages.
-        path: The folder.
-
-    Raises:
-        UsageError: It cannot.
-    """
+    """Raise UsageError if a folder can neither be written to nor made."""
     if os.path.lexists(path) and not path.is_dir():
         raise UsageError(f"{option} {path} is not a folder", help="name a folder")
     folder = path.absolute()
@@ -123,11 +110,6 @@ def echo_line(text: str, *, err: bool = False, color: str | None = None) -> None
     r"""Print one line; control characters of names are shown as ``\x1b`` or ``\n``.
 
     On a terminal it breaks between words, and continues below its last column.
-
-    Args:
-        text: The line, without its end.
-        err: Whether it goes to stderr.
-        color: Its colour on a terminal.
     """
     stream = sys.stderr if err else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -158,12 +140,8 @@ _active: Ticker | None = None
 class StepCount:
     """How far a command is, in steps that take about equally long.
 
-    Attributes:
-        unit: What a step is, in the singular.
-        total: All steps.
-        began: When the first one began, in seconds of the monotonic clock.
-        done: Steps that have ended.
-        latest: When the last of these ended.
+    ``began`` and ``latest``, the end of the last step, are seconds of the monotonic clock.
+    ``unit`` is in the singular.
     """
 
     unit: str
@@ -173,11 +151,7 @@ class StepCount:
     latest: float
 
     def text(self, now: float) -> str:
-        """Return how many steps are done and how long the rest takes, if that is known.
-
-        Args:
-            now: Seconds of the monotonic clock.
-        """
+        """Return how many steps are done and how long the rest takes, if that is known."""
         count = f"{self.done:,} of {plural(self.total, self.unit)}"
         if not self.done:
             return count
@@ -187,12 +161,7 @@ class StepCount:
 
 
 class Ticker:
-    """Draws the line from a thread while the command prints nothing.
-
-    Args:
-        stream: The terminal.
-        label: What is at work.
-    """
+    """Draws the line from a thread while the command prints nothing."""
 
     def __init__(self, stream: TextIO, label: str) -> None:
         """Start to wait."""
@@ -212,12 +181,7 @@ class Ticker:
             self._clear()
 
     def write(self, stream: TextIO, text: str) -> int:
-        """Write what the command prints; the line goes, and returns after a full line.
-
-        Args:
-            stream: Where it is written.
-            text: What is written.
-        """
+        """Write what the command prints; the line goes, and returns after a full line."""
         with self._lock:
             self._clear()
             written = stream.write(text)
@@ -227,13 +191,7 @@ class Ticker:
             return written
 
     def advance(self, done: int, total: int, unit: str) -> None:
-        """Say how far the command is: see ``advance`` of this module.
-
-        Args:
-            done: How many are done.
-            total: How many there are.
-            unit: What is counted, in the plural.
-        """
+        """Say how far the command is: see ``advance`` of this module."""
         now = time.monotonic()
         with self._lock:
             steps = self._steps
@@ -300,10 +258,8 @@ def ticking(label: str) -> Iterator[None]:
 def advance(done: int, total: int, unit: str) -> None:
     """Say how far a command is; the line shows it, with the time that the rest takes.
 
-    Args:
-        done: Steps that have ended; 0 as the first begins.
-        total: All steps. Each should take about as long as another.
-        unit: What a step is, in the singular.
+    ``done`` is 0 as the first step begins. Each step should take about as long as another.
+    ``unit`` is in the singular.
     """
     if _active is not None:
         _active.advance(done, total, unit)

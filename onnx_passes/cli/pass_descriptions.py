@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def import_from(config: str | None) -> Scope:
     """Import what a pipeline file names, so that its passes are known as well.
 
-    Returns:
-        Whose passes win where the library has a pass of the same name.
+    Return whose passes win over those of the library of the same name.
     """
     if config is None:
         return LIBRARY
@@ -49,11 +48,7 @@ def importable_by_children(config: str | None) -> None:
 
 
 def describe_passes(scope: Scope) -> list[dict[str, str]]:
-    """Return name, group, contract and summary of every pass, by group.
-
-    Args:
-        scope: Whose passes win where the library has a pass of the same name.
-    """
+    """Return name, group, contract and summary of every pass, by group."""
     from onnx_passes.passes.registry import all_passes
 
     rows = [
@@ -114,12 +109,7 @@ def option_docs(cls: type[Pass]) -> dict[str, str]:
 
 
 def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
-    """Yield why a rule did not match, line by line, and what its pass says of itself.
-
-    Args:
-        question: What was asked, and what was found in the run.
-        ran: Names of the passes that ran.
-    """
+    """Yield why a rule did not match, line by line, and what its pass says of itself."""
     from onnx_passes.passes.patterns import MISMATCH, NO_REASON
     from onnx_passes.passes.registry import imported_pass
 

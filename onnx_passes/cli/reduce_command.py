@@ -53,14 +53,8 @@ if TYPE_CHECKING:
 def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
     """Find the data set of the options.
 
-    Args:
-        given: Values of the options by name.
-        model: The model, for its inputs.
-
-    Raises:
-        UsageError: An option cannot be read.
-        ReferenceDataError: There is no data, or it does not fit the model.
-        IncompleteDataError: A part of it cannot be read.
+    ReferenceDataError if there is no data, or it does not fit the model; IncompleteDataError
+    if a part of it cannot be read.
     """
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.data.plan import IncompleteDataError, make_plan
@@ -78,12 +72,7 @@ def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
 class DataChecks:
     """Makes checks that judge candidates over a data set.
 
-    Attributes:
-        given: Values of the options by name.
-        plan: The data set.
-        store: Where recorded values are kept.
-        boundary: Gives candidates the values at their inputs.
-        stack: Closes what is opened.
+    ``boundary`` gives candidates the values at their inputs; ``stack`` closes what is opened.
     """
 
     given: PlainMapping
@@ -93,11 +82,7 @@ class DataChecks:
     stack: ExitStack
 
     def of_engines(self) -> ModelCheck:
-        """Return a check that compares two engines.
-
-        Raises:
-            UsageError: An engine cannot be read.
-        """
+        """Return a check that compares two engines."""
         from onnx_passes.contracts import Tolerance
         from onnx_passes.data.reduction_checks import EngineDataCheck
 
@@ -113,11 +98,7 @@ class DataChecks:
         )
 
     def of_passes(self, check: PassCheck) -> ModelCheck:
-        """Return a check that compares a model with what passes make of it.
-
-        Args:
-            check: The check on one sample, with passes and engine.
-        """
+        """Return a check that compares a model with what passes make of it."""
         from onnx_passes.data.evaluation_job import EngineChoice
         from onnx_passes.data.reduction_checks import PassDataCheck
 
@@ -152,11 +133,7 @@ class DataChecks:
 
 
 def refuse_data(given: PlainMapping) -> None:
-    """Check the options that go with a data set.
-
-    Raises:
-        UsageError: Some do not.
-    """
+    """Check the options that go with a data set."""
     if given["check"] is not None:
         raise UsageError(
             "--data and --check do not go together: a command reads its own data",
@@ -184,15 +161,8 @@ def make_check(
 ) -> ModelCheck:
     """Return what judges candidates.
 
-    Args:
-        given: The options of the command.
-        store: Writes candidates for checks that read files.
-        boundary: Values at cuts; gets the engine that is right, if one is given.
-        plan: A whole data set that they are judged over; None for one sample.
-        stack: Ends workers.
-
-    Raises:
-        UsageError: An option does not parse, or names what is not there.
+    ``boundary`` gets the engine that is right, if one is given. Without a ``plan`` they are
+    judged on one sample. ``stack`` ends workers.
     """
     from onnx_passes.verify.reduce.checks import CommandCheck, FailureCriteria
 
@@ -319,13 +289,7 @@ _IN_PROCESS, _COMMAND = 200, 40  # checks that may go into dimensions and values
 
 
 def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
-    """Reduce the model of a file; write the result and print what it is.
-
-    Args:
-        path: The model.
-        output: Where the result is written.
-        given: Values of the options by name.
-    """
+    """Reduce the model of a file; write the result and print what it is."""
     check_options(given)
     _places(path, output, given)
     from onnx_passes.model.load import load_model
@@ -597,11 +561,7 @@ _OF = {
 
 
 def check_options(given: PlainMapping) -> None:
-    """Check what the words alone show.
-
-    Raises:
-        UsageError: Options do not go together, or a number is out of range.
-    """
+    """Check what the words alone show: raise UsageError if options do not go together."""
     check = _one_check(given)
     for name, checks in _OF.items():
         if given[name] not in (None, (), False) and check not in checks:

@@ -37,9 +37,7 @@ _OFF = ("", "0", "false", "no", "off")
 def cache_folder(config: PipelineConfig) -> Path | None:
     """Return the folder that the pipeline file, the environment or the platform names.
 
-    Returns:
-        The folder, which need not exist; None if states are not saved, or if there is no
-        home folder.
+    It need not exist. None if states are not saved, or there is no home folder.
     """
     if config.cache is not None:
         return config.folder.absolute() / config.cache if config.cache else None
@@ -78,14 +76,8 @@ def states_of(
 ) -> Resume | None:
     """Return what saves the state of a run; None if the user wants none.
 
-    Args:
-        settings: The pipeline.
-        loaded: The model.
-        wanted: Whether the run continues from a saved state.
-        began: When it began, on the clock of ``time.time``.
-
-    Raises:
-        UsageError: A saved state is wanted, and none is kept.
+    ``wanted`` says whether the run continues from a saved state; UsageError if none is kept.
+    ``began`` is on the clock of ``time.time``.
     """
     from onnx_passes.pipeline.run import FOLDER, Resume
 
@@ -107,11 +99,7 @@ STDOUT = Path("-")
 
 
 def check_output(output: Path | None) -> None:
-    """Refuse to print a model where nothing can be printed, or a person reads.
-
-    Raises:
-        UsageError: There is no standard output, or it is a terminal.
-    """
+    """Refuse to print a model where nothing can be printed, or a person reads."""
     if output == STDOUT and (sys.stdout is None or sys.stdout.isatty()):
         found = (
             "there is no standard output" if sys.stdout is None else "a terminal is no place"
@@ -122,12 +110,8 @@ def check_output(output: Path | None) -> None:
 def split_words(words: Sequence[str], output: Path | None) -> tuple[list[str], Path | None]:
     """Return passes and the output from the words behind the model.
 
-    Args:
-        words: The words. One that names the file of a model is the output.
-        output: What -o gives.
-
-    Raises:
-        UsageError: There are two outputs, or a word names a file that exists.
+    A word that names the file of a model is the output. UsageError if there are two outputs,
+    or a word names a file that exists.
     """
     files = [word for word in words if names_a_model(word)]
     passes = [word for word in words if word not in files]
@@ -144,14 +128,7 @@ def split_words(words: Sequence[str], output: Path | None) -> tuple[list[str], P
 
 
 def freezing(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what ``--dims batch=1,height=640`` means: a first pass, and keys of the data.
-
-    Args:
-        texts: The values of the option.
-
-    Raises:
-        UsageError: A text is not a list of names and sizes.
-    """
+    """Return what ``--dims batch=1,height=640`` means: a first pass, and keys of the data."""
     sizes: dict[str, int] = {}
     for part in (part for text in texts for part in text.split(",")):
         name, sign, size = part.rpartition("=")
@@ -167,11 +144,7 @@ def freezing(texts: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def print_model(model: ir.Model) -> None:
-    """Print a model as ONNX text.
-
-    Raises:
-        UsageError: It cannot be printed.
-    """
+    """Print a model as ONNX text."""
     from onnx_passes.model.save import to_text
 
     # ONNX text is UTF-8, whatever the locale says.
@@ -193,11 +166,8 @@ def write_reports(
 ) -> None:
     """Write a report in the forms asked for.
 
-    Args:
-        report: The report. Its exit code becomes 2 if it is 0 and a file cannot be written:
-            what is worse stays.
-        paths: Files for JSON, HTML and JUnit XML; None for none.
-        laps: The clock of the run: each report knows what those before it took.
+    If a file cannot be written, the report's exit code of 0 becomes 2; what is worse stays.
+    Each report knows from ``laps`` what those before it took.
     """
     from onnx_passes.report.report_files import write_text
 
@@ -217,10 +187,8 @@ def write_reports(
 def engines_text(texts: Sequence[str]) -> str:
     """Return engines as a pipeline file has them.
 
-    Raises:
-        ConfigError: A text is not an engine.
-        EngineUnavailableError: An engine that compiles is not on this machine. Of the others
-            the run itself says so.
+    EngineUnavailableError if an engine that compiles is not on this machine. For others the
+    run itself says so.
     """
     from onnx_passes.configs.engine_text import parse_engine, read_engine
     from onnx_passes.runtime.tensorrt.engine import compiler_of
@@ -233,11 +201,7 @@ def engines_text(texts: Sequence[str]) -> str:
 
 
 def budget_keys(metrics: Sequence[str]) -> list[str]:
-    """Return ranges of metrics as keys of a pipeline file.
-
-    Raises:
-        UsageError: A text is not a range of a metric.
-    """
+    """Return ranges of metrics as keys of a pipeline file."""
     from onnx_passes.configs.steps import format_value
 
     found = dict(map(read_range, metrics))
@@ -254,15 +218,8 @@ def save_result(
 ) -> None:
     """Write the result; of a verified run, the file is read back before it is in its place.
 
-    Args:
-        run: The run; its report says what was read back.
-        loaded: The file that the model is from.
-        settings: How it is written.
-        goal: The file to write.
-
-    Raises:
-        ModelError: The file cannot be written.
-        VerificationError: It does not hold the model that was verified.
+    The report of the run gets what was read back. VerificationError if the file does not hold
+    the model that was verified.
     """
     from onnx_passes.api.models import with_functions
     from onnx_passes.model.formats import form_of
@@ -562,18 +519,8 @@ def execute(
 ) -> PipelineRun:
     """Run a pipeline over a model, and write what is asked for.
 
-    Args:
-        loaded: The model.
-        settings: The pipeline.
-        name: What reports call the model.
-        output: Where the result goes; None for nowhere.
-        reports: Where reports go, by option: ``--json``, ``--html``, ``--junit``.
-        verbosity: How much is printed; less than 0 for errors only.
-        states: Saves the state of the run if it ends early.
-        laps: The clock of the run, if it began earlier.
-
-    Raises:
-        OnnxPassesError: The original cannot be run, or a file cannot be written.
+    ``reports`` are paths by option (``--json``, ``--html``, ``--junit``). ``verbosity`` below
+    0 prints errors only. ``laps`` is the clock of a run that began earlier.
     """
     from onnx_passes.cli.console_instrument import Announcer
     from onnx_passes.configs.resolve import note_of_presets, with_budget

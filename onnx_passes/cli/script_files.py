@@ -28,17 +28,7 @@ def write_compare_script(
 ) -> None:
     """Write a script that compares as the options of ``compare`` say.
 
-    Args:
-        path: The script.
-        models: The models.
-        engines: The engines, as the user wrote them.
-        results: Saved results to compare with.
-        given: The other options.
-        isolate: Whether engines run in child processes.
-        save_outputs: Where results go; None for nowhere.
-
-    Raises:
-        UsageError: The script cannot be written, or an option has no place in it.
+    UsageError if it cannot be written, or if an option has no place in it.
     """
     if given["data"]:
         raise UsageError("--write-script and --data do not go together", help="see --result")
@@ -72,18 +62,7 @@ def write_compare_script(
 def write_build_script(
     path: Path, model: Path, output: Path, engine: str, options: Mapping[str, object]
 ) -> None:
-    """Write a script that builds as the options of ``build`` say.
-
-    Args:
-        path: The script.
-        model: The model.
-        output: The engine that the script writes.
-        engine: Whose compiler.
-        options: Options of the engine.
-
-    Raises:
-        UsageError: The script cannot be written.
-    """
+    """Write a script that builds as the options of ``build`` say."""
     own = {
         k: v for k, v in options.items() if k not in ("save", "network_hook", "config_hook")
     }

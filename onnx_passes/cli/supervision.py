@@ -51,13 +51,10 @@ class Watch:
 
 @dataclass
 class Signals:
-    """What was received.
+    """What was received; ``number`` is the last signal.
 
-    Attributes:
-        number: The last signal; None while there was none.
-        watch: The files that the program may write.
-        hint: How to continue; None if there is no saved state.
-        ending: Whether the program reports the signal and ends; more signals change nothing.
+    ``watch`` has the files that the program may write. ``hint`` says how to continue; None
+    without a saved state. Once it is ``ending``, more signals change nothing.
     """
 
     number: int | None = None
@@ -104,11 +101,7 @@ class Signals:
         return f"{word}: nothing was written{hint}"
 
     def check(self) -> None:
-        """Raise again what was raised for a signal, and got lost.
-
-        Raises:
-            KeyboardInterrupt: A signal was received.
-        """
+        """Raise again what was raised for a signal, and got lost."""
         if self.number is not None:
             raise KeyboardInterrupt
 

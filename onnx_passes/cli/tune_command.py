@@ -145,14 +145,8 @@ def _source(
 ) -> DataSource | None:
     """Return the whole data set: what options name, or else the file.
 
-    Args:
-        config: The file.
-        given: The options of a data set.
-        record: Folder of the record, which holds finished shards as well; None for none.
-        quiet: Whether no progress is shown.
-
-    Raises:
-        UsageError: An option cannot be read, or needs a data set.
+    The folder ``record`` holds finished shards as well. UsageError if an option cannot be
+    read, or needs a data set.
     """
     from onnx_passes.tuning.configured_search import DataSource, source_of
 

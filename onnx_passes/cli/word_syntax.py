@@ -20,15 +20,10 @@ _SIZE = r"\d{1,18}"
 
 
 def read_shape(text: str, whole: str, option: str) -> Shape:
-    """Read ``1x3x224x224``, or ``[batch,3,224,224]`` where dimensions have names.
+    """Read ``1x3x224x224``, or ``[batch,3,224,224]`` if dimensions have names.
 
-    Args:
-        text: The shape; ``[]`` is that of a scalar.
-        whole: What the user wrote, for the message.
-        option: Where.
-
-    Raises:
-        UsageError: The text is not a shape.
+    ``[]`` is a scalar. ``whole`` is what the user wrote, for the message. UsageError for other
+    texts.
     """
     if re.fullmatch(rf"{_SIZE}(x{_SIZE})*", text):
         return tuple(int(size) for size in text.split("x"))
@@ -51,16 +46,7 @@ def looks_like_shape(text: str) -> bool:
 
 
 def read_dtype(text: str, whole: str, option: str) -> ir.DataType:
-    """Read ``float32``, or any other element type, by numpy's or ONNX's name.
-
-    Args:
-        text: The name.
-        whole: The value of the option that holds it, for messages.
-        option: The option, for messages.
-
-    Raises:
-        UsageError: There is none of that name.
-    """
+    """Read ``float32``, or any other element type, by numpy's or ONNX's name."""
     import onnx_ir as ir
 
     from onnx_passes.runtime.engine_base import did_you_mean
@@ -115,12 +101,7 @@ class ManyWords(click.Command):
     """A command with options of :class:`Several` words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat each such option before each of its words.
-
-        Args:
-            ctx: The context of the call.
-            args: The words of the command.
-        """
+        """Repeat each such option before each of its words."""
         options = {
             text: param
             for param in self.params
@@ -162,8 +143,7 @@ def _spell(option: Several, name: str, word: str | None) -> Iterable[str]:
 def read_range(text: str) -> tuple[str, tuple[float, float]]:
     """Read ``accuracy=0.97:1``, a metric and its range; an end that is left out is open.
 
-    Raises:
-        UsageError: The text is not a range of a metric.
+    UsageError for other texts.
     """
     name, equals, span = text.rpartition("=")
     low, colon, high = span.partition(":")

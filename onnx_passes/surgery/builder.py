@@ -23,11 +23,7 @@ _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 def dtype_of(given: Plain) -> ir.DataType:
-    """Return the element type that a numpy type, a name or an onnx-ir type means.
-
-    Raises:
-        UsageError: It means no element type.
-    """
+    """Return the element type that a numpy type, a name or an onnx-ir type means."""
     if isinstance(given, ir.DataType):
         return given
     if isinstance(given, str) and given.upper() in ir.DataType.__members__:
@@ -41,12 +37,7 @@ def dtype_of(given: Plain) -> ir.DataType:
 
 
 def as_array(value: object, dtype: ir.DataType | None = None) -> Array:
-    """Return an array; floats become float32 and integers int64 where no type is given.
-
-    Args:
-        value: A number, a list, or an array of any shape.
-        dtype: The element type; None to keep that of an array.
-    """
+    """Return an array; floats become float32 and integers int64 if no type is given."""
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype.numpy())
@@ -57,12 +48,7 @@ def as_array(value: object, dtype: ir.DataType | None = None) -> Array:
 
 
 def attribute_of(name: str, value: Plain) -> ir.Attr:
-    """Return an attribute; arrays become tensors, and types their numbers.
-
-    Args:
-        name: Name of the attribute.
-        value: Its value: a number, text, a list, an array, a graph or a type.
-    """
+    """Return an attribute; arrays become tensors, and types their numbers."""
     if isinstance(value, ir.Attr):
         return value
     if isinstance(value, np.ndarray):
@@ -78,12 +64,7 @@ def attribute_of(name: str, value: Plain) -> ir.Attr:
 
 
 def outputs_of_bodies(op_type: str, attributes: PlainMapping) -> int | None:
-    """Return how many outputs an operator has by its bodies.
-
-    Args:
-        op_type: The operator.
-        attributes: Its attributes by name.
-    """
+    """Return how many outputs an operator has by its bodies."""
     for name, besides in (("then_branch", 0), ("body", 1 if op_type == "Loop" else 0)):
         if isinstance(body := attributes.get(name), ir.Graph):
             return len(body.outputs) - besides  # a Loop keeps its condition to itself
@@ -93,15 +74,10 @@ def outputs_of_bodies(op_type: str, attributes: PlainMapping) -> int | None:
 def count_outputs(
     schema: onnx.defs.OpSchema | None, op_type: str, asked: int | Sequence[str] | None
 ) -> tuple[int, Sequence[str] | None]:
-    """Return how many outputs a node gets, and their names where they were given.
+    """Return how many outputs a node gets, and their names if they were given.
 
-    Args:
-        schema: The schema of the operator; None if it is not known.
-        op_type: The operator, for messages.
-        asked: The number of outputs, or their names; None if nobody said.
-
-    Raises:
-        UsageError: The operator leaves that open, and nobody said.
+    ``asked`` is the number of outputs, or their names. UsageError if it is None and the
+    operator leaves that open.
     """
     if isinstance(asked, str):
         asked = [asked]
@@ -124,17 +100,7 @@ def check_call(
     count: int,
     attributes: Iterable[str],
 ) -> None:
-    """Check the number of inputs and the names of attributes.
-
-    Args:
-        schema: The schema of the operator; None if it is not known.
-        op_type: The operator, for messages.
-        count: The number of inputs.
-        attributes: Names of the attributes.
-
-    Raises:
-        UsageError: They are not the operator's.
-    """
+    """Raise UsageError if inputs or attributes are not those of the operator."""
     if schema is None:
         return
     if not schema.min_input <= count <= schema.max_input:
@@ -153,12 +119,7 @@ def check_call(
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Suggest the name that was meant.
-
-    Args:
-        name: What was asked for.
-        known: What there is.
-    """
+    """Suggest the name that was meant."""
     known = sorted(known)
     listed = f"known: {', '.join(known[:12])}" if known else "there are none"
     return did_you_mean(name, known, listed)
@@ -174,13 +135,8 @@ def infer_outputs(node: ir.Node, schema: onnx.defs.OpSchema, model: ir.Model) ->
 
     Of a node with bodies, those are noted in which the bodies of an If agree.
 
-    Args:
-        node: The node.
-        schema: Of its operator.
-        model: The model that it is for; its opsets and IR version count.
-
-    Raises:
-        ModelError: Types or shapes of the inputs do not fit the operator.
+    Opsets and IR version of the model count. ModelError if types or shapes of the inputs do
+    not fit the operator.
     """
     bodies = [a.as_graph() for a in node.attributes.values() if a.type == _GRAPH]
     if bodies:

@@ -285,11 +285,7 @@ def _count(model: ir.Model) -> Counter[str]:
 
 
 def _graph_of(part: ir.Value | ir.Node) -> ir.Graph:
-    """Return the graph that a value or a node is in.
-
-    Raises:
-        UsageError: It is in none, or in a function.
-    """
+    """Return the graph of a value or node; UsageError if it is in none, or in a function."""
     if not isinstance(part.graph, ir.Graph):
         raise UsageError(
             f"{part.name!r} is in no graph", help="take it from the model that is edited"

@@ -81,12 +81,8 @@ class Plugin(Transformation, RewriteRulePass):
 class Match:
     """A place where a plugin matches.
 
-    Attributes:
-        number: From 1, in the order in which :func:`replace` goes.
-        plugin: Name of the plugin.
-        nodes: The nodes that it replaces, as text.
-        node: The node in their place, as text.
-        values: The values that it computes.
+    ``number`` counts from 1, in the order in which :func:`replace` proceeds. ``nodes`` are
+    replaced by ``node``, both as text; it computes ``values``.
     """
 
     number: int
@@ -99,11 +95,8 @@ class Match:
 def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
     """Import the plugins of Python files, or of modules that are installed.
 
-    Args:
-        sources: Paths that end in ``.py``, or names of modules. Their code runs.
-
-    Raises:
-        ConfigError: One cannot be imported, holds no plugin, or a plugin has no name.
+    Sources that end in ``.py`` are paths, others names of modules. Their code runs.
+    ConfigError if one cannot be imported, holds no plugin, or if a plugin has no name.
     """
     found: dict[str, type[Plugin]] = {}
     for source in map(str, sources):
@@ -127,28 +120,17 @@ def load_plugins(sources: Sequence[str | Path]) -> list[type[Plugin]]:
 
 
 def find_matches(model: ir.Model, plugins: Sequence[type[Plugin]]) -> list[Match]:
-    """Return the places where plugins match; the model is not changed.
-
-    Args:
-        model: The model.
-        plugins: The classes of the plugins, in the order in which they are tried.
-    """
+    """Return the places where plugins match, tried in order; change nothing."""
     return replace(copy_model(model), plugins)
 
 
 def replace(
     model: ir.Model, plugins: Sequence[type[Plugin]], only: Collection[int] = ()
 ) -> list[Match]:
-    """Replace operators by nodes of plugins.
+    """Replace operators by nodes of plugins, tried in order.
 
-    Args:
-        model: Changed in place.
-        plugins: Tried in this order.
-        only: Numbers of the matches to replace, as :func:`find_matches` numbers them; empty
-            for all.
-
-    Raises:
-        UsageError: There is no match of such a number.
+    ``only`` has numbers of matches, as :func:`find_matches` numbers them; empty for all.
+    UsageError if there is no match of such a number.
     """
     keys: frozenset[str] | None = None
     if only:

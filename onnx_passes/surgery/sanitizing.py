@@ -57,13 +57,7 @@ def sanitize(
 
 
 def steps_of(*, fold_constants: bool, cleanup: bool, toposort: bool) -> list[str]:
-    """Return the passes that are asked for.
-
-    Args:
-        fold_constants: Whether constants are folded.
-        cleanup: Whether what nothing reads is removed.
-        toposort: Whether nodes are put in order.
-    """
+    """Return the passes that are asked for."""
     folding = ["lift-constants", "shape-inference", "fold-constants", "inline-constant-if"]
     return [
         *(["topological-sort"] if toposort else []),
@@ -80,15 +74,8 @@ def prepare(
 ) -> ir.Model:
     """Give a model another interface: what passes are then held against.
 
-    Args:
-        model: The model.
-        input_shapes: Shapes by name of the input; text is a dynamic dimension.
-        outputs: Names of the values that become the outputs; empty to keep them.
-        upper_bounds: Bounds of values by name, for sizes that depend on data.
-
-    Raises:
-        UsageError: There is no such input or value, a shape has another rank, or the nodes do
-            not take it.
+    Text in a shape is a dynamic dimension; empty ``outputs`` keeps them. UsageError if an
+    input or value is missing, a shape has another rank, or the nodes do not take it.
     """
     known = set(complaints(model, full=True)) if input_shapes else set()
     inputs = {str(v.name): v for v in model.graph.inputs}
@@ -122,8 +109,7 @@ def prepare(
 def check_runs(model: ir.Model) -> None:
     """Run a model once on ONNX Runtime: inference does not see every shape that is wrong.
 
-    Raises:
-        UsageError: It does not run.
+    UsageError if it does not run.
     """
     try:
         with engine_for(model).prepare(model) as session:
@@ -177,9 +163,7 @@ def _names_of(dim: int | ir.SymbolicDim) -> set[str]:
 def _forget_shapes(model: ir.Model, changed: AbstractSet[str]) -> None:
     """Drop what was inferred from the shapes before; an output keeps names that hold.
 
-    Args:
-        model: The model, changed in place.
-        changed: Names of dimensions that do not stand where they did.
+    ``changed`` names the dimensions that are not where they were.
     """
     for node in model.graph.all_nodes():
         for value in node.outputs:

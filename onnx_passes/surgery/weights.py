@@ -143,9 +143,7 @@ def _sum(array: Array, term: Callable[[Array], Array]) -> np.float64:
 
     The halves are those of numpy's own sums, so that the result is the same to the last bit.
 
-    Args:
-        array: Numbers of shape [n].
-        term: Returns the terms of elements.
+    ``array`` is [n]; ``term`` returns the terms of elements.
     """
     count = len(array)
     if count <= _AT_ONCE:
@@ -247,10 +245,8 @@ class Pruned:
 class _Weight:
     """A constant that is multiplied.
 
-    Attributes:
-        axes: The axes along which its products are summed.
-        reads: The readers on the way from it to the products: node, and index of the input.
-        values: It, and what is made of it on the way.
+    Products are summed along ``axes``. ``reads`` are the readers on the way to the products,
+    with the index of the input; ``values`` are it and what is made of it on the way.
     """
 
     axes: set[int] = field(default_factory=set)

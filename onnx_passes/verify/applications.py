@@ -31,14 +31,12 @@ Scope = ir.Graph | ir.Function | None
 
 @dataclass(frozen=True)
 class Side:
-    """Some nodes, apart from their graph.
+    """Nodes copied out of their graph.
 
-    Attributes:
-        nodes: Copies of the nodes, in an order in which they can run. What they read that
-            always holds the same tensor has it as its ``const_value``.
-        outputs: The values that count, copies or values of no node.
-        values: Copy by value of the model.
-        scopes: The graph of each value, by copy.
+    ``nodes`` are in an order in which they can run; what they read that is always the same
+    tensor has it as its ``const_value``. ``outputs`` are copies, or values that no node
+    computes. ``values`` maps values of the model to copies; ``scopes`` has the graph of each
+    copy.
     """
 
     nodes: list[ir.Node]
@@ -50,10 +48,7 @@ class Side:
     def of(cls, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value], scope: Scope) -> Side:
         """Copy nodes of a graph, and say which values count.
 
-        Args:
-            nodes: The nodes.
-            outputs: The values that count.
-            scope: The graph that the nodes are in.
+        ``scope`` is the graph that the nodes are in.
         """
         copies, values = copy_nodes(nodes)
         for value in outputs:
@@ -96,13 +91,7 @@ class Side:
 
 @dataclass(frozen=True)
 class ApplicationPieces:
-    """One application.
-
-    Attributes:
-        application: Its record.
-        old: The nodes matched, and the values that were replaced.
-        new: The nodes put in their place, and what replaces those values.
-    """
+    """The nodes that one application matched, and those that replace them."""
 
     application: Application
     old: Side
@@ -126,12 +115,7 @@ class Witnesses:
     ) -> None:
         """Copy both sides.
 
-        Args:
-            outermost: Whether the graph is the main one.
-            matched: The nodes that were matched.
-            old: The values that are replaced.
-            nodes: The nodes put in their place.
-            new: The values that replace ``old``.
+        ``new`` replaces ``old``, position by position.
         """
         scope = matched[0].graph
         self._seen = [Side.of(matched, old, scope), Side.of(nodes, new, scope)]
@@ -165,12 +149,9 @@ def _ordered(nodes: Sequence[ir.Node]) -> list[ir.Node]:
 class LocalScore:
     """What one application does to the values that it replaces.
 
-    Attributes:
-        application: Its record.
-        score: Largest error over its values, as ``verify.score`` has it; 0 is perfect.
-        checks: The comparison of each value, under the names of the values replaced.
-        how: How it was found.
-        measured: Whether values were compared; else ``checks`` says what failed.
+    ``score`` is the largest error, as ``onnx_passes.verify.judge.score`` defines it; 0 is
+    perfect. ``checks`` have the names of the values replaced, and say what failed if
+    ``measured`` is false.
     """
 
     application: Application
@@ -201,18 +182,9 @@ def local_scores(
 ) -> list[LocalScore | None]:
     """Hold every application of a pass against what it replaced.
 
-    Args:
-        before: The model before the pass.
-        after: The model after it.
-        pieces: The applications, in order.
-        feeds: A sample.
-        engine: What runs them.
-        contract: What each must keep; tolerances refer to the largest element of a value.
-        overrides: Tolerances of single values.
-
-    Returns:
-        For each application its score; None where it reads what cannot be recorded, or what it
-        replaced does not run by itself. None at all where the model before does not run.
+    Tolerances refer to the largest element of a value. An application has None if it reads
+    what cannot be recorded, or if what it replaced does not run by itself. The list is empty
+    if ``before`` does not run.
     """
     prefixes = dict(_branches(after.graph, ""))
     known = [
@@ -296,8 +268,7 @@ def _run(
 ) -> tuple[list[Data], dict[str, Array]]:
     """Return what counts of a side, and those of its values that are needed, by name.
 
-    Raises:
-        EngineError: It does not run.
+    An engine that cannot run it raises EngineError.
     """
     made = {out: str(out.name) for node in side.nodes for out in node.outputs}
     found: Outputs = {str(value.name): arrays[str(value.name)] for value in side.read()}

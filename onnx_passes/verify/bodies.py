@@ -28,14 +28,9 @@ _MOST_ITERATIONS = 3
 class Bodies:
     """A body before and after a pass, and what it is run on.
 
-    Attributes:
-        holder: The node before that holds it.
-        name: Name of its attribute.
-        before: The body before.
-        after: The body after, called as the one before.
-        feeds: Values of its inputs and of what it reads from around it.
-        samples: The sample that each of these is from.
-        certain: Whether the one replaces the other. If not, only what agrees says something.
+    ``holder`` is the node before; ``after`` is called as ``before`` is. ``feeds`` include what
+    the body reads from around it. If it is not ``certain`` that one replaces the other, only
+    agreement is evidence.
     """
 
     holder: ir.Node
@@ -67,11 +62,8 @@ class Bodies:
 class Holders:
     """A node with bodies before and after a pass.
 
-    Attributes:
-        old: The node before.
-        new: The node after.
-        certain: Whether each of its results replaces that of the same position, and the same
-            branch is taken on each sample.
+    It is ``certain`` if each result replaces that of the same position, and the same branch is
+    taken on each sample.
     """
 
     old: ir.Node
@@ -90,11 +82,8 @@ def pair_holders(
     The value that a result replaces decides. Those that replace nothing known are paired in
     order, if there are as many of an operator on both sides.
 
-    Args:
-        removed: Nodes of the model before without a counterpart.
-        new: New nodes of the model after.
-        samples: Values of the main graph before by name, of any shape and type.
-        replaced: For values of the model after, the names of those that they replace.
+    ``samples`` are values of the main graph before; ``replaced`` maps names after to those
+    before.
     """
     olds = {node: _kind(node) for node in removed if holds_bodies(node)}
     news = {node: _kind(node) for node in new if holds_bodies(node)}
@@ -147,12 +136,7 @@ def _entered_alike(
 
 
 def entered(node: ir.Node, samples: Sequence[Mapping[str, Array]]) -> set[str]:
-    """Return which bodies of a node run on the samples, by name of the attribute.
-
-    Args:
-        node: The node.
-        samples: Values of the main graph by name, of any shape and type.
-    """
+    """Return the attributes whose bodies run on the samples."""
     found: set[str] = set()
     for values in samples:
         try:
@@ -183,13 +167,8 @@ def changed_bodies(
 
     A branch that no sample takes is run all the same, on the values around it.
 
-    Args:
-        before: The model before.
-        after: The model after.
-        holders: The nodes, in pairs.
-        samples: Values of the main graph before by name, of any shape and type.
-        replaced: For values of the model after, the names of those that they replace.
-        engine: What runs the bodies of loops, for the values of later iterations.
+    ``samples`` are values of the main graph before; ``replaced`` maps names after to those
+    before. The engine runs the bodies of loops, for the values of later iterations.
     """
     for pair in holders:
         for name, attribute in pair.new.attributes.items():
@@ -247,12 +226,8 @@ def body_model(
 ) -> ir.Model:
     """Return a body as a model; what it reads from around it are inputs.
 
-    Args:
-        model: The model that it is in.
-        body: The body.
-        values: Values of the graph around it by name, of any shape, for types and ranks.
-        like: The body whose inputs and results give theirs their names, by position.
-        replaced: For values around it, the names of those that they replace.
+    ``values`` around it give types and ranks. Inputs and results take their names from
+    ``like``, by position.
     """
     nodes, copies = copy_nodes(list(body))
     made = {out for node in body for out in node.outputs}
@@ -421,9 +396,8 @@ def expose(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
     Values that cannot be given are left out: those of unknown type, and in loops those whose
     shape may be another one in each iteration.
 
-    Args:
-        model: A model with types; see :func:`typed`.
-        wanted: The names of the values, as they are called outside; None for all.
+    The types of the model must be known, see :func:`typed`. ``wanted`` are names as seen from
+    outside; None for all.
     """
     if not any(in_bodies(model)):
         return model
@@ -435,12 +409,7 @@ def expose(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
 
 
 def place_of(node: ir.Node, attribute: str) -> str:
-    """Return what comes before the names of a body's values outside of the node.
-
-    Args:
-        node: The node that has the body.
-        attribute: The attribute that holds it.
-    """
+    """Return what comes before the names of a body's values outside of the node."""
     return f"{_body_name(node)}/{attribute}/"
 
 
@@ -554,13 +523,7 @@ def in_bodies(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Node]]:
 
 
 def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | None:
-    """Return the message for a value of a body that is asked for by its inner name.
-
-    Args:
-        name: The inner name.
-        model: The model.
-        known: Names that may be asked for.
-    """
+    """Return the message for a value of a body that is asked for by its inner name."""
     for holder, inner in in_bodies(model):
         if name in (value.name for value in inner.outputs):
             outside = [each for each in known if each.endswith(f"/{name}")]
@@ -575,12 +538,7 @@ def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | Non
 
 
 def not_shown(model: ir.Model, known: Collection[str]) -> str:
-    """Say how many values of bodies are left out where all are asked for; empty for none.
-
-    Args:
-        model: The model.
-        known: Names of the values that are shown.
-    """
+    """Say how many values of bodies are left out where all are asked for; empty for none."""
     ends = {n[i + 1 :] for n in known for i, letter in enumerate(n) if letter == "/"}
     counts: dict[str, int] = {}
     for holder, inner in in_bodies(model):

@@ -53,25 +53,12 @@ Replayable = OnnxRuntimeEngine | OpenVinoEngine | ReferenceEngine
 class Bundle:
     """What a folder is written from.
 
-    Attributes:
-        before: The model that is right.
-        after: The model that is not.
-        inputs: One sample for both, by input name.
-        limits: Relative and absolute tolerance by output, with the path into sequences;
-            outputs that are not named must be equal.
-        ignored: Outputs that do not count as evidence.
-        scaled: Whether relative tolerances refer to the largest element of a tensor.
-        signed_zeros: Whether equality distinguishes -0 from 0.
-        engine: What runs both.
-        files: What else the folder holds, by name: engines, timing caches, logs.
-        kind: The check that failed; "structure" and "interface" are looked at by the checker.
-        pipeline: A pipeline file that runs the pass alone.
-        readme: What happened, in Markdown.
-        levels: The compiler to ask how far it gets, in place of comparing numbers: its module
-            and options; None where numbers are compared.
-        executed: The compiler that runs both models, in place of ``engine``: its name and
-            options, and limits by output; None where ``engine`` runs them.
-        plain: ``before`` as the pass gets it; None where it is the same.
+    ``limits`` are relative and absolute, by output with its path into sequences; outputs
+    without one must be equal. ``scaled`` relates them to the largest element of a tensor.
+    ``plain`` is ``before`` as the pass gets it; None if it is the same.
+
+    ``levels`` and ``executed`` name a compiler and its options. The one is asked how far it
+    gets, in place of comparing numbers; the other runs both models in place of ``engine``.
     """
 
     before: ir.Model
@@ -96,16 +83,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> Path:
 
     A folder of the same name that holds another failure stays: the new one gets a number.
 
-    Args:
-        bundle: What to write.
-        folder: Where to; missing parents are created.
-
-    Returns:
-        The folder written.
-
-    Raises:
-        UsageError: The folder cannot be written, or a sample or model has no form as a file.
-        ModelError: A model cannot be written.
+    It raises UsageError if the folder cannot be written, or a sample has no form as a file.
     """
     return write_failing([bundle], folder, 0)[0]
 
@@ -115,18 +93,8 @@ def write_failing(
 ) -> tuple[Path, str]:
     """Write the first bundle that fails when its script is run, or else the last.
 
-    Args:
-        bundles: What may be written, the best first.
-        folder: Where to, as :func:`write_bundle` has it.
-        seconds: Time limit of a script; 0 to run none.
-
-    Returns:
-        The folder, and why the script does not show the failure; empty where it does. The
-        README of the folder says so as well.
-
-    Raises:
-        UsageError: As :func:`write_bundle`.
-        ModelError: None of them can be written.
+    Return the folder, and why its script does not show the failure: empty if it does. The
+    README of the folder says so as well. ``seconds`` limits a script; 0 runs none.
     """
     written: Path | None = None
     refused: OnnxPassesError = UsageError("there is nothing to reproduce")

@@ -27,12 +27,7 @@ from onnx_passes.verify.well_formed import infer_types
 
 @dataclass(frozen=True)
 class ModelPart:
-    """One part of a model.
-
-    Attributes:
-        supported: Whether it holds none of the nodes that are set apart.
-        model: It, as a model; weights are shared.
-    """
+    """One part of a model; weights are shared."""
 
     supported: bool
     model: ir.Model
@@ -45,15 +40,8 @@ def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[ModelPart]:
     small as the longest change between the two kinds on any path. Constants go to each part
     that reads them.
 
-    Args:
-        model: The model; types of inner values are known. It is not changed.
-        apart: Nodes of its main graph.
-
-    Returns:
-        The parts in the order in which they run, fed by name.
-
-    Raises:
-        ModelError: A type at a cut is not known.
+    Types of inner values must be known, or ModelError is raised. Parts are in the order in
+    which they run, and are fed by name.
     """
     level: dict[ir.Node, int] = {}
     free = {

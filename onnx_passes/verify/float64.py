@@ -150,10 +150,8 @@ _TRIALS = 8
 class WideEvaluation:
     """What an evaluation gave.
 
-    Attributes:
-        outputs: Outputs of each sample.
-        reference: Nodes that onnx's reference evaluator computed, by operator.
-        single: Nodes that were computed in single precision, by operator.
+    The counters have the nodes, by operator, that onnx's reference evaluator computed, and
+    those computed in single precision.
     """
 
     outputs: list[Outputs] = field(default_factory=list)
@@ -177,12 +175,9 @@ class WideEvaluation:
 class RandomRoundings:
     """Random roundings that an evaluation in double precision makes.
 
-    Attributes:
-        seed: Decides each of them.
-        low: By how many epsilons of its type, at most, a computed value below float32 moves.
-        wide: The same for computed floats of 32 and 64 bits.
-        constants: The same for constants, whatever their type. One that eight bits hold is
-            as the author wrote it, and stays.
+    Each is in epsilons of the type: the most by which a computed value below float32 moves
+    (``low``), one of 32 or 64 bits (``wide``), and a constant of any type. A constant that
+    eight bits hold is as the author wrote it, and stays.
     """
 
     seed: int
@@ -203,15 +198,9 @@ def evaluate(
 ) -> WideEvaluation:
     """Evaluate a model in double precision.
 
-    Args:
-        model: Left as it is. Weights are widened one at a time, while they are needed.
-        samples: Inputs; floats of any width.
-        noise: What is rounded at random; None for nothing.
-        most: Products and results, on all samples, up to which it continues; None for any.
-
-    Raises:
-        EngineError: A node cannot be computed in any way.
-        TooMuchWorkError: They are more than ``most``.
+    Weights are widened one at a time, while they are needed. ``most`` limits products and
+    results on all samples, beyond which TooMuchWorkError is raised. EngineError means that a
+    node cannot be computed in any way.
     """
     return _Walk(inlined(_with_bodies(model)), samples, noise, most).run()
 
@@ -237,16 +226,8 @@ def rounding_spread(
     A Monte Carlo estimate of the running error (Parker's Monte Carlo arithmetic): the largest
     difference of a few evaluations with random roundings from one without.
 
-    Args:
-        model: As for :func:`evaluate`, like the samples.
-        samples: Inputs.
-        noise: What is rounded; by default values below float32, each once. Its seed is the
-            first of several.
-        exact: The outputs without roundings, where they are known.
-        trials: How many evaluations.
-
-    Raises:
-        EngineError: A node cannot be computed in any way.
+    By default values below float32 are rounded, each once. The seed of ``noise`` is the first
+    of several. ``exact`` are the outputs without roundings, if they are known.
     """
     exact = evaluate(model, samples).outputs if exact is None else exact
     found: list[dict[str, Array]] = [{} for _ in samples]
@@ -421,12 +402,8 @@ class DoubleNode:
     ) -> None:
         """Prepare a node.
 
-        Args:
-            node: As the model has it, of floats of any width.
-            imports: The version of each domain.
-            reference: Counts by operator what onnx's reference evaluator computed.
-            single: The same for what was computed in single precision.
-            draws: Whether it may draw random numbers: its session begins anew in each run.
+        The counters are added to. A node that ``draws`` random numbers gets a new session for
+        each run.
         """
         self.narrow, self._draws = node, draws
         self.wide = upcast_node(node)
@@ -435,12 +412,7 @@ class DoubleNode:
     def run(self, fed: Mapping[str, Data], *, count: bool) -> list[Data]:
         """Return the results of the node, floats as doubles.
 
-        Args:
-            fed: What it reads, by name; arrays of any shape.
-            count: Whether the way that it was computed is counted.
-
-        Raises:
-            EngineError: It cannot be computed in any way.
+        It raises EngineError if the node cannot be computed in any way.
         """
         operator = self.wide.op_type
         if self.wide.domain == "" and operator == "Conv":
@@ -623,13 +595,9 @@ _AT_ONCE = 1 << 19
 def convolve(node: onnx.NodeProto, fed: Mapping[str, Data]) -> Array:
     """Compute a Conv of any number of dimensions, as a product over windows.
 
-    Args:
-        node: The Conv.
-        fed: Its inputs by name: x [n, c, ...], w [m, c / group, ...], and b [m] or none.
-
-    Raises:
-        EngineError: A window is larger than the padded input. Some engines make an element
-            of that, and the definition does not say which.
+    Inputs are x [n, c, ...], w [m, c / group, ...], and b [m] or none. A window larger than
+    the padded input raises EngineError: some engines make an element of that, and the
+    definition does not say which.
     """
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     x, w = np.asarray(fed[node.input[0]]), np.asarray(fed[node.input[1]])

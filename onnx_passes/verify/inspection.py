@@ -84,8 +84,7 @@ def _ordered_blocks(array: Array) -> Iterator[tuple[int, Array]]:
 def _keys(block: Array) -> Array:
     """Return unsigned integers of the same width, in the order of the elements.
 
-    Args:
-        block: Finite elements, from :func:`_ordered_blocks`.
+    The elements are finite.
     """
     bits: Array = block.view(f"u{block.itemsize}")
     if block.dtype.kind in "bu":
@@ -99,12 +98,7 @@ def _keys(block: Array) -> Array:
 
 
 def _element(key: int, dtype: DType) -> float:
-    """Return the element of a key.
-
-    Args:
-        key: A number from :func:`_keys`.
-        dtype: The type of the block.
-    """
+    """Return the element of a key of :func:`_keys`."""
     bits = np.array([key], f"u{dtype.itemsize}")
     if dtype.kind in "if":
         sign = bits.dtype.type(1 << (8 * dtype.itemsize - 1))
@@ -117,10 +111,7 @@ def _ranked(array: Array, rank: int, counts: Array) -> float:
 
     It is found 16 bits at a time, so that no more than counts are held.
 
-    Args:
-        array: Any numeric array.
-        rank: Less than the number of finite elements.
-        counts: Numbers of elements by the leading bits of their keys, int64.
+    ``counts`` are the numbers of elements by the leading bits of their keys, int64.
     """
     key, rank = _digit(counts, rank)
     dtype = next(_ordered_blocks(array))[1].dtype

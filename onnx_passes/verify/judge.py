@@ -54,12 +54,9 @@ def default_tolerance(dtype: DType) -> tuple[float, float]:
 class Limit:
     """How far an element may be from the reference's: ``atol + rtol * |reference|``.
 
-    Attributes:
-        tolerance: None for bit by bit.
-        scale_by_max: Whether ``max |reference|`` over the tensor stands in for the element.
-        negative_zero: Whether -0 and 0 differ where bits are compared.
-        explicit: Whether the tolerance was given for this very output, so that it holds for
-            integers too.
+    A tolerance of None compares bit by bit. ``scale_by_max`` replaces the element by ``max
+    |reference|`` of the tensor. An ``explicit`` tolerance was given for this very output, and
+    so holds for integers too.
     """
 
     tolerance: Tolerance | None = None
@@ -82,14 +79,7 @@ class Limit:
 
 
 def compare_elements(name: str, expected: Array, actual: Array, limit: Limit) -> OutputCheck:
-    """Compare two tensors whose dtype and shape agree already.
-
-    Args:
-        name: Name of the value.
-        expected: A tensor of any shape and type.
-        actual: A tensor of the same shape and type.
-        limit: The limits of the comparison.
-    """
+    """Compare two tensors whose dtype and shape agree already."""
     kind = kind_of(expected.dtype)
     close = limit.of(expected.dtype)
     tally = _Tally(close, negative_zero=limit.negative_zero)
@@ -301,21 +291,12 @@ def compare(
     exact under equality; under tolerance, ``|actual - expected| <= atol + rtol * |expected|``,
     with what the contract leaves open filled in by :func:`default_tolerance`.
 
-    Args:
-        expected: Outputs of the reference, in order.
-        actual: Outputs of the candidate, in order.
-        contract: What was promised.
-        overrides: Tolerances by output name, or path (``y[2]``), which stand in for the
-            contract's under a tolerance; an equality is not loosened by them. One that names
-            an integer output allows that output's integers to differ.
-        scale_by_max: Measure against ``max |expected|`` of the tensor instead of the element,
-            or the names of the outputs that are measured so. It is for tensors inside a model,
-            whose small elements carry the large ones' error.
-        negative_zero: Distinguish -0 from 0 where floats must be equal.
+    An override loosens no equality; one that names an integer output lets its integers differ.
+    ``scale_by_max`` measures against ``max |expected|`` of all tensors, or of those named:
+    inside a model small elements carry the error of large ones.
 
-    Returns:
-        One check for each tensor: for each output, for each element of a sequence or map, and
-        for each output that one side lacks. Never empty: two sides without outputs fail.
+    There is a check for each output, for each element of a sequence or map, and for each
+    output that one side lacks. It is never empty: two sides without outputs fail.
     """
     if not expected and not actual:
         return (_failure("", "there are no outputs to compare"),)
@@ -409,12 +390,7 @@ class _Descent:
 
 
 def identical(expected: object, actual: object) -> bool:
-    """Whether two values are the same: type, shape and every bit, NaN being NaN.
-
-    Args:
-        expected: A tensor, a sequence or an optional of any type.
-        actual: The value that it is compared with.
-    """
+    """Whether two values are the same: type, shape and every bit, NaN being NaN."""
     walk = _Descent("", Equality(), {}, scale_by_max=False, negative_zero=True)
     return all(check.passed for check in walk.values("", expected, actual))
 
@@ -448,17 +424,10 @@ _SAYS = {"equality": "not as expected", "tolerance": "not within tolerance"}
 class Promise:
     """What values are held to, with nothing left open.
 
-    Attributes:
-        contract: What was declared.
-        limit: The limit for each value; None for that of the contract.
-        overrides: Limits of single values, by name.
-        inside: Whether the values lie inside a model, where the small elements of a tensor
-            carry the error of its large ones.
-        low: Names of other outputs for which the same holds, because they depend on values
-            below float32.
-        negative_zero: Whether -0 and 0 differ where floats must be equal.
-        derived: Whether double precision decides where the limit is that of the type alone.
-        kind: What reports call it; by default the name of the contract.
+    ``limit`` replaces that of the contract. Values are ``inside`` a model if small elements of
+    a tensor carry the error of its large ones; ``low`` names other outputs that are so,
+    because they depend on values below float32. If ``derived``, double precision decides where
+    the limit is that of the type alone. ``kind`` is by default the name of the contract.
     """
 
     contract: Equality | Tolerance
@@ -486,12 +455,7 @@ class Promise:
         return replace(self, limit=Tolerance(atol=0.0))
 
     def check(self, expected: Outputs, actual: Outputs) -> tuple[OutputCheck, ...]:
-        """Return a comparison of each value of one sample; see :func:`compare`.
-
-        Args:
-            expected: Values by name.
-            actual: Values by name.
-        """
+        """Return a comparison of each value of one sample; see :func:`compare`."""
         return compare(
             expected,
             actual,
@@ -502,12 +466,7 @@ class Promise:
         )
 
     def broken(self, expected: Outputs, actual: Outputs) -> list[OutputCheck]:
-        """Return the comparisons of one sample that do not keep the promise.
-
-        Args:
-            expected: Values by name.
-            actual: Values by name.
-        """
+        """Return the comparisons of one sample that do not keep the promise."""
         return [found for found in self.check(expected, actual) if not found.passed]
 
 
@@ -521,17 +480,9 @@ def judge(
 ) -> Check:
     """Hold values to a promise, on all samples.
 
-    Args:
-        expected: The values of the reference, by sample.
-        actual: Those of the candidate.
-        promise: What they are held to.
-        ignored: Values that do not count as evidence, because the reference does not repeat
-            them.
-        names: What is special about each sample, for the reason.
-
-    Returns:
-        The worst comparison of each value; failed where one of them is. Not verified where
-        nothing is left to compare.
+    ``ignored`` values are no evidence, because the reference does not repeat them. ``names``
+    say what is special about each sample. The check fails if the worst comparison of a value
+    does; it is not verified if nothing is left to compare.
     """
     worst = Worst()
     for sample, sides in enumerate(zip(expected, actual, strict=True)):
@@ -547,23 +498,13 @@ def judge(
 
 @dataclass
 class Worst:
-    """The worst comparison of each value over samples.
-
-    Attributes:
-        found: The worst comparisons, by value.
-        samples: The sample of each.
-    """
+    """The worst comparison of each value over samples."""
 
     found: dict[str, OutputCheck] = field(default_factory=dict)
     samples: dict[str, int] = field(default_factory=dict)
 
     def add(self, sample: int, results: Sequence[OutputCheck]) -> None:
-        """Add the comparisons of one sample.
-
-        Args:
-            sample: Number of the sample.
-            results: The comparison of each value.
-        """
+        """Add the comparisons of one sample."""
         for result in results:
             worst, old = result, self.found.get(result.output)
             if old is None or _worse(result, old):
@@ -583,9 +524,7 @@ class Worst:
     def check(self, kind: str, names: Sequence[str | None] = ()) -> Check:
         """Return all as one check, which names the sample of the worst failure.
 
-        Args:
-            kind: What reports call it.
-            names: What is special about each sample, for the reason.
+        ``names`` say what is special about each sample, for the reason.
         """
         outputs = tuple(self.found.values())
         failed = [output for output in outputs if not output.passed]
@@ -622,14 +561,7 @@ def _most(one: float | None, other: float | None) -> float | None:
 def describe_mismatch(
     kind: str, outputs: Sequence[OutputCheck], sample: int, name: str | None = None
 ) -> str:
-    """Say which value is wrong, where and by how much.
-
-    Args:
-        kind: The kind of the check.
-        outputs: Comparisons, some of them failed.
-        sample: Number of the sample.
-        name: Name of a special sample; None for others.
-    """
+    """Say which value is wrong, where and by how much."""
     failed = [output for output in outputs if not output.passed]
     worst = _farthest(failed)
     says = _SAYS.get(kind, "too far from the original")
@@ -653,10 +585,7 @@ def describe(output: OutputCheck) -> str:
 def on_engine(check: Check, engine: str, scope: str = "model") -> Check:
     """Return a check with the engine that the values are from.
 
-    Args:
-        check: The check.
-        engine: Name of the engine.
-        scope: What was run: a region, or the whole model.
+    ``scope`` is "region" or "model".
     """
     return replace(check, engine=engine, scope=scope)
 
@@ -674,10 +603,7 @@ def score(
     largest reference element. Everything else, a shape, a NaN, an integer or a name that
     differs, is infinitely far off.
 
-    Args:
-        expected: Outputs of the reference, by sample.
-        produced: Outputs of the candidate, by sample.
-        ignored: Outputs that do not count as evidence.
+    Outputs are by sample.
     """
     worst = 0.0
     for old, new in zip(expected, produced, strict=True):
@@ -690,12 +616,7 @@ def score(
 
 
 def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
-    """Return the coarsest rounding error of the floats among outputs; 0 without any.
-
-    Args:
-        outputs: Outputs by name, one mapping a sample.
-        ignored: Outputs that do not count as evidence.
-    """
+    """Return the coarsest rounding error of the floats among outputs; 0 without any."""
     kinds = {
         value.dtype
         for sample in outputs
@@ -706,24 +627,13 @@ def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
 
 
 def middle_of(noise: float, final: float) -> float:
-    """Return the score that lies midway, in size, between noise and the score of a fault.
-
-    Args:
-        noise: The score of noise.
-        final: The score of the fault.
-    """
+    """Return the geometric mean of the scores of noise and of a fault."""
     # A fault beyond all bounds says nothing of the middle.
     return math.sqrt(max(noise, 1e-12) * min(max(final, noise), 1.0))
 
 
 def stands_out(good: float, bad: float, noise: float) -> bool:
-    """Whether a step from one score to another exceeds the noise.
-
-    Args:
-        good: The score before the step.
-        bad: The score after it.
-        noise: The score of noise.
-    """
+    """Whether a step from one score to another exceeds the noise."""
     return bad >= GAP * max(good, noise)
 
 
@@ -781,15 +691,8 @@ def error_growth(
     Names, types, shapes, NaN and infinities are compared as always, integers exactly. Only an
     infinity that double precision has, too, is right whatever the old result was.
 
-    Args:
-        old: Outputs of the model that is held to be right.
-        new: Outputs of the model in question.
-        truth: Outputs in double precision.
-        limit: How many times the error of ``old`` that of ``new`` may be.
-        floor: The least error that counts, as :data:`FLOOR`.
-
-    Returns:
-        A check for each output; ``share`` is the growth over the limit.
+    ``limit`` is how many times the error of ``old`` that of ``new`` may be, ``floor`` the
+    least error that counts. In a check ``share`` is the growth over the limit.
     """
     held = {name: _corrected(old[name], new.get(name), truth.get(name)) for name in old}
     checks = compare(held, new, _ANY)

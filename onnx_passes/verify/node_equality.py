@@ -55,10 +55,6 @@ def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
     """Whether two tensors have one type, shape and content, however they are stored.
 
     Contents are compared, and not their digests, which passes that share tensors use.
-
-    Args:
-        old: A tensor.
-        new: The other tensor.
     """
     if old is new:
         return True
@@ -72,23 +68,16 @@ def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
 
 @dataclass
 class Folded:
-    """Values that the model before computes, and the one after holds as constants.
+    """Values that the model before computes, and the one after holds as constants, by name.
 
-    Attributes:
-        tensors: The constants by the name of the value.
-        refused: Names of values that are not what the constant is.
+    ``refused`` names values that are not what the constant is.
     """
 
     tensors: dict[str, ir.TensorProtocol] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
 
     def take(self, name: str, tensor: ir.TensorProtocol) -> bool:
-        """Assume that a value is a constant, if it is not known to be another.
-
-        Args:
-            name: Name of the value.
-            tensor: What it is to hold.
-        """
+        """Assume that a value is a constant, if it is not refused."""
         if name in self.refused:
             return False
         return same_tensor(self.tensors.setdefault(name, tensor), tensor)
@@ -106,11 +95,8 @@ class NodeEquality:
     ) -> None:
         """Compare the functions that both have.
 
-        Args:
-            before: One model.
-            after: The other.
-            folded: Takes computed values of the main graph for equal to constants in their
-                place; whoever gives it compares them. None where they count as changed.
+        With ``folded``, computed values of the main graph equal constants in their place, and
+        the caller compares them; without, they count as changed.
         """
         self._folded, self._main = folded, before.graph
         self._versions = {
@@ -132,12 +118,7 @@ class NodeEquality:
             self._spread()
 
     def same(self, old: ir.Node, new: ir.Node) -> bool:
-        """Whether two nodes of main graphs compute the same from values of the same names.
-
-        Args:
-            old: A node of the model before.
-            new: A node of the model after.
-        """
+        """Whether two nodes of main graphs compute the same from values of the same names."""
         if _operator(old) != _operator(new):
             return False
         read, other = node_inputs(old), node_inputs(new)

@@ -32,10 +32,7 @@ from onnx_passes.verify.region import Region
 class Obligation:
     """A value of the model before, and the one that must equal it after.
 
-    Attributes:
-        old: Name of the value before.
-        new: Name of the value after.
-        tensor: What the value after always is, where that is known.
+    ``tensor`` is what the value after always is, if that is known.
     """
 
     old: str
@@ -48,11 +45,7 @@ def find_obligations(
 ) -> list[Obligation]:
     """Return what must be equal: the frontier, and what each rewrite says that it replaced.
 
-    Args:
-        region: What changed.
-        before: The model before, without functions.
-        after: The model after, without functions.
-        applied: The rewrites that the pass recorded.
+    Both models are without functions.
     """
     found = {name: Obligation(name, name) for name in region.frontier}
     found |= {name: Obligation(name, name, t) for name, t in region.folded.items()}
@@ -80,10 +73,7 @@ def find_obligations(
 def find_inner(region: Region, before: ir.Model, known: Collection[str]) -> list[Obligation]:
     """Return the values of new nodes whose names were in use before; they may differ.
 
-    Args:
-        region: What changed.
-        before: The model before, without functions.
-        known: Names that are obligations already.
+    ``known`` are names that are obligations already.
     """
     names = {str(v.name) for node in before.graph for v in node.outputs if v.name}
     return [
@@ -109,12 +99,7 @@ def _is_read(value: ir.Value) -> bool:
 class ObligationPart:
     """A connected part of a change.
 
-    Attributes:
-        new: Its new nodes.
-        old: The nodes that they replace.
-        obligations: The values that vouch for it.
-        numbers: Numbers of the rewrites that made it.
-        rules: Names of their rules.
+    ``numbers`` are those of its rewrites in the pipeline.
     """
 
     new: list[ir.Node] = field(default_factory=list)
@@ -146,14 +131,8 @@ def split_parts(
 ) -> tuple[list[ObligationPart], list[Application]]:
     """Split a change into connected parts.
 
-    Args:
-        region: What changed.
-        obligations: All values that were compared.
-        agreed: Those that agree: what reads them on both sides need not be of one part.
-        applied: The rewrites that the pass recorded.
-
-    Returns:
-        The parts, and the rewrites that left nothing.
+    What reads an ``agreed`` value on both sides need not be of one part. Also return the
+    rewrites that left nothing.
     """
     sets = _Sets()
     makers: dict[tuple[bool, str], ir.Node] = {}
@@ -201,8 +180,7 @@ def _join_applications(
 ) -> list[int]:
     """Put each rewrite where the nodes are that it removed or made.
 
-    Returns:
-        The numbers of those with neither side left.
+    Return the numbers of those with neither side left.
     """
     names: dict[str, int] = {}
     for application in applied:
@@ -250,12 +228,7 @@ _ROUNDS = 3
 
 
 def compute_alike(before: ir.Model, after: ir.Model) -> bool:
-    """Whether two models compute their outputs alike from inputs in the same places.
-
-    Args:
-        before: A model.
-        after: The other model.
-    """
+    """Whether two models compute their outputs alike from inputs in the same places."""
     if len(before.graph.inputs) != len(after.graph.inputs):
         return False
     table, found = Numbering(), []
@@ -282,12 +255,7 @@ def find_proved(
 
     By induction over the model after, a name that neither side computes anew is one value.
 
-    Args:
-        region: What changed.
-        before: The model before.
-        after: The model after.
-        obligations: What has to be equal.
-        agreed: Obligations that are known to hold: values that follow from them are proved.
+    ``agreed`` obligations are known to hold: what follows from them is proved.
     """
     held = [one for one in obligations if one.tensor is None]
     old = _Changed(before, region.removed, [one.old for one in obligations])
@@ -346,10 +314,7 @@ class _Changed:
     ) -> None:
         """Start with the nodes that changed.
 
-        Args:
-            model: The model.
-            nodes: The nodes.
-            names: Names of the values whose numbers are asked for.
+        ``names`` are the values whose numbers are asked for.
         """
         self._model, self._nodes = model, set(nodes)
         self._order: Sequence[ir.Node] = nodes
@@ -466,16 +431,9 @@ class Numbers:
     A value that is not constant, and that no numbered node computes, is identified by its
     name.
 
-    Args:
-        table: The numbers, shared with the model that this one is compared with.
-        model: The model, for its functions and opsets.
-        given: Numbers of values that have one already.
-        inlined: Whether an If with a constant condition is identified by the branch that it
-            takes.
-        taken_as: Numbers that who reads a value takes it to have.
-
-    Attributes:
-        computed: The numbers of what nodes compute.
+    Two models that are compared share a ``table``. If ``inlined``, an If with a constant
+    condition is identified by the branch that it takes. ``taken_as`` has numbers that readers
+    assume for a value. ``computed`` holds the numbers of what nodes compute.
     """
 
     def __init__(
@@ -515,9 +473,7 @@ class Numbers:
     def add(self, nodes: Iterable[ir.Node], depth: int = 0) -> None:
         """Number what nodes compute.
 
-        Args:
-            nodes: The nodes, in order.
-            depth: Number of bodies around them.
+        ``depth`` is the number of bodies around them.
         """
         for node in nodes:
             first = node.outputs[0]

@@ -38,15 +38,8 @@ def too_much(
     next pass may need any. Sizes are as far as shapes are noted: an unknown dimension counts
     as one, a value of unknown rank as nothing.
 
-    Args:
-        model: The model to be run.
-        samples: Its inputs.
-        needed: Names that have to be recorded.
-        limit: Bytes of all values together.
-        seen: Bytes that values had in one sample of an earlier run, by name.
-
-    Returns:
-        Names of values, the largest ones.
+    ``limit`` is in bytes, of all values together. ``seen`` has the bytes of values in one
+    sample of an earlier run.
     """
     sizes: dict[str, int] = {}
     values = [v for node in model.graph for v in node.outputs if v.name]
@@ -116,10 +109,8 @@ class Spill:
 class Recording(Mapping[str, Array]):
     """Arrays by name, in memory up to a limit, beyond it in files that are memory-mapped.
 
-    Args:
-        limit: Bytes kept in memory.
-        spill: Where the rest goes; None for a place of its own.
-        label: What a run on the arrays is called; None if they follow from given inputs.
+    ``limit`` is the bytes kept in memory. ``spill`` is where the rest goes; None for a place
+    of its own. ``label`` names a run on the arrays; None if they follow from given inputs.
     """
 
     def __init__(
@@ -151,11 +142,7 @@ class Recording(Mapping[str, Array]):
         return self._spill.files
 
     def following(self, values: Mapping[str, Data], names: Collection[str]) -> Recording:
-        """Return what is known of the next model: these values, and of the old ones the rest.
-
-        Args:
-            values: What it computes otherwise.
-            names: The names of its values.
+        """Return what is known of the next model: these values, and old ones among ``names``.
         """
         found = Recording(self._limit, self._spill, self._label)
         found._arrays = {k: v for k, v in self._arrays.items() if k in names}
@@ -190,12 +177,7 @@ class Recording(Mapping[str, Array]):
 
 
 def record_for_all(recordings: Sequence[Recording], values: Mapping[str, Data]) -> None:
-    """Record tensors that are the same for every sample, once in all and in files.
-
-    Args:
-        recordings: What is known of a model, by sample.
-        values: The tensors, by name.
-    """
+    """Record tensors that are the same for every sample, once in all and in files."""
     spill = recordings[0]._spill
     shared = {
         name: spill.write(value)
@@ -225,10 +207,9 @@ def inlined(model: ir.Model) -> ir.Model:
     onnx-ir does that, and not the code of the pass ``inline-functions``: what is wrong there
     must not be repeated here.
 
-    Returns:
-        The model itself where it has none, else a copy. Calls stay whose function means other
-        versions of operators than the model does, or that leave inputs out. So do those that
-        an engine may take for an operator. They count as one node each.
+    A model without functions is returned itself. Calls stay if the function uses other
+    versions of operators, if they leave inputs out, or if an engine may take them for an
+    operator. They count as one node each.
     """
     if not model.functions:
         return model
@@ -269,12 +250,9 @@ def exposed(
 ) -> ir.Model:
     """Return a copy of a model whose outputs are all values of its main graph.
 
-    Args:
-        model: The model.
-        weights: Whether weights that the graph computes (from no input, and over 1 MiB or of
-            unknown size) are among them. They are the same for every sample.
-        hidden: Names of values that are not wanted.
-        needed: Names of computed weights that are wanted in any case.
+    ``weights`` includes those that the graph computes from no input, if they are over 1 MiB or
+    of unknown size. They are the same for every sample. ``needed`` names those wanted in any
+    case, ``hidden`` values that are not.
     """
     copy = model.clone()  # not by the copier that passes share
     graph = copy.graph
@@ -294,12 +272,7 @@ def exposed(
 
 
 def computed_weights(model: ir.Model, names: Collection[str]) -> frozenset[str]:
-    """Return the names of large values that a model computes from no input.
-
-    Args:
-        model: The model, without functions.
-        names: Names of values that may be meant.
-    """
+    """Return the names of large values that a model computes from no input."""
     made = (value for node in model.graph for value in node.outputs if value.name in names)
     if not any(byte_size(value) > SMALL for value in made):
         return frozenset()
@@ -348,9 +321,8 @@ def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
     one comparison is enough, even if it has no element. One that depends on data must have an
     element that is finite, and two that differ.
 
-    Args:
-        arrays: The value on each sample, of any shape and type.
-        varies: Whether it depends on data; asked for only where that matters.
+    ``arrays`` are the value on each sample. ``varies`` says whether it depends on data, and is
+    only called if that matters.
     """
     return any(_varies(array) for array in arrays) or _differ(arrays) or not varies()
 
@@ -387,12 +359,10 @@ def _differ(arrays: Sequence[Array]) -> bool:
 class ValueSource:
     """What values are drawn from.
 
-    Attributes:
-        positive: Whether floats are, which roots and logarithms are finite for.
-        integers: Whether integers are drawn: those that may be sizes or indices grow by 0 or
-            1, with ``special`` any small ones.
-        special: Whether every second float is NaN, infinite, zero or large.
-        negated: Whether floats are those that there were, negated.
+    Floats may be ``positive``, so that roots and logarithms are finite. ``integers`` that may
+    be sizes or indices grow by 0 or 1; with ``special`` they are any small ones, and every
+    second float is NaN, infinite, zero or large. ``negated`` floats are those that there were,
+    negated.
     """
 
     positive: bool = False
@@ -420,10 +390,7 @@ _SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30)
 def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
     """Return drawn values of the type and shape of others.
 
-    Args:
-        array: The values, of any shape and type.
-        seed: Text that decides the draw.
-        draw: What they are drawn from.
+    The text ``seed`` decides the draw.
     """
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
@@ -453,9 +420,7 @@ def tied(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
 
     What is drawn for each by itself shows no ties of a comparison.
 
-    Args:
-        draw: Values by name, of any shape and type.
-        names: Those that may be others.
+    ``names`` are those that may be changed.
     """
     floats = [name for name in sorted(names) if kind_of(draw[name].dtype) == "float"]
     if len(floats) < 2:

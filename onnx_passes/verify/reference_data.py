@@ -25,15 +25,9 @@ def check_feeds(
 ) -> None:
     """Check one sample against the inputs of a model.
 
-    Args:
-        feeds: The values by input name.
-        model: The model.
-        files: The file that each value came from, by input name.
-        allow_nan: Whether floats may be NaN.
-
-    Raises:
-        ReferenceDataError: A name, dtype, rank or size does not fit, two inputs disagree on
-            the size of a named dimension, or there is a NaN.
+    ``files`` has the file of each value, for messages. ReferenceDataError means that a name,
+    dtype, rank or size does not fit, that inputs disagree on a named dimension, or that there
+    is a NaN.
     """
     inputs = {str(value.name): value for value in model.graph.inputs}
     for name in feeds:
@@ -62,11 +56,7 @@ def check_feeds(
 class _Fit:
     """One input of one sample.
 
-    Attributes:
-        name: Its name.
-        file: The file its value came from.
-        shape: Its declared shape.
-        sizes: The sizes of named dimensions so far, and the inputs that set them.
+    ``sizes`` has the sizes of named dimensions so far, with the inputs that set them.
     """
 
     name: str
@@ -171,11 +161,9 @@ def _tensors(data: Data) -> Iterator[Array]:
 class ReferenceData:
     """The data that models are compared on.
 
-    Attributes:
-        samples: The inputs of each sample, by name. Empty where none were given.
-        expected: The outputs that should come out of each sample, or labels, by output name
-            in the order of the outputs; None where none were given.
-        source: The files, as text for a report.
+    ``samples`` is empty if none were given. ``expected`` has outputs or labels by output name,
+    in the order of the outputs; None if none were given. ``source`` names the files, for a
+    report.
     """
 
     samples: list[Feeds]
@@ -200,12 +188,7 @@ class _Read:
 
 
 def count_samples(feeds: Feeds, model: ir.Model) -> int:
-    """Return how many samples arrays hold along axis 0, where the model has a fixed size.
-
-    Args:
-        feeds: Arrays by the names of inputs.
-        model: The model.
-    """
+    """Return how many samples arrays hold along axis 0, where the model has a fixed size."""
     counts = set()
     for value in model.graph.inputs:
         array, shape = feeds.get(str(value.name)), value.shape
@@ -218,12 +201,7 @@ def count_samples(feeds: Feeds, model: ir.Model) -> int:
 
 
 def split_sample(sample: Mapping[str, Data], count: int) -> list[dict[str, Data]]:
-    """Split the arrays of a sample along axis 0; others are in each part.
-
-    Args:
-        sample: Values by name.
-        count: Number of parts.
-    """
+    """Split the arrays of a sample along axis 0; others are in each part."""
     return [
         {name: _part(data, index, count) for name, data in sample.items()}
         for index in range(count)
@@ -257,13 +235,8 @@ def load_reference(
     outputs may be left out. Arrays of several samples are split along axis 0 if the model has
     a fixed size there. Nothing is cast, broadcast or unpickled.
 
-    Args:
-        spec: The section as plain data. Keys that belong to generated data are ignored.
-        model: The model that the data is for.
-        base_dir: The folder that relative paths start from.
-
-    Raises:
-        ReferenceDataError: A file cannot be read, or does not fit the model.
+    Relative paths start from ``base_dir``; keys of generated data are ignored. A file that
+    cannot be read, or does not fit the model, raises ReferenceDataError.
     """
     base = Path(base_dir)
     given, wanted = _key(spec, "inputs", "inp"), _key(spec, "outputs", "out")

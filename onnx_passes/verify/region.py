@@ -34,15 +34,12 @@ Side = tuple[ir.Model, Sequence[ir.Node]]
 
 @dataclass(frozen=True)
 class Region:
-    """What changed in a model.
+    """What changed in the main graph of a model.
 
-    Attributes:
-        nodes: The new nodes of the main graph, in order.
-        boundary: Names of the values that they read and do not compute, constants aside.
-        frontier: Names of the values that they compute and others read.
-        folded: Constants that nodes read in place of computed values, by the names of these.
-            The rest of the region holds only where they are equal, bit for bit.
-        removed: The nodes of the model before that have no counterpart, in order.
+    ``nodes`` are new, ``removed`` those before without a counterpart. The ``boundary`` is what
+    they read and do not compute, constants aside; the ``frontier`` what they compute and
+    others read. ``folded`` are constants that nodes read in place of computed values: the rest
+    of the region holds only if they are equal, bit for bit.
     """
 
     nodes: tuple[ir.Node, ...]
@@ -62,15 +59,9 @@ def changed_region(
 ) -> Region | None:
     """Find what changed between two models.
 
-    Args:
-        before: The model before.
-        after: The model after.
-        folded: Where given, a constant in place of a computed value makes no reader new, and
-            is among the ``folded`` of the region, unless it was refused.
-
-    Returns:
-        The region; None where values cannot be matched by name, so that only the whole model
-        shows: other defaults of inputs, an output of no node.
+    With ``folded``, a constant in place of a computed value makes no reader new, unless it was
+    refused. None if values cannot be matched by name, so that only the whole model shows:
+    other defaults of inputs, an output of no node.
     """
     if not _defaults_agree(before, after):
         return None
@@ -97,10 +88,7 @@ def diff_nodes(
 ) -> tuple[list[ir.Node], list[ir.Node]]:
     """Return the nodes of the main graphs that are new, and those that have no counterpart.
 
-    Args:
-        before: The model before.
-        after: The model after.
-        folded: See :func:`changed_region`.
+    ``folded`` is as in :func:`changed_region`.
     """
     old_nodes = nodes_of(before.graph)
     producers = {v.name: node for node in old_nodes for v in node_outputs(node) if v.name}
@@ -136,10 +124,7 @@ def leading_to(
 ) -> list[ir.Node]:
     """Return the nodes among some that compute values from known ones, in order.
 
-    Args:
-        ends: Names of the values.
-        nodes: The nodes, in order.
-        known: Whether the value of a name is given, so that what computes it is not needed.
+    A ``known`` value is given, so that what computes it is not needed.
     """
     needed, found = set(ends), []
     for node in reversed(list(nodes)):
@@ -227,13 +212,9 @@ def region_model(
 
     Only the nodes of the region are copied; weights and functions are shared.
 
-    Args:
-        model: The model that the region was found in.
-        region: The region.
-        rows: Values that it will be run on, for the type and rank of each name of the
-            boundary. The length of a vector is declared where all agree: operators that take
-            sizes ask for it.
-        hidden: Names of what it computes that are not outputs.
+    ``rows`` are values that it will run on, for types and ranks. The length of a vector is
+    declared if all agree: operators that take sizes ask for it. ``hidden`` names are not
+    outputs.
     """
     return _model_of(model, [_cut(region, rows, hidden)])
 
@@ -245,9 +226,7 @@ def joined_model(
 
     Each name begins with the number of its region and a slash.
 
-    Args:
-        model: A model with the functions and opset imports of all of them.
-        parts: The regions, each with values as for :func:`region_model`.
+    Functions and opset imports are those of ``model``. Values are as for :func:`region_model`.
     """
     cuts = [_cut(region, rows, (), f"{n}/") for n, (region, rows) in enumerate(parts)]
     return _model_of(model, cuts)
@@ -258,13 +237,7 @@ def part_leading_to(
 ) -> ir.Model | None:
     """Return the nodes of a part that lead to a value, as a model with this output alone.
 
-    Args:
-        name: Name of the value.
-        side: The model, and the nodes of the part.
-        recordings: Recorded values by name, one mapping a sample.
-
-    Returns:
-        None where nothing of the part does, or what they read is not recorded.
+    None if nothing of the part does, or if what the nodes read is not recorded.
     """
     model, nodes = side
     needed = leading_to([name], nodes, lambda _: False)
@@ -343,19 +316,9 @@ Parts = tuple[ir.Model, ir.Model, dict[str, Data]]
 def cut(before: ir.Model, after: ir.Model, feeds: Feeds, engine: Engine) -> Parts | None:
     """Cut out what changed between two models, with the values at its boundary.
 
-    Args:
-        before: The model that is right.
-        after: The model that is not.
-        feeds: A sample for both.
-        engine: What ``before`` is run on for the boundary values.
-
-    Returns:
-        The nodes that were replaced, those in their place, and inputs for both. None if names
-        do not show the change, nothing that is read on changed, or a value at the boundary is
-        not a tensor.
-
-    Raises:
-        EngineError: ``before`` does not run.
+    The engine runs ``before`` for the boundary values; EngineError if it cannot. None if names
+    do not show the change, if nothing that is read on changed, or if a boundary value is not a
+    tensor.
     """
     new, old = changed_region(before, after), changed_region(after, before)
     if new is None or old is None or not new.nodes or not old.nodes or not new.frontier:
@@ -374,14 +337,8 @@ def values_of(
 ) -> dict[str, Data]:
     """Return values of a model's main graph, by one run of it.
 
-    Args:
-        model: The model; it is not changed.
-        names: The values wanted; those that the graph neither reads nor computes are left out.
-        feeds: A sample.
-        engine: What runs it.
-
-    Raises:
-        EngineError: The model does not run, or one of the values cannot be an output.
+    Names that the graph neither reads nor computes are left out. EngineError if the model does
+    not run, or a value cannot be an output.
     """
     wanted = set(names)
     found = {name: data for name, data in feeds.items() if name in wanted}
@@ -414,18 +371,8 @@ def around(
 ) -> Parts | None:
     """Cut out what computes one value, down to values that both models have in common.
 
-    Args:
-        before: The model that is right.
-        after: The model that is not.
-        name: A value of both, the first that differs, so that what is before it agrees.
-        feeds: A sample for both.
-        engine: What ``before`` is run on.
-
-    Returns:
-        The two parts and inputs for both; None where no part can be cut out.
-
-    Raises:
-        EngineError: ``before`` does not run.
+    The value must be the first that differs, so that what is before it agrees. None if no part
+    can be cut out. EngineError if ``before`` does not run.
     """
     old, new = makers_of(before), makers_of(after)
     if name not in old or name not in new:
@@ -522,9 +469,7 @@ def alone(node: ir.Node, model: ir.Model) -> ir.Model:
 
     Weights are shared, and those functions that the node calls: others may be broken.
 
-    Args:
-        node: The node; the types of what it reads are known.
-        model: The model that it is in, subgraphs included.
+    The types of what the node reads must be known. The model may hold it in a subgraph.
     """
     fed = _fed(node)
     (copy,), values = copy_nodes([node])

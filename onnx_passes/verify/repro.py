@@ -77,9 +77,7 @@ def say(*lines: str) -> None:
 def assemble(form: Any, inputs: Any) -> Any:
     """Return a sequence or an empty optional from the arrays that it was taken apart into.
 
-    Args:
-        form: Names of arrays in the structure of the value; None for an empty optional.
-        inputs: The arrays by name.
+    ``form`` has names of arrays in the structure of the value; None for an empty optional.
     """
     if isinstance(form, list):
         return [assemble(item, inputs) for item in form]
@@ -124,13 +122,7 @@ def describe(values: Any) -> str:
 
 
 def run(file: str, feeds: Feeds, engine: Settings) -> Feeds:
-    """Return the outputs of a model by name.
-
-    Args:
-        file: Name of the model, beside this script.
-        feeds: Inputs by name.
-        engine: Name and options of the engine.
-    """
+    """Return the outputs of a model by name."""
     model = onnx.load(HERE / file)
     types = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
     if engine["engine"] == "reference":
@@ -147,12 +139,7 @@ def run(file: str, feeds: Feeds, engine: Settings) -> Feeds:
 
 
 def start(model: Any, engine: Settings) -> Any:
-    """Return a session of onnxruntime, set up as the check had it.
-
-    Args:
-        model: The model.
-        engine: Options of the engine.
-    """
+    """Return a session of onnxruntime, set up as the check had it."""
     options = ort.SessionOptions()
     level = "ENABLE_" + engine["optimization"].upper()
     level = level if engine["optimization"] != "none" else "DISABLE_ALL"
@@ -174,13 +161,7 @@ def start(model: Any, engine: Settings) -> Any:
 
 
 def infer(file: Path, feeds: Feeds, engine: Settings) -> Feeds:
-    """Return the outputs of a model by OpenVINO, set up as the check had it.
-
-    Args:
-        file: The model.
-        feeds: Inputs by name.
-        engine: Options of the engine.
-    """
+    """Return the outputs of a model by OpenVINO, set up as the check had it."""
     ov: Any = importlib.import_module("openvino")
     settings = {
         "INFERENCE_PRECISION_HINT": engine["precision"],
@@ -204,10 +185,7 @@ def infer(file: Path, feeds: Feeds, engine: Settings) -> Feeds:
 def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:
     """Return the outputs of a model by the reference evaluator of onnx.
 
-    Args:
-        model: The model.
-        feeds: Inputs by name.
-        types: Element types of the inputs, as ONNX numbers them.
+    ``types`` are element types of inputs, as ONNX numbers them.
     """
     from onnx.reference import ReferenceEvaluator
 
@@ -231,9 +209,7 @@ def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:
 def feed(array: Any, element_type: int) -> Any:
     """Return an input as onnxruntime takes it; types that numpy lacks come as raw bytes.
 
-    Args:
-        array: An array, or a list of arrays for a sequence.
-        element_type: Its element type, as ONNX numbers it.
+    A list of arrays is a sequence. ``element_type`` is ONNX's number.
     """
     if isinstance(array, list):
         return [feed(item, 0) for item in array]
@@ -251,9 +227,7 @@ def feed(array: Any, element_type: int) -> Any:
 def pack(array: Any, bits: int) -> Any:
     """Pack elements into bytes, the first lowest, in an array that claims a byte for each.
 
-    Args:
-        array: Elements of any shape, uint8.
-        bits: Bits of an element.
+    ``array`` is uint8 of any shape; ``bits`` are those of an element.
     """
     codes = array.reshape(-1) & np.uint8((1 << bits) - 1)
     codes = np.pad(codes, (0, -codes.size % (8 // bits))).reshape(-1, 8 // bits)
@@ -266,9 +240,7 @@ def pack(array: Any, bits: int) -> Any:
 def widen(model: Any, types: dict[str, str]) -> bool:
     """Cast outputs of types that numpy lacks to float or int32, which hold them exactly.
 
-    Args:
-        model: The model; it is changed.
-        types: Types of the outputs by name, as onnxruntime words them.
+    The model is changed. ``types`` are those of outputs by name, in onnxruntime's words.
     """
     changed = False
     for value in model.graph.output:
@@ -288,13 +260,7 @@ def widen(model: Any, types: dict[str, str]) -> bool:
 
 
 def rename(node: Any, old: str, new: str) -> None:
-    """Rename a value where a node, or a graph inside of it, reads it.
-
-    Args:
-        node: The node.
-        old: Name of the value.
-        new: Its new name.
-    """
+    """Rename a value where a node, or a graph inside of it, reads it."""
     node.input[:] = [new if n == old else n for n in node.input]
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
@@ -305,12 +271,7 @@ def rename(node: Any, old: str, new: str) -> None:
 def compare(path: str, name: str, old: Any, new: Any, check: Settings) -> list[str]:
     """Say in what two values differ, a sentence each.
 
-    Args:
-        path: Where the values are, for the sentences.
-        name: Name of the output, for its limits.
-        old: The expected value.
-        new: The value to compare.
-        check: Kind and limits of the check.
+    ``path`` says where the values are; ``name`` is the output that has the limits.
     """
     if isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
@@ -346,12 +307,7 @@ def compare(path: str, name: str, old: Any, new: Any, check: Settings) -> list[s
 def differing(old: Any, new: Any, rtol: float, atol: float, check: Settings) -> Any:
     """Return which elements differ by more than ``atol + rtol * |old|``.
 
-    Args:
-        old: The expected array.
-        new: The array to compare, of the same shape and type.
-        rtol: The relative limit.
-        atol: The absolute limit.
-        check: Kind of the check.
+    Both arrays have one shape and type.
     """
     if old.dtype.kind not in "fc":
         if rtol == atol == 0 or old.dtype.kind not in "iu":

@@ -42,12 +42,7 @@ def main() -> int:
 
 
 def ask(settings: dict[str, Any], path: Path) -> tuple[str, list[str]]:
-    """Parse and build a model; return how far it got, and what was said against it.
-
-    Args:
-        settings: The bindings and the options of the engine.
-        path: The model.
-    """
+    """Parse and build a model; return how far it got, and what was said against it."""
     trt: Any = importlib.import_module(settings["module"])
     said: list[str] = []
 
@@ -83,11 +78,8 @@ def ask(settings: dict[str, Any], path: Path) -> tuple[str, list[str]]:
 def add_profile(builder: Any, network: Any, config: Any, known: dict[str, Any]) -> None:
     """Give dynamic inputs the shapes or values that they had.
 
-    Args:
-        builder: The builder of the bindings.
-        network: The network; its inputs decide what is needed.
-        config: The builder's config; it is changed.
-        known: Least, usual and greatest shape or values by input.
+    ``config`` is changed. ``known`` has the least, usual and greatest shape or values by
+    input.
     """
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     wanting = [t for t in inputs if t.is_shape_tensor or -1 in tuple(t.shape)]

@@ -61,12 +61,6 @@ def low_tolerances(model: ir.Model) -> dict[str, Tolerance]:
     It is that of the coarsest type among the computed values that the output depends on. Such
     errors are relative to the largest element of an output: the small ones carry the error of
     the large ones. Inputs and constants are as they are, without error.
-
-    Args:
-        model: The original; not changed.
-
-    Returns:
-        By name of the output.
     """
     types, found = coarsest_types(model), dict[str, Tolerance]()
     for value in model.graph.outputs:
@@ -189,17 +183,8 @@ def is_rounding(
 ) -> bool:
     """Whether rounding explains all elements that differ in one output.
 
-    Args:
-        before: The model before the rewrite; its outputs have names.
-        after: The model after it; outputs correspond by position.
-        feeds: The inputs.
-        expected: What the engine gives before, a float array of any shape.
-        actual: What it gives after, of the same shape.
-        name: The output.
-
-    Returns:
-        False too where an operator has no bound, or the bound is infinite: then the limit of
-        the type decides.
+    Outputs of the models correspond by position. False too if an operator has no bound, or an
+    infinite one: then the limit of the type decides.
     """
     if not is_float(ir.DataType.from_numpy(expected.dtype)):
         return False
@@ -211,18 +196,9 @@ def weigh_rounding(
 ) -> bool | None:
     """Return whether rounding explains all elements that differ in one output.
 
-    Args:
-        before: As for :func:`is_rounding`, like the others.
-        after: The model after.
-        feeds: The inputs.
-        expected: What the engine gives before, a float array of any shape.
-        actual: What it gives after, of the same shape.
-        name: The output.
-
-    Returns:
-        False where an element differs by more than rounding can do; None where no element
-        does, and some have no bound: an operator has none, it is infinite, or an integer
-        comes of a float that is near a step.
+    False if an element differs by more than rounding can do. None if none does, and some have
+    no bound: an operator has none, it is infinite, or an integer comes from a float near a
+    step.
     """
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return False
@@ -253,11 +229,7 @@ def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) 
     it keeps a tolerance is another question, and asked of ordinary inputs. NaN has no bound
     either: a maximum that passes over it depends on the order in which an engine reads.
 
-    Args:
-        before: The model before the rewrite; its outputs have names.
-        after: The model after it; outputs correspond by position.
-        feeds: The inputs.
-        name: The output.
+    Outputs of the models correspond by position.
     """
     place = [str(o.name) for o in before.graph.outputs].index(name)
     old, new = (_bounds(model, feeds, place, RoundingSemantics()) for model in (before, after))
@@ -280,15 +252,8 @@ def error_bounds(
 ) -> Array | None:
     """Return how far random roundings are likely to take each element of an output.
 
-    Args:
-        model: The model.
-        feeds: The inputs.
-        name: The output.
-        most: How many elements, or terms of sums, an operator may have.
-
-    Returns:
-        The distance from the result in double precision, of the output's shape; None where
-        an operator has no bound, or is larger.
+    ``most`` limits the elements, or terms of sums, of an operator. None if an operator is
+    larger or has no bound.
     """
     place = [str(o.name) for o in model.graph.outputs].index(name)
     semantics = RoundingSemantics(_computed_in(model), likely=True, most=most)
@@ -347,10 +312,8 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
     reach no more than sizes, indices, comparisons and casts to other types stay: one unit in
     the last place of these is another function.
 
-    Args:
-        model: The model; left as it is.
-        seed: Decides which are moved, and where to. An odd one moves them the other way than
-            the even one before it: few weights are moved both ways in few runs.
+    An odd ``seed`` moves weights the other way than the even one before it: few weights are
+    moved both ways in few runs.
     """
     moved = copy_model(model)
     rng, sign = np.random.default_rng(seed // 2), 1 - 2 * (seed % 2)
@@ -423,11 +386,7 @@ _COARSE = 4.0
 class OriginalRuns:
     """Two runs of the original, by sample, and what they are.
 
-    Attributes:
-        engine: Name of the engine that is asked about.
-        between: What was run, as text.
-        first: Outputs of the one.
-        second: Outputs of the other.
+    ``between`` says what was run, as text.
     """
 
     engine: str
@@ -436,11 +395,7 @@ class OriginalRuns:
     second: Sequence[Outputs]
 
     def spread(self, ignored: frozenset[str] = frozenset()) -> list[EngineSpread]:
-        """Return the spread of each numeric output, over all samples.
-
-        Args:
-            ignored: Outputs that do not count as evidence.
-        """
+        """Return the spread of each numeric output, over all samples."""
         return [
             EngineSpread(found.output, self.between, found.max_abs, found.max_rel or 0.0)
             for found in judge(self.first, self.second, _EXACT, ignored=ignored).outputs
@@ -458,11 +413,7 @@ class OriginalRuns:
 
         Outputs without a limit, integers for one, are left out.
 
-        Args:
-            limit: The limit.
-            overrides: Limits of single outputs.
-            ignored: Outputs that do not count as evidence.
-            scaled: Outputs that are measured against their largest element.
+        ``scaled`` outputs are measured against their largest element.
         """
         promise = Promise(limit, overrides=overrides, low=frozenset(scaled))
         found = judge(self.first, self.second, promise, ignored=ignored).outputs
@@ -471,9 +422,8 @@ class OriginalRuns:
     def limit_of(self, found: OutputCheck, factor: float) -> Tolerance:
         """Return a limit above the noise, but at most one under which a fault is seen.
 
-        Args:
-            found: The output, held to its default.
-            factor: How many times the default noise asks for.
+        ``found`` is the output under its default limit; ``factor`` how many times that the
+        noise asks for.
         """
         values = [sample.get(found.output) for sample in self.first]
         floats = [np.abs(widen(v)) for v in values if isinstance(v, np.ndarray)]

@@ -36,12 +36,7 @@ SUFFIXES = (".npy", ".npz", ".pb")
 def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     """Return the path of a file or folder that exists.
 
-    Args:
-        path: The path, absolute or from ``base_dir``.
-        base_dir: The folder of the pipeline file.
-
-    Raises:
-        ReferenceDataError: There is none; the message suggests one beside it.
+    If there is none, ReferenceDataError suggests a path beside it.
     """
     full = base_dir / Path(path).expanduser()
     if full.exists():
@@ -59,14 +54,9 @@ def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
 def read_value(path: Path, value: ir.Value) -> Data:
     """Read what one file holds for one input or output.
 
-    Args:
-        path: A .npy file, or a .npz file with one array or one of the value's name. Or a .pb
-            file with a TensorProto, SequenceProto or OptionalProto, as the value's type says.
-        value: The input or output. Bytes that numpy saved without their type, as it does with
-            those of ``ml_dtypes``, are taken to be of the value's.
-
-    Raises:
-        ReferenceDataError: The file cannot be read as that.
+    Formats are .npy, .npz with one array or one of the value's name, and .pb with the proto of
+    the value's type. Bytes that numpy saved without their type, as those of ``ml_dtypes``, get
+    the value's. A file that is not one of these raises ReferenceDataError.
     """
     if path.suffix == ".pb":
         return _normal(_read_pb(path, value.type), path, value)
@@ -86,13 +76,7 @@ def read_value(path: Path, value: ir.Value) -> Data:
 
 
 def adopt(array: Array, path: Path, value: ir.Value) -> Data:
-    """Bring an array of a .npz file into the form that engines take.
-
-    Args:
-        array: The array, of any shape and type.
-        path: Its file, for messages.
-        value: The input that it is for.
-    """
+    """Bring an array of a .npz file into the form that engines take."""
     return _normal(array, path, value)
 
 
@@ -218,29 +202,14 @@ MARK = "polygraphy_class"
 
 
 def tensor_of(data: Plain, file: Path) -> Array:
-    """Return an array as it is; raise for what is not one.
-
-    Args:
-        data: What was read.
-        file: Where it is from, for messages.
-
-    Raises:
-        ReferenceDataError: It is a sequence or an optional.
-    """
+    """Return an array as it is; raise ReferenceDataError for a sequence or optional."""
     if not isinstance(data, np.ndarray):
         raise data_error(file, "holds no tensor", "sequences and optionals are not supported")
     return data
 
 
 def read_json(path: Path) -> list[Sample]:
-    """Read samples from JSON.
-
-    Args:
-        path: The file.
-
-    Raises:
-        ReferenceDataError: It holds no samples.
-    """
+    """Read samples from JSON; without samples, raise ReferenceDataError."""
     try:
         root = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -297,9 +266,7 @@ def _npy(path: Path, name: str, array: Array) -> bytes:
 def numpy_bytes(path: Path, sample: Mapping[str, Array]) -> bytes:
     """Return a sample as the bytes of .npy or .npz.
 
-    Args:
-        path: The file, whose suffix says which.
-        sample: Arrays of any shape and dtype, by name.
+    The suffix of ``path`` decides.
     """
     if path.suffix == ".npy":
         if len(sample) != 1:
@@ -320,11 +287,7 @@ def json_of(
 ) -> Plain:
     """Return samples as plain data for JSON.
 
-    Args:
-        path: The file, for messages.
-        samples: Arrays of any shape and dtype by name, one mapping a sample.
-        kind: What they are.
-        runner: Name of the run that gave results.
+    ``runner`` names the run that gave results.
     """
     feeds = [
         {
@@ -351,24 +314,15 @@ def json_of(
 
 
 def data_error(path: Path, what: str, help_: str) -> ReferenceDataError:
-    """Return an error of a file.
-
-    Args:
-        path: The file.
-        what: What is wrong with it.
-        help_: What to do.
-    """
+    """Return an error of a file."""
     return ReferenceDataError(f"{path.name!r} {what}", where=str(path), help=help_)
 
 
 def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
     """Read values by name, sample by sample; runners of ``RunResults`` follow one another.
 
-    Args:
-        path: A .npz, .npy, .pb or .json file, a ``test_data_set_N`` folder, or one of those.
-
-    Raises:
-        ReferenceDataError: It does not exist, or cannot be read as that.
+    A path is a .npz, .npy, .pb or .json file, a ``test_data_set_N`` folder, or a folder of
+    those. Others raise ReferenceDataError.
     """
     full = find(path, Path())
     if full.is_dir():
@@ -392,11 +346,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[Sample]:
 
 
 def runners_of(path: str | os.PathLike[str]) -> list[str]:
-    """Return the runner of each sample of a file of ``RunResults``; none for other files.
-
-    Raises:
-        ReferenceDataError: The file cannot be read.
-    """
+    """Return the runner of each sample of a file of ``RunResults``; none for other files."""
     full = find(path, Path())
     if full.suffix != ".json" or full.is_dir():
         return []
@@ -418,16 +368,9 @@ def write_samples(
 ) -> None:
     """Write values in the form that the path's extension says; none is a test data folder.
 
-    Args:
-        path: A .npz, .npy or .json file, or a folder that gets ``test_data_set_N`` folders.
-        samples: Values by name, of any shape and type; .npz and .npy hold one sample, .npy one
-            value.
-        kind: What .json and a folder say they are: feeds, or results of a runner.
-        runner: The name of that runner.
-
-    Raises:
-        ReferenceDataError: The form cannot hold this, or the file cannot be written; what was
-            there stays.
+    .npz and .npy hold one sample, .npy one value. ``kind`` and ``runner`` are for .json and
+    folders. If the form cannot hold this, or the file cannot be written, ReferenceDataError is
+    raised, and what was there stays.
     """
     target = Path(path)
     try:
@@ -462,12 +405,8 @@ def _write(
 def merge_samples(many: Sequence[Sequence[Mapping[str, Array]]]) -> list[Sample]:
     """Join the values of several files, sample by sample.
 
-    Args:
-        many: For each file its samples, values of any shape and type by name.
-
-    Raises:
-        ReferenceDataError: Numbers of samples differ, or two files hold different values of
-            one name.
+    ReferenceDataError if numbers of samples differ, or if two files hold different values of
+    one name.
     """
     if len(counts := {len(samples) for samples in many}) != 1:
         raise ReferenceDataError(
@@ -491,12 +430,7 @@ def merge_samples(many: Sequence[Sequence[Mapping[str, Array]]]) -> list[Sample]
 def select(samples: Sequence[Sample], names: Sequence[str]) -> list[Sample]:
     """Keep some values of each sample, in the order given.
 
-    Args:
-        samples: Values by name, one mapping a sample.
-        names: Names of the values to keep.
-
-    Raises:
-        ReferenceDataError: A sample lacks one; the message suggests another.
+    ReferenceDataError if a sample lacks one.
     """
     for sample in samples:
         for name in names:

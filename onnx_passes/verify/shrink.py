@@ -26,10 +26,6 @@ def first_true(count: int, holds: Callable[[int], bool]) -> int:
     """Return the least n of 1 to ``count`` for which a monotone predicate holds.
 
     That it holds for ``count`` is known, and not asked.
-
-    Args:
-        count: The greatest n.
-        holds: The predicate.
     """
     return first_of(0, count, lambda points: [holds(point) for point in points])
 
@@ -39,11 +35,8 @@ def first_of(
 ) -> int:
     """Return the least number for which a monotone predicate holds, asking for some at a time.
 
-    Args:
-        low: A number for which it does not hold.
-        high: A number for which it holds.
-        hold: The predicate of each of some numbers between, in ascending order.
-        width: The most numbers it is asked for at a time.
+    The predicate holds for ``high`` and not for ``low``. It is asked for up to ``width``
+    numbers at once, in ascending order.
     """
     while high - low > 1:
         count = min(width, high - low - 1)
@@ -61,14 +54,8 @@ def first_above(
 ) -> tuple[int, float, float]:
     """Return the least n whose score is above a threshold.
 
-    Args:
-        count: The greatest n.
-        measure: Gives the score of n, asked for a logarithm of ``count`` times.
-        final: The score of ``count``; that of 0 is taken for 0.
-        threshold: What a good score is not above.
-
-    Returns:
-        n, the score of the one before it, and its own.
+    ``measure`` is called a logarithm of ``count`` times; ``final`` is the score of ``count``,
+    and that of 0 is assumed to be 0. Return n, the score of the one before it, and its own.
     """
     scores = {0: 0.0, count: final}
 
@@ -88,13 +75,8 @@ _SHAPE_LENGTH = 8  # an integer vector no longer than this may be a shape
 class Case:
     """Two models of one interface, and a sample on which they differ.
 
-    Attributes:
-        before: The model that is right.
-        after: The model that is not.
-        feeds: The sample.
-        what: What the models are, in a few words.
-        part: Whether they are parts of models, whose values are inner ones.
-        steps: The passes between them; empty for those of the failure.
+    ``what`` says in a few words what the models are. If they are a ``part`` of models, values
+    are inner ones. ``steps`` are the passes between them; empty for those of the failure.
     """
 
     before: ir.Model
@@ -140,22 +122,12 @@ def places_of_nonzero(array: Array) -> Array:
 
 
 def with_input(case: Case, name: str, array: Array) -> Case:
-    """Return a case with another value of an input.
-
-    Args:
-        case: The case.
-        name: Name of the input.
-        array: Its value, of any shape and dtype.
-    """
+    """Return a case with another value of an input."""
     return replace(case, feeds=case.feeds | {name: array})
 
 
 def simpler_values(array: Array) -> Iterator[Array]:
-    """Yield simpler values of the same type: zeros, ones, signs, rounded numbers.
-
-    Args:
-        array: The value, of any shape and dtype.
-    """
+    """Yield simpler values of the same type: zeros, ones, signs, rounded numbers."""
     if array.dtype.kind in "OSU" or not array.size:
         return
     yield np.zeros_like(array)
@@ -185,13 +157,7 @@ def without_shapes(case: Case) -> Case:
 
 
 def declare_shapes(model: ir.Model, values: Mapping[str, Data], *, inner: bool) -> None:
-    """Declare the shapes and types of values.
-
-    Args:
-        model: Changed in place.
-        values: Values by name.
-        inner: Whether inner values are declared as well as inputs.
-    """
+    """Declare the shapes and types of inputs in place, and of ``inner`` values if asked."""
     made = [v for node in model.graph for v in node.outputs] if inner else []
     for value in (*model.graph.inputs, *made):
         array = values.get(str(value.name))
@@ -205,11 +171,8 @@ def resized_cases(
 ) -> Iterator[Case]:
     """Yield the case with a dimension made smaller, in inputs, then in weights as well.
 
-    Args:
-        case: The case.
-        size: The dimension, wherever it is.
-        target: What it becomes.
-        worst: Index of the worst element, which is kept first.
+    Dimensions of ``size`` become ``target``, wherever they are. The element at ``worst`` is
+    kept first.
     """
     starts = dict.fromkeys([0, *(min(w, size - target) for w in worst if w < size)])
     for start in starts:
@@ -260,13 +223,7 @@ def _resize(model: ir.Model, size: int, window: slice, shapes: bool) -> bool:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two models part.
-
-    Attributes:
-        value: Comparison of the value.
-        before: The node that computes it in the one model.
-        after: The node that computes it in the other.
-    """
+    """The first value in which two models differ, and the nodes that compute it."""
 
     value: OutputCheck
     before: ir.Node | None
@@ -286,16 +243,7 @@ def first_divergence(
     Compared are values that both models have under one name; if what changed is known, only
     those computed there.
 
-    Args:
-        before: The model before.
-        after: The model after.
-        feeds: Inputs by name.
-        engine: Runs both models.
-        contract: Equality, or the limits.
-        overrides: Limits of single values by name; None for none.
-
-    Returns:
-        The value; None where all agree, or one of the models does not run.
+    None if all agree, or one of the models does not run.
     """
     old, new = makers_of(before), makers_of(after)
     region = changed_region(before, after)
@@ -326,17 +274,10 @@ Judge = Callable[[Case], tuple[OutputCheck, ...] | None]
 
 @dataclass
 class Shrinker:
-    """Shrinks a case.
+    """Shrinks a case; ``case`` is the smallest so far.
 
-    Attributes:
-        case: The smallest case so far.
-        judge: Says whether a case still fails.
-        repeats: Whether the pass makes the same fault of a model; cases on which it does are
-            not given up for smaller ones on which it does not.
-        engine: What gives inner values.
-        deadline: When to stop, on the clock of ``time.monotonic``.
-        told: How far it came, a sentence each.
-        tried: Number of cases judged.
+    ``repeats`` says whether the pass makes the same fault of a model. Cases that do are not
+    given up for smaller ones that do not. ``deadline`` is on the clock of ``time.monotonic``.
     """
 
     case: Case

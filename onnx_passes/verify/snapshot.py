@@ -90,11 +90,7 @@ class _Same:
 class _ValueColumns:
     """Columns of values.
 
-    Attributes:
-        names: The names.
-        types: The types.
-        shapes: The shapes.
-        rest: Doc strings and metadata of those that have any, with their places.
+    ``rest`` has doc strings and metadata of those that have any, with their places.
     """
 
     __slots__ = ("names", "rest", "shapes", "types")
@@ -108,12 +104,9 @@ class _ValueColumns:
 class _NodeColumns:
     """Columns of nodes.
 
-    Attributes:
-        heads: Operators, names and doc strings.
-        counts: The numbers of operands, and of results.
-        reads: Names of all operands, one after the other.
-        attributes: Attributes, metadata and devices of nodes that have any, with their places.
-        results: All results, one after the other.
+    ``counts`` are numbers of operands and of results; ``reads`` and ``results`` have them one
+    after the other. ``attributes`` includes metadata and devices, of nodes that have any, with
+    their places.
     """
 
     __slots__ = ("attributes", "counts", "heads", "reads", "results")
@@ -129,9 +122,6 @@ def exact_key(model: ir.Model) -> Key:
 
     Nothing in the key changes with the model, and comparing two keys is cheap: what is the
     same object is not looked into.
-
-    Args:
-        model: The model.
     """
     functions = tuple(
         (
@@ -153,9 +143,7 @@ def exact_key(model: ir.Model) -> Key:
 def differ_in_notes(old: Any, new: Any) -> bool:
     """Whether exact keys differ in types and shapes of results of the main graph alone.
 
-    Args:
-        old: The key of a model.
-        new: The key of another one, which is not equal.
+    The keys are not equal.
     """
     (*rest, graph), (*others, other) = old, new
     *parts, nodes = graph
@@ -177,10 +165,7 @@ def read_notes(model: ir.Model, old: Any, new: Any) -> Counter[Key]:
 
     Hashes of nodes hold them, except for the outputs of the graph.
 
-    Args:
-        model: The model whose types and shapes are counted.
-        old: A key that differs from the other one in types and shapes alone.
-        new: The other one.
+    The keys differ in types and shapes alone.
     """
     a, b = (_results(key) for key in (old, new))
     rows = zip(a.names, a.types, b.types, a.shapes, b.shapes, strict=True)
@@ -301,12 +286,9 @@ Dim: TypeAlias = int | str | None
 class Port:
     """One input or output.
 
-    Attributes:
-        name: Its name.
-        type: Its type as ONNX writes it (``tensor(float)``, ``seq(tensor(int64))``), or None.
-        dims: Sizes, names of dynamic dimensions, None for those without a name; of a sequence
-            or optional those of its elements. None where not even the rank is known.
-        default: Whether it may be left out, because an initializer gives its value.
+    ``type`` is as ONNX writes it (``seq(tensor(int64))``), or None. ``dims`` are sizes, names
+    or None; of a sequence or optional those of its elements, and None if not even the rank is
+    known. With a ``default`` from an initializer it may be left out.
     """
 
     name: str
@@ -337,14 +319,8 @@ def compare_interfaces(
 ) -> list[str]:
     """Say what a pass changed that it did not declare.
 
-    Args:
-        before: The interface before the pass.
-        after: The interface after the pass.
-        allowed: The parts that it may change: "inputs" and "outputs" (names, order, number
-            and defaults), "dims" and "types" (of both).
-
-    Returns:
-        A sentence for each change; empty where the interface was kept.
+    ``allowed`` has what may change: "inputs" and "outputs" (names, order, number and
+    defaults), "dims" and "types" (of both). Return a sentence for each change.
     """
     changes = []
     if "inputs" not in allowed:
@@ -475,14 +451,10 @@ class Snapshot:
     ) -> None:
         """Copy ``model``; its weights are shared, and cannot be written to from now on.
 
-        Args:
-            model: The model, changed only in how its weights are held.
-            after: A snapshot that ``model`` was compared with. Where it is still the same,
-                its hashes are not computed again.
-            hold: Whether to copy at once. Without, call :meth:`hold` or :meth:`let_go` before
-                the model changes.
-            untouched: Whether nothing can have touched the model since that comparison, so
-                that it need not be looked at again if it was the last that was compared.
+        ``after`` is a snapshot that the model was compared with: if it still is the same, no
+        hash is computed again. Without ``hold``, call :meth:`hold` or :meth:`let_go` before
+        the model changes. ``untouched`` promises that nothing changed the model since it was
+        compared last.
         """
         # What was compared last, until a snapshot of it is made.
         self._compared: tuple[Key, dict[bool, str], ir.Model] | None = None
@@ -518,9 +490,8 @@ class Snapshot:
 
         Annotations count.
 
-        Args:
-            other: A snapshot of earlier. If it is lost and has no hash, this one gets its
-                hash, which a later one can be compared with.
+        ``other`` is earlier. If it is lost and has no hash, this one gets its hash, so that a
+        later one can be compared.
         """
         if self._key == other._key:
             return True
@@ -579,8 +550,7 @@ class Snapshot:
 
         Its weights cannot be written to from now on, so that its key stays what it is.
 
-        Raises:
-            ModelError: Weights cannot be read.
+        ModelError if weights cannot be read.
         """
         self._compared = None
         key = exact_key(model)
@@ -604,8 +574,7 @@ class Snapshot:
 
         Its weights cannot be written to from now on, so that its key stays what it is.
 
-        Raises:
-            ModelError: The graph has a cycle, or weights cannot be read.
+        ModelError if the graph has a cycle, or weights cannot be read.
         """
         if not self.differs(model):
             return Change.NONE
@@ -652,12 +621,8 @@ ContentPart = tuple[str, Key | ir.TensorProtocol]
 class ReadBack:
     """Reads a file back before it replaces another one.
 
-    Attributes:
-        remarks: Whether doc strings, metadata and noted types of inner values count. The ONNX
-            text form holds none of them.
-        parts: Number of parts that were equal.
-        tensor_bytes: Size of the tensors among them.
-        seconds: Wall time.
+    Unless ``remarks`` count, doc strings, metadata and noted types of inner values do not: the
+    ONNX text form has none. ``parts`` and ``tensor_bytes`` count what was equal.
     """
 
     remarks: bool = True
@@ -668,13 +633,8 @@ class ReadBack:
     def __call__(self, model: ir.Model, load: Callable[[], ir.Model]) -> None:
         """Read the file, and compare.
 
-        Args:
-            model: The model that was verified.
-            load: Reads the file.
-
-        Raises:
-            VerificationError: The file cannot be read, or holds another model.
-            ModelError: Weights of the model in memory cannot be read.
+        VerificationError if the file cannot be read, or holds another model. ModelError if
+        weights in memory cannot be read.
         """
         start = time.perf_counter()
         try:
@@ -814,12 +774,7 @@ class ReadBack:
 def same_content(ours: ir.TensorProtocol, theirs: ir.TensorProtocol) -> bool:
     """Whether two tensors of one type and shape hold the same bytes, read in pieces.
 
-    Args:
-        ours: The tensor in memory.
-        theirs: The tensor in the file.
-
-    Raises:
-        ModelError: The data cannot be read.
+    ModelError if the data cannot be read.
     """
     if ours.dtype != theirs.dtype or ours.nbytes != theirs.nbytes:
         return False

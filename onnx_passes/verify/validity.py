@@ -52,17 +52,8 @@ def check_validity(
     onnx's checker refuses models that engines run, such as those that ONNX Runtime saves
     after it optimised them. So what is wrong is a note where an engine loads the model.
 
-    Args:
-        model: The original.
-        engines: The engines of the run. The first that can decide does.
-        allow_invalid: Whether a broken model is accepted all the same.
-        where: What a message calls the model.
-
-    Returns:
-        What is wrong and was accepted, a sentence each.
-
-    Raises:
-        ModelError: The model is not valid, and no engine loads it.
+    The first engine that can decide does. Return what is wrong and was accepted, a sentence
+    each; ModelError if the model is not valid and no engine loads it.
     """
     faults = [*_opset_faults(model), *_faults(model)]
     notes = [f"the original is not valid ONNX: {fault}" for fault in faults]
@@ -135,11 +126,9 @@ class _Left:
 class Opening:
     """Opens models at the nodes of some operators.
 
-    Attributes:
-        operators: The operators that no engine runs.
-        types: Type and shape of their results, by name, as far as the original has them. What
-            reads others is left out, too.
-        left: The nodes that are left out of the original.
+    ``operators`` are those that no engine runs. ``types`` are of their results, as far as the
+    original has them; what reads others is left out, too. ``left`` are the nodes left out of
+    the original.
     """
 
     operators: Operators = frozenset()
@@ -172,11 +161,8 @@ class Opening:
         Their results are inputs, named as in the original. What is left of the outputs comes
         first, then what the nodes read.
 
-        Args:
-            model: The model; it is returned itself if there is nothing to open.
-
-        Raises:
-            OnnxPassesError: The nodes are not those of the original.
+        The model itself is returned if there is nothing to open. OnnxPassesError if the nodes
+        are not those of the original.
         """
         if not self.operators:
             return model
@@ -250,10 +236,6 @@ def operators_without_engine(model: ir.Model, engines: Sequence[Engine]) -> Oper
     """Return the operators of a model that none of the engines has.
 
     Asked are operators that ONNX does not define, and only if no engine loads the model.
-
-    Args:
-        model: The model.
-        engines: The engines of the run.
     """
     unknown = frozenset(
         (node.domain, node.op_type)
@@ -292,9 +274,8 @@ class _Closed:
     def find(self, types: Collection[str], named: Mapping[ir.Value, str]) -> list[ir.Node]:
         """Return the live nodes that are left out, in order.
 
-        Args:
-            types: Names of results whose type is known.
-            named: What results are called there.
+        ``types`` are names of results with a known type; ``named`` is what results are called
+        there.
         """
         unknown: set[ir.Value] = set()
         found = []
@@ -400,12 +381,7 @@ def lint(model: ir.Model, engine: Engine | None = None) -> list[LintFinding]:
 
 
 def sarif(findings: list[LintFinding], path: str) -> PlainDict:
-    """Return findings as SARIF 2.1.0, one run, each with the node as logical location.
-
-    Args:
-        findings: The findings.
-        path: The file of the model.
-    """
+    """Return findings as SARIF 2.1.0, one run, each with the node as logical location."""
     rules = sorted({finding.rule for finding in findings})
     results = []
     for finding in findings:

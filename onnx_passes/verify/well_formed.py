@@ -50,11 +50,7 @@ from onnx_passes.verify.snapshot import initializers_of
 def infer_types(model: ir.Model) -> str | None:
     """Note types and shapes at the values of a model, as far as onnx can infer them.
 
-    Args:
-        model: Changed in place; as it was where inference fails.
-
-    Returns:
-        Why it failed; None where it did not.
+    Return why inference failed, and leave the model as it was; None if it did not fail.
     """
     try:
         with bodies_attached(model):
@@ -83,10 +79,9 @@ _WRITTEN = (ir.TensorType, type(None))
 class CheckedNodes:
     """Nodes and tensors that the checker has accepted, under one set of opset imports.
 
-    Attributes:
-        context: IR version and opset imports; where others are asked for, nothing is known.
-        forms: What decides the checker's answer on a node or a tensor, where it accepted it.
-        held: Small tensors by identity, kept so that ids stay unique.
+    ``context`` is IR version and opset imports: under others nothing is known. ``forms`` is
+    what decides the checker's answer on a node or tensor. ``held`` keeps small tensors alive,
+    so that ids stay unique.
     """
 
     context: Hashable = None
@@ -96,13 +91,8 @@ class CheckedNodes:
     def accept(self, model: ir.Model, check: Callable[[onnx.ModelProto], object]) -> bool:
         """Ask the checker about the parts of a model that it has not accepted yet.
 
-        Args:
-            model: A model whose names and order are sound.
-            check: Asks the checker about a protobuf, and raises what it raises.
-
-        Returns:
-            Whether it accepts them; if not, or if the model has subgraphs or functions, it
-            has to be asked about the whole model.
+        Names and order of the model are sound; ``check`` raises what the checker raises. If
+        this returns false, or the model has subgraphs or functions, ask about the whole model.
         """
         if model.functions:
             return False
@@ -187,13 +177,7 @@ class CheckedNodes:
 def _proto_of(
     model: ir.Model, initializers: Sequence[ir.Value], nodes: Sequence[ir.Node]
 ) -> onnx.ModelProto:
-    """Return a model of some nodes, in which all that they read is defined.
-
-    Args:
-        model: The model that they are from.
-        initializers: The initializers that are written.
-        nodes: The nodes, in order.
-    """
+    """Return a model of some nodes, in which all that they read is defined."""
     proto = onnx.ModelProto(ir_version=model.ir_version, domain=model.domain or "")
     opsets_into(proto.opset_import, model.opset_imports)
     writer = GraphWriter.of_model(proto.graph, model)
@@ -233,13 +217,9 @@ def complaints(
 ) -> list[str]:
     """Return what the checker has to say, one sentence each; empty if nothing.
 
-    Args:
-        model: A model whose names and order are sound.
-        full: Whether types and shapes are inferred, and contradictions count.
-        lenient: Whether to accept what engines accept: outputs without a type or shape, and
-            domains other than ONNX's own without an opset import.
-        known: What it has accepted before, where it need not say it again; None for nothing.
-            Asked in full it always says all.
+    Names and order of the model are sound. ``full`` infers types and shapes, and then always
+    asks about everything. ``lenient`` accepts what engines accept: outputs without a type or
+    shape, and domains other than ONNX's own without an opset import.
     """
     if known is not None and lenient and not full and known.accept(model, _ask_leniently):
         return []
@@ -373,15 +353,9 @@ def check_structure(
     exist, and initializers hold what they declare. Where nothing is found, onnx's own checker
     is asked, which knows operators, their attributes and their number of inputs.
 
-    Args:
-        model: The model, with functions and subgraphs.
-        full: Whether the checker infers all types and shapes too, and complains where they
-            contradict. Some models that engines accept do not survive this.
-        known: What the checker has accepted before, which it is not asked about again; it
-            grows. None to ask about everything.
-
-    Returns:
-        A sentence for each fault, :data:`MOST` at most; empty for a well-formed model.
+    ``full`` also infers types and shapes, and complains if they contradict; some models that
+    engines accept do not survive this. ``known`` grows. There are :data:`MOST` sentences at
+    most.
     """
     found = list(dict.fromkeys(_faults(model)))
     if len(found) > MOST:
@@ -419,9 +393,7 @@ class _Scopes:
     def faults(self, graph: ir.Graph, holder: str = "") -> Iterator[str]:
         """Check a graph and those nested in it.
 
-        Args:
-            graph: The graph.
-            holder: The node that holds it, as text; empty for the outermost.
+        ``holder`` is the node that holds the graph, as text; empty for the outermost.
         """
         here = f" in the subgraph of {holder}" if holder else self.suffix
         defined: list[ir.Value] = []
@@ -585,12 +557,8 @@ def find_wrong_annotations(
     and what follows from such a value says nothing. Nor does what follows from a shape that
     the model before has wrong, also in a body, or from a loop that is not entered.
 
-    Args:
-        before: The model before the pass.
-        after: The model after it, with the same nodes.
-        samples: Values of the main graph by name, one mapping for each sample, of any shape
-            and type.
-        evaluate: What is asked where values contradict; without it these are believed.
+    Both models have the same nodes. ``evaluate`` decides if values contradict; without it they
+    are believed.
     """
     old = {str(v.name): (v.type, v.shape) for v in _values(before)}
     noted = [v for v in _values(after) if old.get(str(v.name)) != (v.type, v.shape)]
@@ -688,9 +656,7 @@ def _note(value: ir.Value) -> tuple[Hashable, ...]:
 def named_sizes(inputs: Sequence[ir.Value], values: Mapping[str, Data]) -> dict[str, int]:
     """Return the sizes of the dimensions that inputs name.
 
-    Args:
-        inputs: The inputs.
-        values: Their values in one sample, by name; only arrays have sizes.
+    Only arrays have sizes.
     """
     found: dict[str, int] = {}
     for value in inputs:

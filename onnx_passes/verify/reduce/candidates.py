@@ -44,13 +44,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """What a check says.
-
-    Attributes:
-        status: Whether the candidate fails.
-        told: Why, in one line.
-        log: All that the check printed.
-    """
+    """What a check says of a candidate; ``log`` is all that it printed."""
 
     status: Status
     told: str = ""
@@ -85,10 +79,8 @@ class SmallerModel:
     ) -> None:
         """Create a candidate.
 
-        Args:
-            model: The model, or what makes it.
-            feeds: Returns the values of its inputs; None where one is not known.
-            render: Makes the protobuf without the model; gets what to write for tensors.
+        ``feeds`` returns None if the value of an input is not known. ``render`` makes the
+        protobuf without the model, and gets what to write for tensors.
         """
         self._model, self.feeds, self.render = model, feeds, render
 
@@ -126,12 +118,8 @@ class ModelCheck(Protocol):
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Judge a candidate.
 
-        Args:
-            candidate: The model to judge.
-            number: Its number in the search.
-
-        Raises:
-            OnnxPassesError: The check itself cannot be done.
+        ``number`` counts candidates of the search. OnnxPassesError if the check itself cannot
+        be done.
         """
         ...
 
@@ -172,12 +160,9 @@ _INLINE = 16 << 20  # bytes of weights; a file of these is written faster than a
 class CandidateStore:
     """Writes candidates of one model.
 
-    Attributes:
-        model: The model whose weights candidates share.
-        folder: Where candidates go; None for the system's folder of temporary files, or that
-            of the model's external data, so that those can be referred to.
-        inline: Bytes of weights up to which they are written into each candidate.
-        keep: Whether a data file stays when all is done.
+    ``folder`` is where candidates go; None for the system's temporary folder, or that of the
+    model's external data, so that those can be referred to. Up to ``inline`` bytes, weights
+    are written into each candidate. ``keep`` leaves a data file when all is done.
     """
 
     model: ir.Model
@@ -215,15 +200,7 @@ class CandidateStore:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def write(self, model: ir.Model | SmallerModel, path: Path) -> None:
-        """Write a candidate.
-
-        Args:
-            model: The model, or the candidate.
-            path: The file.
-
-        Raises:
-            ModelError: It cannot be written.
-        """
+        """Write a candidate; raise ModelError if that fails."""
         with writing(path):
             try:
                 if isinstance(model, SmallerModel) and model.render is not None:
@@ -284,15 +261,7 @@ def _by_reference(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProt
 
 @contextmanager
 def writing(path: Path, what: str = "a candidate") -> Iterator[None]:
-    """Say what cannot be written, and where.
-
-    Args:
-        path: The file.
-        what: What is written, for the message.
-
-    Raises:
-        ModelError: It cannot be written.
-    """
+    """Raise ModelError that says what cannot be written, and where."""
     try:
         yield
     except OSError as error:
@@ -308,12 +277,9 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Question:
-    """A candidate before it is built.
+    """A candidate before it is built; ``build`` returns None if that is not possible.
 
-    Attributes:
-        key: A hash of it.
-        nodes: How many nodes it has.
-        build: Builds it; None where that is not possible.
+    ``key`` is a hash of it.
     """
 
     key: str
@@ -325,13 +291,8 @@ class Question:
 class Trial:
     """A candidate that was judged.
 
-    Attributes:
-        number: Its place in the order, from 1.
-        nodes: How many nodes it has.
-        outcome: What the check says.
-        seconds: Wall time of the check.
-        replayed: Whether the answer came from a file.
-        candidate: The candidate; None where it could not be built, or was replayed.
+    ``number`` counts from 1. If it was ``replayed``, the answer came from a file.
+    ``candidate`` is None then, and if it could not be built.
     """
 
     number: int
@@ -346,12 +307,9 @@ class Trial:
 class Ledger:
     """Judges candidates, and remembers the answers.
 
-    Attributes:
-        check: What judges them.
-        tell: Called after each, in the order of their numbers.
-        replay: File that answers are read from, if it is there, and written to.
-        about: What the answers depend on besides the check: a hash of the model and of how it
-            is taken apart.
+    ``tell`` is called in the order of the numbers. ``replay`` is a file that answers are read
+    from, if it exists, and written to. ``about`` hashes what answers depend on besides the
+    check: the model, and how it is taken apart.
     """
 
     check: ModelCheck
@@ -363,11 +321,7 @@ class Ledger:
     _known: dict[str, CheckOutcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read the answers that are there.
-
-        Raises:
-            UsageError: They do not answer this question.
-        """
+        """Read saved answers; raise UsageError if they are those of another question."""
         if self.replay is not None and self.replay.exists():
             self._known = self._read(self.replay)
 
@@ -466,12 +420,10 @@ class Ledger:
 
 @dataclass
 class Artifacts:
-    """Keeps candidates and what the check printed.
+    """Keeps candidates and what the check printed, in folders by status.
 
-    Attributes:
-        model: The model whose weights they share; large ones are written once a folder.
-        folder: Gets the folders ``good``, ``bad`` and, for what could not be judged,
-            ``unjudged``.
+    ``unjudged`` has those that could not be judged. Large weights of ``model`` are written
+    once a folder.
     """
 
     model: ir.Model
@@ -481,8 +433,7 @@ class Artifacts:
     def keep(self, trial: Trial) -> None:
         """Write a candidate, named after its number.
 
-        Raises:
-            ModelError: There is no room, or it may not be written.
+        ModelError if there is no room, or it may not be written.
         """
         if trial.candidate is None:
             return

@@ -53,8 +53,7 @@ UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 class _SameFault:
     """A fault of another kind than that of the whole model is another fault.
 
-    Attributes:
-        kind: Of the first candidate that failed, which is the whole model.
+    The first candidate that failed is the whole model: its fault decides the kind.
     """
 
     width: int = field(default=1, init=False)
@@ -94,8 +93,7 @@ class RunCheck(_SameFault):
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the candidate on both.
 
-        Raises:
-            EngineUnavailableError: One of the engines is not there.
+        EngineUnavailableError if one of the engines is not there.
         """
         del number
         feeds = candidate.feeds()
@@ -147,11 +145,7 @@ class RunCheck(_SameFault):
 class PassCheck(_SameFault):
     """Passes that raise, break a model, or change what it computes.
 
-    Attributes:
-        make: Makes the passes, in order.
-        engine: What both models are run on.
-        what: The passes as text.
-        contract: How close outputs have to be.
+    ``engine`` runs both models; ``what`` is the passes as text.
     """
 
     make: Callable[[], list[Pass]]
@@ -205,10 +199,8 @@ class PassCheck(_SameFault):
 class FunctionCheck:
     """A Python function, called in this process.
 
-    Attributes:
-        function: Given the path of a candidate as text; returns whether it fails.
-        store: Writes candidates.
-        text: What the user calls it.
+    It gets the path of a candidate as text, and returns whether the candidate fails. ``text``
+    is what the user calls it.
     """
 
     function: Callable[[str], object]
@@ -220,8 +212,7 @@ class FunctionCheck:
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Write the candidate and call the function.
 
-        Raises:
-            UsageError: It raises, or returns something else than True or False.
+        UsageError if it raises, or returns something else than True or False.
         """
         del number
         printed = io.StringIO()
@@ -244,12 +235,9 @@ class FunctionCheck:
 
 @dataclass
 class AskCheck:
-    """A person who looks at each candidate.
+    """A person who looks at each candidate, written to ``artifact``.
 
-    Attributes:
-        ask: Gets the path and the number of a candidate, and returns whether it fails.
-        store: Writes candidates.
-        artifact: Where.
+    ``ask`` gets its path and number, and returns whether it fails.
     """
 
     ask: Callable[[Path, int], bool]
@@ -313,11 +301,9 @@ _LOG = 4 << 20  # bytes of each stream that are looked through, from its end
 class FailureCriteria:
     """What counts as a failure.
 
-    Attributes:
-        codes: Exit codes that do; by default all but 0.
-        ignored: Exit codes that do not.
-        patterns: Regular expressions; the output has to match one. Without ``codes``,
-            the exit code does not count then.
+    ``codes`` are the exit codes that do, by default all but 0; ``ignored`` those that do not.
+    The output has to match one of ``patterns``. With patterns and without codes, the exit code
+    does not count.
     """
 
     codes: frozenset[int] = frozenset()
@@ -325,12 +311,7 @@ class FailureCriteria:
     patterns: tuple[re.Pattern[str], ...] = ()
 
     def bad(self, code: int, output: str) -> bool:
-        """Whether a command that ended so has failed.
-
-        Args:
-            code: The exit code of the command.
-            output: What it printed.
-        """
+        """Whether a command that ended so has failed."""
         if code in self.ignored:
             return False
         if self.codes and code not in self.codes:
@@ -344,16 +325,10 @@ class FailureCriteria:
 class CommandCheck:
     """Writes candidates to files and runs a command on them.
 
-    Attributes:
-        command: The command; ``{model}`` becomes the candidate's path, ``{inputs}`` a .npz
-            file with the values of its inputs.
-        store: Writes candidates.
-        rules: What counts as a failure.
-        artifact: Where candidates go if the command does not say ``{model}``.
-        timeout: Seconds after which the command and its children are ended.
-        width: How many run at a time.
-        warm: Whether a Python script is started from a process that has imported what it
-            imports, which takes hundredths of a second.
+    ``{model}`` becomes the candidate's path, ``{inputs}`` a .npz file with the values of its
+    inputs. Without ``{model}``, candidates go to ``artifact``. ``timeout`` is in seconds, and
+    ends child processes too; ``width`` commands run at a time. If ``warm``, a Python script
+    starts in hundredths of a second, from a process that has imported what it imports.
     """
 
     command: str | Sequence[str]
@@ -368,11 +343,7 @@ class CommandCheck:
     _skip: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Look for the command.
-
-        Raises:
-            UsageError: There is none.
-        """
+        """Look for the command; raise UsageError if there is none."""
         self.words = processes.check_words(self.command)
         if self.width > 1 and not self.placed:
             raise UsageError(
@@ -417,8 +388,7 @@ class CommandCheck:
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the command on a candidate.
 
-        Raises:
-            UsageError: It is one of this program's, and is used wrongly.
+        UsageError if it is one of this program's, and is used wrongly.
         """
         with ExitStack() as stack:
             path = stack.enter_context(self._file(candidate))
@@ -496,10 +466,6 @@ class Warm:
     """Runs a script in processes forked from one that has imported what the script imports.
 
     The first run shows which modules it needs, and later ones find them there too.
-
-    Attributes:
-        interpreter: The script's interpreter.
-        script: The script.
     """
 
     interpreter: str
@@ -513,17 +479,9 @@ class Warm:
     def run(self, arguments: Sequence[str], out: str, err: str, timeout: float) -> int | None:
         """Run the script once.
 
-        Args:
-            arguments: Its arguments.
-            out: A file that is there, and gets what it prints.
-            err: One that gets what it prints on its standard error.
-            timeout: Seconds after which it is ended, with its process group.
-
-        Returns:
-            Its exit code, negative for a signal; None where it was ended.
-
-        Raises:
-            UsageError: It cannot be started.
+        ``out`` and ``err`` are files that exist. After ``timeout`` seconds the process group
+        is ended. Return the exit code, negative for a signal; None if it was ended. UsageError
+        if it cannot be started.
         """
         answers: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
         modules = ""
@@ -584,11 +542,8 @@ class Warm:
 def script_of(words: Sequence[str]) -> tuple[str, str, int] | None:
     """Return the interpreter and script of a command, and the place of its first argument.
 
-    Args:
-        words: ``python check.py ...``, or a script whose first line names an interpreter.
-
-    Returns:
-        None for other commands, and where processes cannot be forked.
+    None for other commands, and if processes cannot be forked. A script may be named itself if
+    its first line names an interpreter.
     """
     found = shutil.which(words[0])
     if found is None or not hasattr(os, "fork"):

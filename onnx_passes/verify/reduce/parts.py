@@ -56,10 +56,9 @@ class Boundary:
         self._inferred = Inferred(self.model)
 
     def feeds(self) -> Feeds:
-        """Return the inputs of the whole model: the given ones, the others made up.
+        """Return the inputs of the whole model: the given ones, the others generated.
 
-        Raises:
-            ReferenceDataError: An input has no type or rank.
+        ReferenceDataError if an input has no type or rank.
         """
         if self._found is not None:
             return self._found
@@ -76,11 +75,7 @@ class Boundary:
         return {**made, **given}
 
     def use(self, values: Mapping[str, Array]) -> None:
-        """Take other inputs from now on; what was recorded of those before is dropped.
-
-        Args:
-            values: Values by input, of any shape and type.
-        """
+        """Use other inputs from now on; drop what was recorded of those before."""
         with self._lock:
             self.golden, self._recorded, self._found = values, None, None
 
@@ -175,8 +170,7 @@ Described = tuple[ir.TypeProtocol | None, ir.Shape | None]
 class Inferred:
     """What onnx infers of the values of a model, in one run over the whole of it.
 
-    Attributes:
-        model: The model; its declarations count before what is inferred.
+    Declarations of the model count before what is inferred.
     """
 
     model: ir.Model
@@ -240,16 +234,7 @@ def run_what_runs(model: ir.Model, engine: Engine, feeds: Feeds) -> Outputs:
     The first such node is found by halves, in the order of the graph. It and all that reads
     its results is left out, and the rest is tried again, for up to eight such nodes.
 
-    Args:
-        model: The model, in topological order; left as it is.
-        engine: What it is run on.
-        feeds: Its inputs by name.
-
-    Returns:
-        The values computed, by name; none if no node runs.
-
-    Raises:
-        EngineUnavailableError: The engine is not there.
+    The model is in topological order. EngineUnavailableError if the engine is not there.
     """
     count = len(model.graph)
     lost: set[int] = set()
@@ -310,13 +295,9 @@ Nodes = frozenset[int]
 
 @dataclass(frozen=True)
 class Piece:
-    """How some nodes are cut out of a model.
+    """How some nodes are cut out of a model; ``nodes`` are positions.
 
-    Attributes:
-        nodes: Their positions, in order.
-        inputs: Values of the model that become inputs.
-        constants: Values that are constants, and what they hold.
-        outputs: Values that become outputs.
+    ``inputs`` and ``outputs`` are values of the model that become such.
     """
 
     nodes: list[int]
@@ -329,11 +310,8 @@ class Piece:
 class Parts:
     """The nodes of a model, how they depend on each other, and models of some of them.
 
-    Attributes:
-        model: The model; left as it is.
-        boundary: What is known of values that become inputs and outputs.
-        keep_inputs: Whether a part has to start at the inputs of the model.
-        keep_outputs: Whether a part has to end at the outputs of the model.
+    With ``keep_inputs`` a part has to start at the inputs of the model, with ``keep_outputs``
+    it has to end at its outputs.
     """
 
     model: ir.Model
@@ -470,9 +448,7 @@ class Parts:
 def reach(start: Iterable[int], edges: list[set[int]]) -> Nodes:
     """Return the nodes that some lead to, and these.
 
-    Args:
-        start: Numbers of the nodes.
-        edges: For each node the nodes that it leads to.
+    ``edges`` has for each node those that it leads to.
     """
     found: set[int] = set()
     pending = list(start)
@@ -495,9 +471,7 @@ class Renderer:
     Copying a node as an object and serialising it takes a millisecond, and a bisection looks
     at each node of a model many times.
 
-    Attributes:
-        parts: The model.
-        choose: What is written for a tensor.
+    ``choose`` says what is written for a tensor.
     """
 
     parts: Parts

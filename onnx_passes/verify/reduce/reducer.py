@@ -72,11 +72,7 @@ def search(parts: Parts, judge: PartJudge, mode: Mode, bad: Nodes) -> Nodes:
     QuickXplain does for constraints; Junker, 2004). It ends with ``ddmin``, so that no single
     node can be removed from the result.
 
-    Args:
-        parts: The model.
-        judge: Judges parts.
-        mode: How to search.
-        bad: The nodes to begin with, which fail.
+    ``bad`` are the nodes to begin with, which fail.
     """
     run = _Minimiser(parts, judge)
     if mode == "bisect":
@@ -237,9 +233,7 @@ _FEW = 2  # a log that names more nodes than these says nothing
 def suspects(parts: Parts, check: ModelCheck) -> Iterator[Nodes]:
     """Return parts that are likely at fault, the likeliest first, found when asked for.
 
-    Args:
-        parts: The model.
-        check: What fails on it; an engine has to have been asked of the whole model.
+    The whole model must have been checked before.
     """
     yield from (frozenset([index]) for index in _by_values(parts, check))
     yield from rare(parts)
@@ -258,12 +252,7 @@ def _by_values(parts: Parts, check: ModelCheck) -> list[int]:
 
 
 def named(parts: Parts, outcome: CheckOutcome) -> list[int]:
-    """Return the nodes that a failure calls by name, if these are few.
-
-    Args:
-        parts: The nodes of the model.
-        outcome: The failure, with its log.
-    """
+    """Return the nodes that the log of a failure names, if these are few."""
     said = f"{outcome.told}\n{outcome.log[-_SAID:].decode(errors='replace')}"
     names = {node.name: i for i, node in enumerate(parts.nodes) if node.name}
     words = (word.rstrip(".:") for word in re.findall(r"[^\s'\"()\[\],;]+", said))
@@ -276,15 +265,9 @@ def divergent(
 ) -> list[int]:
     """Return the node whose value is the first to be wrong, and that which adds most to it.
 
-    Args:
-        parts: The model; its boundary knows the right values.
-        engine: What is in doubt.
-        contract: How close values have to be; None where that is not known, so that only the
-            node that adds most is reported.
-
-    Returns:
-        Positions of nodes; none where the right values are not known, or the model does not
-        run with all of its values as outputs.
+    ``engine`` is in doubt; the boundary knows the right values. Without a ``contract`` only
+    the node that adds most is reported. The list is empty if right values are not known, or if
+    the model does not run with all values as outputs.
     """
     made, boundary = _made(parts), parts.boundary
     names = [n for n in made if n in boundary.golden] or list(made)
@@ -305,12 +288,7 @@ def divergent(
 
 
 def not_finite(parts: Parts, engine: Engine) -> list[int]:
-    """Return the first node that makes NaN or Inf when the model runs.
-
-    Args:
-        parts: The nodes of the model.
-        engine: Runs the model.
-    """
+    """Return the first node that makes NaN or Inf when the model runs."""
     seen = _values(parts, engine, _made(parts))
     if seen is None:
         return []
@@ -343,12 +321,7 @@ def _values(
 
 @contextmanager
 def exposing(parts: Parts, wanted: Mapping[str, object]) -> Iterator[None]:
-    """Make inner values outputs of the model for a while; a copy would take longer to make.
-
-    Args:
-        parts: The nodes of the model.
-        wanted: Names of the values; what they map to does not matter.
-    """
+    """Make inner values outputs of the model for a while; a copy would take longer to make."""
     graph = parts.model.graph
     count, known = len(graph.outputs), set(graph.outputs)
     try:
@@ -453,14 +426,9 @@ _LARGEST = 64 << 20  # bytes of a weight that are still looked at
 class Simplifier:
     """Shrinks what the nodes of a model work on, once none of them can go.
 
-    Attributes:
-        model: The smallest model so far.
-        feeds: Values of its inputs.
-        fails: Whether a model fails on values.
-        engine: What gives inner values, for their shapes.
-        limit: How many checks may be run.
-        runs: Whether the engine runs the model, so that it has to run smaller ones as well.
-        seconds: How long it may take.
+    ``model`` is the smallest so far, with its ``feeds``. ``engine`` gives inner values, for
+    their shapes. ``limit`` counts checks. If the engine ``runs`` the model, it has to run
+    smaller ones as well.
     """
 
     model: ir.Model
@@ -583,15 +551,9 @@ def _elements(data: Data) -> int:
 class Reducer:
     """Reduces a model by a check.
 
-    Attributes:
-        parts: The model and what may be taken away.
-        check: What judges candidates.
-        mode: How to search.
-        tell: Called after each check.
-        replay: File of answers.
-        shrink: How many checks may go into smaller dimensions and simpler values of the
-            result; 0 leaves them as they are.
-        every: Whether to look for other failing parts in what the result leaves out.
+    ``tell`` is called after each check; ``replay`` is a file of answers. ``shrink`` counts the
+    checks for smaller dimensions and simpler values of the result; 0 for none. ``every`` looks
+    for other failing parts in what the result leaves out.
     """
 
     parts: Parts
@@ -632,9 +594,8 @@ class Reducer:
     def run(self) -> Reduction:
         """Reduce.
 
-        Raises:
-            UsageError: The check does not fail on the model, or fails on any.
-            ModelError: The model cannot be taken apart.
+        UsageError if the check does not fail on the model, or fails on any. ModelError if the
+        model cannot be taken apart.
         """
         whole = self.parts.whole
         if not whole:
@@ -803,11 +764,7 @@ class Reducer:
         )
 
     def _control(self) -> None:
-        """See that a check that has always failed passes a model that does nothing.
-
-        Raises:
-            UsageError: It does not.
-        """
+        """Raise UsageError if a check that always failed fails an empty model too."""
         question = Question("identity", 1, SmallerModel.identity)
         outcome = self.ledger.ask([question])[0]
         if outcome.bad:
@@ -841,12 +798,7 @@ def reduce(
 
 
 def hash_of(model: ir.Model, feeds: Feeds) -> str:
-    """Hash a model and the values of its inputs, names included.
-
-    Args:
-        model: The model.
-        feeds: Inputs by name.
-    """
+    """Hash a model and the values of its inputs, names included."""
     split = split_weights(model)
     content = hashlib.blake2b(
         split.proto.SerializeToString(deterministic=True), digest_size=16

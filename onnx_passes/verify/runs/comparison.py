@@ -72,12 +72,7 @@ from onnx_passes.verify.runs.runner import (
 
 
 class WideValues:
-    """Values of a model in double precision, computed when they are asked for.
-
-    Args:
-        model: Gives the model.
-        samples: Its inputs.
-    """
+    """Values of a model in double precision, computed when they are asked for."""
 
     def __init__(self, model: Callable[[], ir.Model], samples: Spool) -> None:
         self._model, self._samples = model, samples
@@ -86,12 +81,7 @@ class WideValues:
     def of(self, sample: int, names: Sequence[str]) -> Outputs:
         """Return values of a sample.
 
-        Args:
-            sample: Number of the sample.
-            names: Names of the values.
-
-        Raises:
-            EngineError: A node cannot be computed.
+        EngineError if a node cannot be computed.
         """
         key = (sample, tuple(names))
         if self._known is None or self._known[0] != key:
@@ -107,15 +97,11 @@ class WideValues:
 
 
 class Tally:
-    """Holds a run against the reference.
+    """Compares a run with the reference.
 
-    Args:
-        pair: What is filled in.
-        reference: The run that is held to be right; its values are kept.
-        judge: By what they are compared.
-        truth: Values in double precision; None without a model.
-        postprocess: What is done to both sides first.
-        loose: Whether values inside need not be in both.
+    ``pair`` is filled in. The values of ``reference`` are kept. ``truth`` has values in double
+    precision; None without a model. ``postprocess`` applies to both sides first. If ``loose``,
+    values inside need not be in both.
     """
 
     def __init__(
@@ -147,10 +133,7 @@ class Tally:
     ) -> None:
         """Say which values both have, in topological order, and the nodes that make them.
 
-        Args:
-            theirs: Names of the reference's values, in topological order.
-            names: Names of the candidate's values, in topological order.
-            makers: The node that computes each value, by name.
+        Names are in topological order. ``makers`` has the node that computes each value.
         """
         ours = set(names)
         self._order = {n: i for i, n in enumerate(dict.fromkeys((*theirs, *names)))}
@@ -161,10 +144,7 @@ class Tally:
     def add(self, sample: int, outputs: Outputs, own: frozenset[str]) -> None:
         """Compare values of a sample.
 
-        Args:
-            sample: Its number.
-            outputs: Values of the candidate.
-            own: Those of them that are outputs of its model.
+        ``own`` names those that are outputs of the model.
         """
         self._seen.add(sample)
         values = self._reference.values
@@ -522,14 +502,7 @@ class _Comparison:
 
 
 def not_finite(run: str, name: str, sample: int, array: Array) -> Invalid | None:
-    """Return what is not finite in a value; None where all of it is.
-
-    Args:
-        run: Name of the run.
-        name: Name of the value.
-        sample: Number of the sample.
-        array: The value, of any shape and type.
-    """
+    """Return what is not finite in a value; None if all of it is finite."""
     if kind_of(array.dtype) not in ("float", "complex"):
         return None
     bad = ~np.isfinite(array)
@@ -542,13 +515,7 @@ def not_finite(run: str, name: str, sample: int, array: Array) -> Invalid | None
 
 
 def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
-    """Whether an engine may execute a model; if not, say how far it gets.
-
-    Args:
-        runner: The model and the engine.
-        samples: The inputs, whose shapes the engine is fitted to.
-        run: What is said of the run; added to.
-    """
+    """Whether an engine may execute a model; if not, note in ``run`` how far it gets."""
     engine, model = runner.engine, runner.model
     inner = compiler_of(engine)
     if inner is None:
@@ -570,14 +537,8 @@ def may_execute(runner: Runner, samples: Spool, run: Run) -> bool:
 def plan_run(engine: Engine, model: ir.Model, samples: Spool, settings: Settings) -> RunPlan:
     """Divide what is wanted into batches; with debug tensors one, as TensorRT reports.
 
-    Args:
-        engine: The engine, fitted to the model.
-        model: The model.
-        samples: The inputs.
-        settings: What is wanted, and how much memory it may take.
-
-    Raises:
-        EngineError: TensorRT does not run the model, and so reports nothing.
+    The engine is fitted to the model. EngineError if TensorRT does not run the model, and so
+    reports nothing.
     """
     wanted = settings.outputs
     inner = compiler_of(engine)
@@ -595,15 +556,7 @@ def plan_run(engine: Engine, model: ir.Model, samples: Spool, settings: Settings
 
 
 def check_limits(settings: Settings, names: Sequence[str]) -> None:
-    """Refuse limits of outputs that are not there.
-
-    Args:
-        settings: The settings, with limits by output.
-        names: Names of the outputs.
-
-    Raises:
-        UsageError: A limit names none of them.
-    """
+    """Raise UsageError for limits of outputs that are not among ``names``."""
     limits = settings.limits
     for name in limits.overrides if limits is not None else ():
         if name not in names and name.partition("[")[0] not in names:
@@ -614,12 +567,7 @@ def check_limits(settings: Settings, names: Sequence[str]) -> None:
 
 
 def fusion_notes(engine: Engine, todo: RunPlan) -> list[str]:
-    """Return what a reader must know of an engine that fuses less for inner values.
-
-    Args:
-        engine: The engine.
-        todo: The values that are asked for.
-    """
+    """Return what a reader must know of an engine that fuses less for inner values."""
     if todo.as_it_is or getattr(engine, "node_by_node", False):
         return []
     if compiler_of(engine) is not None:
@@ -636,12 +584,7 @@ def fusion_notes(engine: Engine, todo: RunPlan) -> list[str]:
 
 
 def placement_notes(engine: Engine, session: Session) -> list[str]:
-    """Return which providers run how many nodes, if the session says so.
-
-    Args:
-        engine: The engine.
-        session: A session of it.
-    """
+    """Return which providers run how many nodes, if the session says so."""
     placed: dict[str, int] = getattr(session, "placed", {})
     told = ", ".join(f"{name} {count}" for name, count in placed.items())
     return [f"nodes by provider on {engine.name}: {told}"] if placed else []
@@ -656,12 +599,8 @@ def timed_run(
 ) -> Outputs:
     """Run a sample as often as is asked for; return its values.
 
-    Args:
-        session: The session.
-        feeds: The sample.
-        names: The values that are wanted; None for all.
-        settings: How many runs warm up, and how many count.
-        seconds: The time of each run that counts; added to.
+    ``names`` are the values wanted; None for all. The time of each run that counts is appended
+    to ``seconds``.
     """
     outputs: Outputs = {}
     for turn in range(settings.warm_up + settings.iterations):
@@ -675,13 +614,7 @@ def timed_run(
 def parts(run: Run, sample: int, settings: Settings) -> Iterator[Outputs]:
     """Yield saved values of a sample, as many at once as memory has room for.
 
-    Args:
-        run: The saved run.
-        sample: Number of the sample.
-        settings: Which values are wanted, and the share of memory.
-
-    Raises:
-        UsageError: A value that was asked for is not among them.
+    UsageError if a value that was asked for is not among them.
     """
     values = run.values
     assert values is not None
@@ -709,16 +642,9 @@ def _chosen(names: list[str], wanted: Sequence[str] | None) -> list[str]:
 def admit(run: Run, found: Found, models: Sequence[tuple[ir.Model, str]]) -> Iterator[str]:
     """Refuse results of other inputs, or of a model with other outputs.
 
-    Args:
-        run: Saved results.
-        found: Knows the number of samples, and the digests of their inputs.
-        models: What runs now, with the hash of each.
-
-    Yields:
-        What a reader has to know about them.
-
-    Raises:
-        ReferenceDataError: They belong to something else.
+    ``found`` knows the number of samples, and the digests of their inputs. Each model comes
+    with its hash. Yield what a reader has to know about the results; ReferenceDataError if
+    they belong to something else.
     """
     count = len(run.values or ())
     known = bool(run.inputs and found.inputs)

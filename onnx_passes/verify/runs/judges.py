@@ -28,12 +28,7 @@ from onnx_passes.verify.judge import Promise, compare, error_growth
 def named_function(text: str, option: str) -> Callable[..., Any]:
     """Import a function, from the working folder or the environment.
 
-    Args:
-        text: ``module:function``.
-        option: What named it, for messages.
-
-    Raises:
-        UsageError: There is none.
+    The text is ``module:function``; UsageError if there is none.
     """
     module_name, _, name = text.partition(":")
     if not module_name or not name.isidentifier():
@@ -65,12 +60,8 @@ def named_function(text: str, option: str) -> Callable[..., Any]:
 def existing(path: str | os.PathLike[str], what: str) -> Path:
     """Return the path of a file or folder that is there.
 
-    Args:
-        path: The path.
-        what: What it holds, for the message.
-
-    Raises:
-        ReferenceDataError: There is none; the message suggests one beside it.
+    ``what`` says what it holds, for the message. If there is none, ReferenceDataError suggests
+    a path beside it.
     """
     full = Path(path).expanduser()
     if full.exists():
@@ -90,20 +81,15 @@ _TEXT = re.compile(r"(?:(?P<name>.+):)?top-k=(?P<k>[1-9]\d*)")
 class LargestIndices:
     """Outputs become the indices of their largest elements along the last axis.
 
-    Attributes:
-        every: How many of each output that is not named; None leaves those as they are.
-        by_name: How many, by name of an output.
+    ``by_name`` says how many for an output, ``every`` for those that are not named; None
+    leaves these unchanged.
     """
 
     every: int | None = None
     by_name: Mapping[str, int] | None = None
 
     def check(self, outputs: Iterable[str]) -> None:
-        """Refuse names of no output.
-
-        Raises:
-            UsageError: A name is not that of an output.
-        """
+        """Raise UsageError if a name is not that of an output."""
         known = list(outputs)
         for name in self.by_name or {}:
             if name not in known:
@@ -113,11 +99,7 @@ class LargestIndices:
                 )
 
     def __call__(self, values: Outputs, outputs: frozenset[str]) -> Outputs:
-        """Apply to a sample.
-
-        Args:
-            values: The values.
-            outputs: Those of them that are outputs of the model; the others stay.
+        """Apply to the values of a sample; those that are not ``outputs`` of the model stay.
         """
         return {n: self._one(n, v) if n in outputs else v for n, v in values.items()}
 
@@ -133,23 +115,14 @@ def top_k(array: Array, k: int) -> Array:
 
     Of equal elements the first ranks first, as in TopK; NaN ranks last.
 
-    Args:
-        array: Numbers of any type, of shape [..., n].
-        k: How many; all, where the axis is shorter.
-
-    Returns:
-        int64 of shape [..., min(k, last axis)].
+    Shape [..., n] becomes int64 of shape [..., min(k, n)].
     """
     order: Array = np.argsort(-widen(array), axis=-1, kind="stable")[..., :k]
     return order.astype(np.int64)
 
 
 def read_postprocess(texts: Iterable[str]) -> LargestIndices | None:
-    """Read ``top-k=5`` and ``NAME:top-k=5``.
-
-    Raises:
-        UsageError: A text is neither.
-    """
+    """Read ``top-k=5`` and ``NAME:top-k=5``; raise UsageError for other texts."""
     every: int | None = None
     by_name: dict[str, int] = {}
     for text in texts:
@@ -170,11 +143,8 @@ def read_postprocess(texts: Iterable[str]) -> LargestIndices | None:
 class Measured(OutputCheck):
     """A comparison by one number.
 
-    Attributes:
-        measure: What was measured, as text: "cosine".
-        value: What was found.
-        demand: What is asked, as text: "at least 0.997".
-        badness: Grows as the result gets worse, to find the worst sample.
+    ``measure`` and ``demand`` are text: "cosine", "at least 0.997". ``badness`` grows as the
+    result gets worse, to find the worst sample.
     """
 
     measure: str = ""
@@ -187,11 +157,8 @@ class Measured(OutputCheck):
 class SampleValues:
     """What is compared at once: some values of one sample.
 
-    Attributes:
-        expected: Those of the reference.
-        actual: Those of the candidate.
-        inner: The values inside the model, whose small elements carry the large ones' error.
-        truth: Gives the same values in double precision.
+    ``inner`` names values inside the model: their small elements carry the error of large
+    ones. ``truth`` returns the same values in double precision.
     """
 
     expected: Outputs
@@ -251,14 +218,9 @@ _HOW = "write exact, 1e-3 (for both), or rtol=1e-3,atol=1e-5"
 def read_limits(tolerance: str | None, rtol: Iterable[str], atol: Iterable[str]) -> Simple:
     """Read limits.
 
-    Args:
-        tolerance: ``exact``, a number for both, or ``rtol=..,atol=..``; None for the defaults
-            of each dtype.
-        rtol: ``1e-3`` for all outputs, or ``NAME:1e-3`` for one.
-        atol: The same.
-
-    Raises:
-        UsageError: A text is not a limit, or an exact comparison is given limits.
+    ``tolerance`` is ``exact``, a number for both, or ``rtol=..,atol=..``; None for the
+    defaults of each dtype. The others are ``1e-3`` for all outputs, or ``NAME:1e-3`` for one.
+    UsageError if a text is not a limit, or if an exact comparison is given limits.
     """
     base = {} if tolerance in (None, "exact") else _tolerance(str(tolerance))
     named: dict[str, dict[str, float]] = {}
@@ -401,12 +363,8 @@ Own: TypeAlias = Callable[[str, Array, Array], Any]
 class TensorScore:
     """One number for each float tensor; all else must be equal.
 
-    Attributes:
-        measure: Its name.
-        function: ``f([actual], [expected])``.
-        limit: What it must keep to.
-        upward: Whether more is better.
-        unit: Of the number.
+    ``function`` is called as ``f([actual], [expected])``. ``upward`` means that more is
+    better.
     """
 
     measure: str
@@ -454,12 +412,7 @@ class TensorScore:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A share of the elements must be within the limits; which do not count for how far.
-
-    Attributes:
-        share: That share, 0 to 1.
-        simple: The limits.
-    """
+    """A share of the elements, 0 to 1, must be within the limits."""
 
     share: float
     simple: Simple
@@ -492,11 +445,7 @@ class Quantile:
 
 @dataclass(frozen=True)
 class Indices:
-    """Lists of indices, as ``top-k`` makes them: each may stand some places elsewhere.
-
-    Attributes:
-        places: How many, along the last axis.
-    """
+    """Lists of indices, as ``top-k`` makes them: each may be some places elsewhere."""
 
     places: int
 
@@ -548,11 +497,7 @@ class Indices:
 
 @dataclass(frozen=True)
 class Growth:
-    """The error against float64 may grow by a factor.
-
-    Attributes:
-        limit: That factor.
-    """
+    """The error against float64 may grow by a factor."""
 
     limit: float
 
@@ -575,9 +520,8 @@ class Growth:
 class Custom:
     """A function of the user's: ``f(name, expected, actual)``.
 
-    Attributes:
-        label: ``module:function``.
-        function: Returns whether two tensors agree, or why they do not ("" where they do).
+    It returns whether two tensors agree, or why they do not ("" if they do). ``label`` is
+    ``module:function``.
     """
 
     label: str

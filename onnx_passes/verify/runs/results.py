@@ -36,13 +36,7 @@ from onnx_passes.verify.saved import read_samples, write_samples
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an array lies in the file.
-
-    Attributes:
-        offset: Its first byte.
-        dtype: Its element type.
-        shape: Its shape.
-    """
+    """Where an array is in the file; ``offset`` is its first byte."""
 
     offset: int
     dtype: DType
@@ -58,12 +52,7 @@ class RecordedValues(Protocol):
         ...
 
     def get(self, sample: int, name: str) -> Data:
-        """Return a value.
-
-        Args:
-            sample: Number of the sample.
-            name: Name of the value.
-        """
+        """Return a value."""
         ...
 
     def sample(self, sample: int) -> dict[str, Data]:
@@ -74,9 +63,8 @@ class RecordedValues(Protocol):
 class Spool:
     """Values by sample and name, in the order they were put in.
 
-    Args:
-        limit: Bytes kept in memory; more goes to a temporary file without a name, which is
-            gone when the process ends. Strings, sequences and optionals stay in memory.
+    ``limit`` is the bytes kept in memory. More goes to a temporary file without a name, which
+    is gone when the process ends. Strings, sequences and optionals stay in memory.
     """
 
     def __init__(self, limit: int) -> None:
@@ -101,12 +89,7 @@ class Spool:
     def put(self, sample: int, values: Mapping[str, Data]) -> None:
         """Add values to a sample.
 
-        Args:
-            sample: Number of the sample.
-            values: Values by name.
-
-        Raises:
-            UsageError: They do not fit in memory, nor in the temporary folder.
+        UsageError if they fit neither in memory nor in the temporary folder.
         """
         while len(self._samples) <= sample:
             self._samples.append({})
@@ -116,12 +99,7 @@ class Spool:
     def get(self, sample: int, name: str) -> Data:
         """Return a value; one on disk is read anew each time.
 
-        Args:
-            sample: Number of the sample.
-            name: Name of the value.
-
-        Raises:
-            KeyError: There is none.
+        KeyError if there is none.
         """
         found = self._samples[sample][name]
         if not isinstance(found, _Place):
@@ -172,11 +150,7 @@ def _scratch() -> BufferedRandom:
 
 @dataclass(frozen=True)
 class Latency:
-    """Wall times of single runs, in seconds.
-
-    Attributes:
-        runs: Number of them.
-    """
+    """Wall times of single runs, in seconds."""
 
     runs: int
     mean: float
@@ -200,15 +174,10 @@ class Latency:
 class Timing:
     """What one model takes on one engine, on the first sample.
 
-    Attributes:
-        run: Name of the run.
-        latency: Of single runs, timed where the session is; None where it does not run.
-        warm_up: Number of runs before those.
-        layers: Layers with their mean times, measured in a session of their own, in the order
-            in which the engine reports them.
-        before: What GPUs said of themselves before the timed runs; empty without one.
-        after: The same after them.
-        notes: What is not known, and why, a sentence each.
+    ``latency`` is of single runs, timed where the session is; None if it does not run.
+    ``layers`` have mean times, measured in a session of their own, in the engine's order.
+    ``before`` and ``after`` are what GPUs report around the timed runs. ``notes`` say what is
+    not known, and why.
     """
 
     run: str
@@ -284,12 +253,9 @@ class Run:
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """The first value, in topological order, that differs.
+    """The first value, in topological order, that differs, in its first such sample.
 
-    Attributes:
-        check: Its comparison, of the first sample in which it differs.
-        sample: That sample.
-        node: The node that computes it: operator, name and inputs; None where unknown.
+    ``node`` is the operator, name and inputs of what computes it; None if unknown.
     """
 
     check: OutputCheck
@@ -331,16 +297,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Invalid:
-    """NaN or infinities in a value.
-
-    Attributes:
-        run: Name of the run.
-        output: Name of the value.
-        sample: The first sample that has any.
-        nan: Number of NaN in it.
-        inf: Number of infinities in it.
-        first: Index of the first of them.
-    """
+    """NaN or infinities in a value; the counts are of ``sample``, the first that has any."""
 
     run: str
     output: str
@@ -393,12 +350,7 @@ SCHEMA = 1
 def described(meta: Plain, path: Path) -> list[Run]:
     """Return the runs that a file says it has, without their values.
 
-    Args:
-        meta: The content of the file, as JSON has it.
-        path: The file, for messages.
-
-    Raises:
-        ReferenceDataError: It is damaged, or of another version.
+    ReferenceDataError if it is damaged, or of another version.
     """
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         version = meta.get("schema") if isinstance(meta, dict) else None
@@ -429,12 +381,7 @@ def _run(told: PlainMapping, inputs: list[str]) -> Run:
 
 
 def metadata(runs: list[Run], found: Found) -> PlainDict:
-    """Return what a file remembers, as plain data.
-
-    Args:
-        runs: The runs that are saved.
-        found: The comparison, for digests of the inputs.
-    """
+    """Return what a file remembers; ``found`` has the digests of the inputs."""
     return {
         "schema": SCHEMA,
         "inputs": found.inputs,
@@ -443,12 +390,7 @@ def metadata(runs: list[Run], found: Found) -> PlainDict:
 
 
 def fault(path: Path, what: str) -> ReferenceDataError:
-    """Return an error about a file of results.
-
-    Args:
-        path: The file.
-        what: What is wrong with it, as the end of a sentence.
-    """
+    """Return an error about a file of results; ``what`` ends the sentence."""
     return ReferenceDataError(
         f"{path.name!r} {what}", where=str(path), help="save it again with --save-outputs"
     )
@@ -457,12 +399,7 @@ def fault(path: Path, what: str) -> ReferenceDataError:
 def check_form(path: Path, runs: int) -> None:
     """Refuse a form that cannot hold results of so many runs, before there are any.
 
-    Args:
-        path: The file; its extension is the form.
-        runs: How many runs are to be saved.
-
-    Raises:
-        UsageError: The extension is unknown, or the form holds one run.
+    UsageError if the extension is unknown, or if the form holds one run only.
     """
     if path.suffix not in (".json", ".zip", ".npz", ""):
         raise UsageError(
@@ -609,13 +546,7 @@ _INDEX = "index.json"
 def write_zip(runs: list[Run], found: Found, file: Pending) -> None:
     """Write runs with their values.
 
-    Args:
-        runs: The runs.
-        found: The comparison, for digests of the inputs.
-        file: The file, which appears when it is complete.
-
-    Raises:
-        OSError: There is no room.
+    ``found`` has the digests of the inputs. OSError if there is no room.
     """
     members: list[list[PlainDict]] = []
     with zipfile.ZipFile(file.stream, "w") as archive:
@@ -657,12 +588,7 @@ def _text(item: object) -> str:
 
 
 class ZipValues:
-    """Values in a .zip, read when they are looked at.
-
-    Args:
-        path: The file.
-        samples: Where each value lies, by sample and name.
-    """
+    """Values in a .zip, read when they are looked at."""
 
     def __init__(self, path: Path, samples: list[PlainDict]) -> None:
         self._path, self._samples = path, samples
@@ -675,15 +601,7 @@ class ZipValues:
         return list(self._samples[sample])
 
     def get(self, sample: int, name: str) -> Data:
-        """Read a value.
-
-        Args:
-            sample: Number of the sample.
-            name: Name of the value.
-
-        Raises:
-            ReferenceDataError: The file is damaged.
-        """
+        """Read a value; raise ReferenceDataError if the file is damaged."""
         try:
             with zipfile.ZipFile(self._path) as archive:
                 return _value(archive, self._samples[sample][name])
@@ -714,8 +632,7 @@ def _value(archive: zipfile.ZipFile, told: Plain) -> Data:
 def open_zip(path: Path) -> list[Run]:
     """Open runs; their values are read when they are looked at.
 
-    Raises:
-        ReferenceDataError: It holds no results, or is damaged.
+    ReferenceDataError if it holds no results, or is damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:

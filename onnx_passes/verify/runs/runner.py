@@ -91,9 +91,7 @@ class Loader:
     def offload(self) -> None:
         """Have the weights of a model that comes from a file in a file of their own.
 
-        Raises:
-            ModelError: The model cannot be read.
-            UsageError: The temporary folder has no room.
+        ModelError if it cannot be read; UsageError if the temporary folder has no room.
         """
         if not isinstance(self._source, str | Path):
             return
@@ -210,17 +208,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def check_sample(index: int, feeds: Feeds, name: str, model: ir.Model) -> None:
-    """Refuse a sample that does not fit a model.
-
-    Args:
-        index: Number of the sample.
-        feeds: The sample.
-        name: Name of the model.
-        model: The model.
-
-    Raises:
-        ReferenceDataError: It does not fit.
-    """
+    """Raise ReferenceDataError for a sample that does not fit a model."""
     try:
         check_feeds(feeds, model, {}, allow_nan=True)
     except ReferenceDataError as error:
@@ -242,9 +230,7 @@ SMALL = 1 << 16
 def load_offloaded(path: str | Path) -> ir.Model:
     """Read a model whose large weights go from its file to a temporary one, not to memory.
 
-    Raises:
-        ModelError: It cannot be read.
-        UsageError: The temporary folder has no room.
+    ModelError if it cannot be read; UsageError if the temporary folder has no room.
     """
     folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
     # Its name is not one that a model may have guessed.
@@ -266,8 +252,7 @@ def offload(model: ir.Model) -> None:
 
     A model with weights in files is left as it is. Only who owns a model may call this.
 
-    Raises:
-        UsageError: The temporary folder has no room.
+    UsageError if the temporary folder has no room.
     """
     values = [
         value
@@ -302,13 +287,9 @@ _KEYS = ("seed", "samples", "range", "shape")
 
 @dataclass(frozen=True)
 class Generated:
-    """How inputs are made up.
+    """How inputs are generated.
 
-    Attributes:
-        seed: The same seed gives the same inputs.
-        samples: How many.
-        ranges: Least and greatest value, by name of an input.
-        shapes: Shapes, by name of an input.
+    Ranges are least and greatest value; they and shapes are by name of an input.
     """
 
     seed: int = 0
@@ -317,11 +298,10 @@ class Generated:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def make(self, model: ir.Model) -> list[Feeds]:
-        """Make up inputs of a model.
+        """Generate inputs of a model.
 
-        Raises:
-            UsageError: There is no such input.
-            ReferenceDataError: A range or shape does not fit the model.
+        UsageError if it lacks an input that is named; ReferenceDataError if a range or shape
+        does not fit.
         """
         names = [str(value.name) for value in model.graph.inputs]
         for name in self.shapes:
@@ -337,8 +317,7 @@ class Generated:
     def find_others(self, runner: Runner) -> Substitute | None:
         """Search for inputs on which a model runs that does not run on those of :meth:`make`.
 
-        Raises:
-            EngineError: The engine refuses the model, whatever its inputs are.
+        EngineError if the engine refuses the model, whatever its inputs are.
         """
         others = Substitutes(runner.model, self.seed, self.samples, self.ranges, self.shapes)
         with runner.engine.prepare(runner.model) as session:
@@ -348,8 +327,7 @@ class Generated:
 def read_generate(texts: tuple[str, ...]) -> Generated:
     """Read ``seed=7,samples=2,range=x:-1:1,shape=x:1x3x8x8``; a name may hold ``:``.
 
-    Raises:
-        UsageError: A part cannot be read.
+    UsageError if a part cannot be read.
     """
     plain: dict[str, int] = {}
     ranges: dict[str, tuple[float, float]] = {}
@@ -387,13 +365,9 @@ _HOW = {
 def from_loader(text: str) -> Iterator[Feeds]:
     """Yield what a function of the user's gives: feeds, one after the other.
 
-    Args:
-        text: ``module:function``. It is called without arguments, and returns or yields
-            mappings of input names to arrays.
-
-    Raises:
-        UsageError: There is no such function.
-        ReferenceDataError: It raises, or gives something else.
+    ``module:function`` is called without arguments, and returns or yields mappings of input
+    names to arrays. UsageError if there is none; ReferenceDataError if it raises, or gives
+    something else.
     """
     function = named_function(text, "--data-loader")
     try:
@@ -449,12 +423,7 @@ def _add(content: hashlib._Hash, value: Data) -> None:
 def from_file(path: str, model: ir.Model) -> list[Feeds]:
     """Read inputs: .json of several samples, or what ``reference.inputs`` of a pipeline takes.
 
-    Args:
-        path: The file or folder.
-        model: The model, for its inputs.
-
-    Raises:
-        ReferenceDataError: They cannot be read, or do not fit the model.
+    ReferenceDataError if they cannot be read, or do not fit the model.
     """
     existing(path, "inputs")
     if Path(path).suffix == ".json":
@@ -466,12 +435,7 @@ def from_file(path: str, model: ir.Model) -> list[Feeds]:
 def save_inputs(path: Path, samples: Sequence[Feeds]) -> None:
     """Write inputs in the form that the extension says; see ``write_samples``.
 
-    Args:
-        path: The file or folder.
-        samples: Inputs by name, one mapping a sample.
-
-    Raises:
-        ReferenceDataError: The form cannot hold them, or the file cannot be written.
+    ReferenceDataError if the form cannot hold them, or the file cannot be written.
     """
     plain = [
         {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
@@ -494,11 +458,9 @@ _WIDEST = 8
 
 @dataclass(frozen=True)
 class SessionBatch:
-    """Values computed by one session.
+    """Values computed by one session, in topological order.
 
-    Attributes:
-        source: The model, with types where values of bodies are asked for.
-        names: Their names, in topological order.
+    ``source`` has types if values of bodies are asked for.
     """
 
     source: ir.Model
@@ -514,12 +476,8 @@ class SessionBatch:
 class RunPlan:
     """How the values wanted of a model are computed.
 
-    Attributes:
-        batches: One after the other.
-        outputs: The outputs that the model itself has.
-        makers: The node of each value, as text.
-        notes: What a reader has to know.
-        watched: Whether values inside come as debug tensors, beside the model's outputs.
+    ``makers`` has the node of each value, as text. If ``watched``, values inside come as debug
+    tensors, beside the model's outputs.
     """
 
     batches: tuple[SessionBatch, ...]
@@ -544,15 +502,10 @@ def plan(
 ) -> RunPlan:
     """Divide the values wanted of a model into batches.
 
-    Args:
-        model: The model; it is not changed.
-        wanted: Names of values of its main graph, "all", or None for its outputs.
-        samples: Feeds, which decide the sizes; those of equal shapes count once.
-        engine: Measures the sizes that shape inference does not know.
-        capacity: Bytes that the values of a batch may have.
-
-    Raises:
-        UsageError: A value does not exist.
+    ``wanted`` are names of values of its main graph, "all", or None for its outputs. Samples
+    of equal shapes count once. The engine measures sizes that shape inference does not know.
+    ``capacity`` is the bytes that the values of a batch may have. UsageError if a value does
+    not exist.
     """
     own = tuple(str(value.name) for value in model.graph.outputs)
     if wanted is None:
@@ -599,12 +552,7 @@ def makers(model: ir.Model) -> dict[str, str]:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Return a help line that stays short where the names are many.
-
-    Args:
-        name: What was asked for.
-        names: What there is.
-    """
+    """Return a help line that stays short where the names are many."""
     if len(names) <= _FEW:
         return did_you_mean(name, names)
     near = difflib.get_close_matches(name, names, n=3)
@@ -730,15 +678,7 @@ PROFILED_RUNS = 10
 def measure(
     name: str, runner: Runner, feeds: Feeds, *, warm_up: int, iterations: int
 ) -> Timing:
-    """Time a model on an engine, and its layers.
-
-    Args:
-        name: What the run is called.
-        runner: The model and the engine.
-        feeds: What it is run on.
-        warm_up: Runs before those that count.
-        iterations: Runs that count.
-    """
+    """Time a model on an engine, and its layers."""
     found = Timing(name, warm_up=warm_up)
     engine = with_profiles_of(runner.engine, runner.model, [feeds])
     found.before = gpu_states()
@@ -763,13 +703,8 @@ def list_layers(
 ) -> tuple[list[EngineLayer], str]:
     """Return the layers of a model on an engine, in a session of their own.
 
-    Args:
-        engine: The engine.
-        runner: The model.
-        samples: What it is run on before its layers are asked for; none for no run.
-
-    Returns:
-        The layers, and why there are none, or no times.
+    The model runs on ``samples`` before its layers are asked for. Also return why there are
+    none, or no times.
     """
     own = with_profiling(engine)
     if own is None:
