@@ -40,10 +40,7 @@ def script(program: click.Command, shell: str) -> str:
 
 
 def complete(program: click.Command, instruction: str) -> bool:
-    """Answer a shell that asks, on standard output; return whether it was understood.
-
-    The shell sets the variable to ``bash_complete``, ...
-    """
+    """Answer a shell that asks (``bash_complete``, ...); return whether that is possible."""
     shell, _, what = instruction.partition("_")
     found = get_completion_class(shell)
     if found is None or what != "complete":
@@ -113,10 +110,7 @@ _asked: list[bool | None] = [None]
 
 
 def adopt(command: click.Command) -> click.Command:
-    """Give a command, and those in it, the options that all have.
-
-    A second call does nothing.
-    """
+    """Give a command, and those in it, the options that all have; once."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             adopt(inner)
@@ -406,10 +400,7 @@ def edit(
 
 
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
-    """Read ``OLD=NEW`` texts; raise UsageError for others.
-
-    ``what`` is the form that is expected, for messages.
-    """
+    """Read ``OLD=NEW`` texts; ``what`` is that form, for the UsageError about others."""
     found: dict[str, str] = {}
     for text in texts:
         one, sign, other = text.partition("=")

@@ -173,10 +173,7 @@ def compare_on_data(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    """Run models on engines over a data set, print the result, return the exit code.
-
-    The first model is the reference.
-    """
+    """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.data.job_evaluation import Journal, evaluate
     from onnx_passes.report.data_results import result_lines
 

@@ -136,8 +136,7 @@ def _names(model: ir.Model) -> set[str]:
 
 
 def _cut(text: str, names: set[str], option: str) -> Cut:
-    """Read ``name``, ``name:auto``, ``name:dtype`` or ``name:shape:dtype``; names have colons.
-    """
+    """Read ``name[:auto]``, ``name:dtype`` or ``name:shape:dtype``; names have colons."""
     from onnx_passes.model.extract import Cut
 
     name, parts = text, list[str]()

@@ -16,10 +16,7 @@ _USED = ("onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
 
 
 def write_fault(error: BaseException, words: Sequence[str]) -> str | None:
-    """Write what happened to a temporary file: versions, the command, the traceback.
-
-    Return its path; None if it cannot be written.
-    """
+    """Write versions, command and traceback to a temporary file; None if that fails."""
     lines = [
         f"onnx-passes {__version__}, Python {platform.python_version()}",
         ", ".join([platform.platform(), *_versions()]),

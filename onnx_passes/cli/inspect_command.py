@@ -206,10 +206,7 @@ def data(file: str, every: bool, stats: bool, draw: bool, values: bool, as_json:
 def show(
     file: str | Path, *, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
 ) -> None:
-    """Print what a file of saved data holds.
-
-    Unless ``every`` is set, only the first sample.
-    """
+    """Print what a file of saved data holds: the first sample, or ``every`` one."""
     import numpy as np
 
     from onnx_passes.verify import inspection as numbers

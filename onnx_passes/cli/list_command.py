@@ -23,10 +23,7 @@ def library_alone() -> LibraryIndex | None:
 
 
 def pass_rows(config: str | None = None) -> Sequence[Mapping[str, str]]:
-    """Return name, group, contract and summary of every pass, by group.
-
-    Imports of the pipeline file ``config`` count as well.
-    """
+    """Return name, group, contract and summary of every pass, also of ``config``."""
     index = library_alone() if config is None else None
     if index is not None:
         return index.rows

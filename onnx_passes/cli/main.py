@@ -259,10 +259,7 @@ def program() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the program and end the process with its exit code.
-
-    The arguments come after the program's name; by default those of the process.
-    """
+    """Run the program with the words after its name; end the process with its exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     defer()
     if arguments is None and (asked := os.environ.get("_ONNX_PASSES_COMPLETE")):

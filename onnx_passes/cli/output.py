@@ -30,7 +30,6 @@ def check_destinations(
     """Check that files can be written, and that none takes the place of what is read.
 
     The model may be written over itself: it is replaced in one step, once all is verified.
-
     Reports are by option, ``inputs`` by what they are. UsageError if a path cannot be a file,
     or is in use.
     """

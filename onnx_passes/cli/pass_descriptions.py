@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 def import_from(config: str | None) -> Scope:
-    """Import what a pipeline file names, so that its passes are known as well.
-
-    Return whose passes win over those of the library of the same name.
-    """
+    """Import what a pipeline file names; return whose passes win over the library's."""
     if config is None:
         return LIBRARY
     from onnx_passes.configs.imports import import_modules

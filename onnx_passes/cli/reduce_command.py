@@ -51,11 +51,7 @@ if TYPE_CHECKING:
 
 
 def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
-    """Find the data set of the options.
-
-    ReferenceDataError if there is no data, or it does not fit the model; IncompleteDataError
-    if a part of it cannot be read.
-    """
+    """Find the data set of the options, for the inputs of a model."""
     from onnx_passes.data.input_binding import DataInterface
     from onnx_passes.data.plan import IncompleteDataError, make_plan
 
@@ -70,10 +66,7 @@ def plan_data(given: PlainMapping, model: ir.Model) -> ShardPlan:
 
 @dataclass(frozen=True)
 class DataChecks:
-    """Makes checks that judge candidates over a data set.
-
-    ``boundary`` gives candidates the values at their inputs; ``stack`` closes what is opened.
-    """
+    """Makes checks over a data set; ``boundary`` gives candidates their inputs."""
 
     given: PlainMapping
     plan: ShardPlan

@@ -26,10 +26,7 @@ def write_compare_script(
     isolate: bool = False,
     save_outputs: Path | None = None,
 ) -> None:
-    """Write a script that compares as the options of ``compare`` say.
-
-    UsageError if it cannot be written, or if an option has no place in it.
-    """
+    """Write a script that compares as the options of ``compare`` say; or raise UsageError."""
     if given["data"]:
         raise UsageError("--write-script and --data do not go together", help="see --result")
     wanted = given["outputs"]

@@ -141,10 +141,7 @@ def _spell(option: Several, name: str, word: str | None) -> Iterable[str]:
 
 
 def read_range(text: str) -> tuple[str, tuple[float, float]]:
-    """Read ``accuracy=0.97:1``, a metric and its range; an end that is left out is open.
-
-    UsageError for other texts.
-    """
+    """Read ``accuracy=0.97:1``, a metric and its range; an end that is left out is open."""
     name, equals, span = text.rpartition("=")
     low, colon, high = span.partition(":")
     try:

@@ -133,10 +133,9 @@ _LARGEST = 1024
 def infer_outputs(node: ir.Node, schema: onnx.defs.OpSchema, model: ir.Model) -> None:
     """Note types and shapes at the outputs of a node, as far as the schema knows them.
 
-    Of a node with bodies, those are noted in which the bodies of an If agree.
-
-    Opsets and IR version of the model count. ModelError if types or shapes of the inputs do
-    not fit the operator.
+    Of a node with bodies, those are noted in which the bodies of an If agree. Opsets and IR
+    version of the model count. ModelError if types or shapes of the inputs do not fit the
+    operator.
     """
     bodies = [a.as_graph() for a in node.attributes.values() if a.type == _GRAPH]
     if bodies:

@@ -107,10 +107,7 @@ def prepare(
 
 
 def check_runs(model: ir.Model) -> None:
-    """Run a model once on ONNX Runtime: inference does not see every shape that is wrong.
-
-    UsageError if it does not run.
-    """
+    """Run a model once on ONNX Runtime, or raise UsageError: inference misses some shapes."""
     try:
         with engine_for(model).prepare(model) as session:
             try:
@@ -161,10 +158,7 @@ def _names_of(dim: int | ir.SymbolicDim) -> set[str]:
 
 
 def _forget_shapes(model: ir.Model, changed: AbstractSet[str]) -> None:
-    """Drop what was inferred from the shapes before; an output keeps names that hold.
-
-    ``changed`` names the dimensions that are not where they were.
-    """
+    """Drop what ``changed`` dimensions lead to; an output keeps names that hold."""
     for node in model.graph.all_nodes():
         for value in node.outputs:
             if not value.is_graph_output():

@@ -142,7 +142,6 @@ def _sum(array: Array, term: Callable[[Array], Array]) -> np.float64:
     """Add up terms in double precision, of some elements at a time.
 
     The halves are those of numpy's own sums, so that the result is the same to the last bit.
-
     ``array`` is [n]; ``term`` returns the terms of elements.
     """
     count = len(array)

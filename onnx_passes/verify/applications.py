@@ -46,10 +46,7 @@ class Side:
 
     @classmethod
     def of(cls, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value], scope: Scope) -> Side:
-        """Copy nodes of a graph, and say which values count.
-
-        ``scope`` is the graph that the nodes are in.
-        """
+        """Copy nodes of a graph; ``outputs`` are the values that count."""
         copies, values = copy_nodes(nodes)
         for value in outputs:
             if value not in values:
@@ -113,10 +110,7 @@ class Witnesses:
         nodes: Sequence[ir.Node],
         new: Sequence[ir.Value],
     ) -> None:
-        """Copy both sides.
-
-        ``new`` replaces ``old``, position by position.
-        """
+        """Copy both sides; ``new`` replaces ``old``, position by position."""
         scope = matched[0].graph
         self._seen = [Side.of(matched, old, scope), Side.of(nodes, new, scope)]
 
@@ -266,10 +260,7 @@ def _checks(
 def _run(
     model: ir.Model, side: Side, arrays: Mapping[str, Array], needed: set[str], engine: Engine
 ) -> tuple[list[Data], dict[str, Array]]:
-    """Return what counts of a side, and those of its values that are needed, by name.
-
-    An engine that cannot run it raises EngineError.
-    """
+    """Return what counts of a side, and its values that are needed; or raise EngineError."""
     made = {out: str(out.name) for node in side.nodes for out in node.outputs}
     found: Outputs = {str(value.name): arrays[str(value.name)] for value in side.read()}
     wanted = {made[value] for value in side.outputs if value in made}

@@ -80,10 +80,8 @@ def pair_holders(
     """Pair the nodes with bodies that were removed with those that are new.
 
     The value that a result replaces decides. Those that replace nothing known are paired in
-    order, if there are as many of an operator on both sides.
-
-    ``samples`` are values of the main graph before; ``replaced`` maps names after to those
-    before.
+    order, if there are as many of an operator on both sides. ``samples`` are values of the
+    main graph before; ``replaced`` maps names after to those before.
     """
     olds = {node: _kind(node) for node in removed if holds_bodies(node)}
     news = {node: _kind(node) for node in new if holds_bodies(node)}
@@ -165,10 +163,9 @@ def changed_bodies(
 ) -> Iterator[Bodies]:
     """Yield the bodies of paired nodes.
 
-    A branch that no sample takes is run all the same, on the values around it.
-
-    ``samples`` are values of the main graph before; ``replaced`` maps names after to those
-    before. The engine runs the bodies of loops, for the values of later iterations.
+    A branch that no sample takes is run all the same, on the values around it. ``samples`` are
+    values of the main graph before; ``replaced`` maps names after to those before. The engine
+    runs the bodies of loops, for the values of later iterations.
     """
     for pair in holders:
         for name, attribute in pair.new.attributes.items():
@@ -394,10 +391,8 @@ def expose(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
     """Return a copy whose nodes give values of their bodies too; the model without bodies.
 
     Values that cannot be given are left out: those of unknown type, and in loops those whose
-    shape may be another one in each iteration.
-
-    The types of the model must be known, see :func:`typed`. ``wanted`` are names as seen from
-    outside; None for all.
+    shape may be another one in each iteration. The types of the model must be known, see
+    :func:`typed`. ``wanted`` are names as seen from outside; None for all.
     """
     if not any(in_bodies(model)):
         return model

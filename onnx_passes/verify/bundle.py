@@ -55,10 +55,9 @@ class Bundle:
 
     ``limits`` are relative and absolute, by output with its path into sequences; outputs
     without one must be equal. ``scaled`` relates them to the largest element of a tensor.
-    ``plain`` is ``before`` as the pass gets it; None if it is the same.
-
-    ``levels`` and ``executed`` name a compiler and its options. The one is asked how far it
-    gets, in place of comparing numbers; the other runs both models in place of ``engine``.
+    ``plain`` is ``before`` as the pass gets it; None if it is the same. ``levels`` and
+    ``executed`` name a compiler and its options. The one is asked how far it gets, in place of
+    comparing numbers; the other runs both models in place of ``engine``.
     """
 
     before: ir.Model
@@ -81,9 +80,8 @@ class Bundle:
 def write_bundle(bundle: Bundle, folder: Path) -> Path:
     """Write a bundle; the folder appears complete or not at all.
 
-    A folder of the same name that holds another failure stays: the new one gets a number.
-
-    It raises UsageError if the folder cannot be written, or a sample has no form as a file.
+    A folder of the same name that holds another failure stays: the new one gets a number. It
+    raises UsageError if the folder cannot be written, or a sample has no form as a file.
     """
     return write_failing([bundle], folder, 0)[0]
 

@@ -38,10 +38,8 @@ def parts_of(model: ir.Model, apart: Collection[ir.Node]) -> list[ModelPart]:
 
     Each node goes to the earliest part that can hold it, which keeps the number of parts as
     small as the longest change between the two kinds on any path. Constants go to each part
-    that reads them.
-
-    Types of inner values must be known, or ModelError is raised. Parts are in the order in
-    which they run, and are fed by name.
+    that reads them. Types of inner values must be known, or ModelError is raised. Parts are in
+    the order in which they run, and are fed by name.
     """
     level: dict[ir.Node, int] = {}
     free = {

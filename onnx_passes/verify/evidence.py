@@ -63,10 +63,7 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class EngineSpread:
-    """How far two runs of the original are apart, which no rewrite is to blame for.
-
-    ``between`` names the runs, such as "two runs".
-    """
+    """How far the runs that ``between`` names differ, which no rewrite is to blame for."""
 
     output: str
     between: str

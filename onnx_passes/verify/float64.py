@@ -224,10 +224,9 @@ def rounding_spread(
     """Return how far random roundings move each number of the outputs, by sample.
 
     A Monte Carlo estimate of the running error (Parker's Monte Carlo arithmetic): the largest
-    difference of a few evaluations with random roundings from one without.
-
-    By default values below float32 are rounded, each once. The seed of ``noise`` is the first
-    of several. ``exact`` are the outputs without roundings, if they are known.
+    difference of a few evaluations with random roundings from one without. By default values
+    below float32 are rounded, each once. The seed of ``noise`` is the first of several.
+    ``exact`` are the outputs without roundings, if they are known.
     """
     exact = evaluate(model, samples).outputs if exact is None else exact
     found: list[dict[str, Array]] = [{} for _ in samples]
@@ -400,20 +399,13 @@ class DoubleNode:
         *,
         draws: bool = False,
     ) -> None:
-        """Prepare a node.
-
-        The counters are added to. A node that ``draws`` random numbers gets a new session for
-        each run.
-        """
+        """Prepare a node; one that ``draws`` numbers gets a new session for each run."""
         self.narrow, self._draws = node, draws
         self.wide = upcast_node(node)
         self.imports, self._reference, self._singles = imports, reference, single
 
     def run(self, fed: Mapping[str, Data], *, count: bool) -> list[Data]:
-        """Return the results of the node, floats as doubles.
-
-        It raises EngineError if the node cannot be computed in any way.
-        """
+        """Return the results of the node, floats as doubles; or raise EngineError."""
         operator = self.wide.op_type
         if self.wide.domain == "" and operator == "Conv":
             return [convolve(self.wide, fed)]

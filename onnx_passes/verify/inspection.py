@@ -82,10 +82,7 @@ def _ordered_blocks(array: Array) -> Iterator[tuple[int, Array]]:
 
 
 def _keys(block: Array) -> Array:
-    """Return unsigned integers of the same width, in the order of the elements.
-
-    The elements are finite.
-    """
+    """Return unsigned integers of the same width, in the order of the finite elements."""
     bits: Array = block.view(f"u{block.itemsize}")
     if block.dtype.kind in "bu":
         return bits
@@ -109,9 +106,8 @@ def _element(key: int, dtype: DType) -> float:
 def _ranked(array: Array, rank: int, counts: Array) -> float:
     """Return the finite element of a rank, counted from 0 in ascending order.
 
-    It is found 16 bits at a time, so that no more than counts are held.
-
-    ``counts`` are the numbers of elements by the leading bits of their keys, int64.
+    It is found 16 bits at a time, so that no more than counts are held. ``counts`` are the
+    numbers of elements by the leading bits of their keys, int64.
     """
     key, rank = _digit(counts, rank)
     dtype = next(_ordered_blocks(array))[1].dtype

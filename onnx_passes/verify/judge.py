@@ -522,10 +522,7 @@ class Worst:
             self.found[result.output] = worst
 
     def check(self, kind: str, names: Sequence[str | None] = ()) -> Check:
-        """Return all as one check, which names the sample of the worst failure.
-
-        ``names`` say what is special about each sample, for the reason.
-        """
+        """Return all as one check; ``names`` say what is special about each sample."""
         outputs = tuple(self.found.values())
         failed = [output for output in outputs if not output.passed]
         if not failed:
@@ -583,10 +580,7 @@ def describe(output: OutputCheck) -> str:
 
 
 def on_engine(check: Check, engine: str, scope: str = "model") -> Check:
-    """Return a check with the engine that the values are from.
-
-    ``scope`` is "region" or "model".
-    """
+    """Return a check with the engine and the scope, "region" or "model", of its values."""
     return replace(check, engine=engine, scope=scope)
 
 
@@ -599,11 +593,9 @@ def score(
 ) -> float:
     """Return the largest error over all samples and outputs.
 
-    The error of a tensor of floats is its largest absolute difference, divided by its
-    largest reference element. Everything else, a shape, a NaN, an integer or a name that
-    differs, is infinitely far off.
-
-    Outputs are by sample.
+    The error of a tensor of floats is its largest absolute difference, divided by its largest
+    reference element. Everything else, a shape, a NaN, an integer or a name that differs, is
+    infinitely far off. Outputs are by sample.
     """
     worst = 0.0
     for old, new in zip(expected, produced, strict=True):
@@ -689,10 +681,9 @@ def error_growth(
     """Compare the errors of two results.
 
     Names, types, shapes, NaN and infinities are compared as always, integers exactly. Only an
-    infinity that double precision has, too, is right whatever the old result was.
-
-    ``limit`` is how many times the error of ``old`` that of ``new`` may be, ``floor`` the
-    least error that counts. In a check ``share`` is the growth over the limit.
+    infinity that double precision has, too, is right whatever the old result was. ``limit`` is
+    how many times the error of ``old`` that of ``new`` may be, ``floor`` the least error that
+    counts. In a check ``share`` is the growth over the limit.
     """
     held = {name: _corrected(old[name], new.get(name), truth.get(name)) for name in old}
     checks = compare(held, new, _ANY)

@@ -30,10 +30,7 @@ from onnx_passes.verify.region import Region
 
 @dataclass(frozen=True)
 class Obligation:
-    """A value of the model before, and the one that must equal it after.
-
-    ``tensor`` is what the value after always is, if that is known.
-    """
+    """A value before, the one that must equal it after, and what that is, if known."""
 
     old: str
     new: str
@@ -71,10 +68,7 @@ def find_obligations(
 
 
 def find_inner(region: Region, before: ir.Model, known: Collection[str]) -> list[Obligation]:
-    """Return the values of new nodes whose names were in use before; they may differ.
-
-    ``known`` are names that are obligations already.
-    """
+    """Return values of new nodes whose names were in use before, and not ``known``."""
     names = {str(v.name) for node in before.graph for v in node.outputs if v.name}
     return [
         Obligation(str(value.name), str(value.name))
@@ -97,10 +91,7 @@ def _is_read(value: ir.Value) -> bool:
 
 @dataclass
 class ObligationPart:
-    """A connected part of a change.
-
-    ``numbers`` are those of its rewrites in the pipeline.
-    """
+    """A connected part of a change, with the numbers and rules of its rewrites."""
 
     new: list[ir.Node] = field(default_factory=list)
     old: list[ir.Node] = field(default_factory=list)
@@ -178,10 +169,7 @@ def split_parts(
 def _join_applications(
     sets: _Sets, makers: dict[tuple[bool, str], ir.Node], applied: Sequence[Application]
 ) -> list[int]:
-    """Put each rewrite where the nodes are that it removed or made.
-
-    Return the numbers of those with neither side left.
-    """
+    """Put each rewrite where its nodes are; return the numbers of those without any."""
     names: dict[str, int] = {}
     for application in applied:
         sets.add(application.number)
@@ -254,7 +242,6 @@ def find_proved(
     """Return the obligations whose values are computed alike from the same values.
 
     By induction over the model after, a name that neither side computes anew is one value.
-
     ``agreed`` obligations are known to hold: what follows from them is proved.
     """
     held = [one for one in obligations if one.tensor is None]
@@ -312,10 +299,7 @@ class _Changed:
     def __init__(
         self, model: ir.Model, nodes: Sequence[ir.Node], names: Sequence[str]
     ) -> None:
-        """Start with the nodes that changed.
-
-        ``names`` are the values whose numbers are asked for.
-        """
+        """Start with the nodes that changed; ``names`` are those asked for."""
         self._model, self._nodes = model, set(nodes)
         self._order: Sequence[ir.Node] = nodes
         self.reads: dict[str, ir.Value] = {}
@@ -429,9 +413,7 @@ class Numbers:
     """The numbers of values of one model.
 
     A value that is not constant, and that no numbered node computes, is identified by its
-    name.
-
-    Two models that are compared share a ``table``. If ``inlined``, an If with a constant
+    name. Two models that are compared share a ``table``. If ``inlined``, an If with a constant
     condition is identified by the branch that it takes. ``taken_as`` has numbers that readers
     assume for a value. ``computed`` holds the numbers of what nodes compute.
     """
@@ -471,10 +453,7 @@ class Numbers:
         return number
 
     def add(self, nodes: Iterable[ir.Node], depth: int = 0) -> None:
-        """Number what nodes compute.
-
-        ``depth`` is the number of bodies around them.
-        """
+        """Number what nodes compute; ``depth`` counts the bodies around them."""
         for node in nodes:
             first = node.outputs[0]
             if is_identity(node) or constant_tensor(first) is not None:

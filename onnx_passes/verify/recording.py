@@ -36,10 +36,8 @@ def too_much(
 
     Small values are worth more: at the same price in memory there are more of them, and the
     next pass may need any. Sizes are as far as shapes are noted: an unknown dimension counts
-    as one, a value of unknown rank as nothing.
-
-    ``limit`` is in bytes, of all values together. ``seen`` has the bytes of values in one
-    sample of an earlier run.
+    as one, a value of unknown rank as nothing. ``limit`` is in bytes, of all values together.
+    ``seen`` has the bytes of values in one sample of an earlier run.
     """
     sizes: dict[str, int] = {}
     values = [v for node in model.graph for v in node.outputs if v.name]
@@ -142,8 +140,7 @@ class Recording(Mapping[str, Array]):
         return self._spill.files
 
     def following(self, values: Mapping[str, Data], names: Collection[str]) -> Recording:
-        """Return what is known of the next model: these values, and old ones among ``names``.
-        """
+        """Return what is known of the next model: new values, and old ones of ``names``."""
         found = Recording(self._limit, self._spill, self._label)
         found._arrays = {k: v for k, v in self._arrays.items() if k in names}
         found.update(values)
@@ -205,11 +202,9 @@ def inlined(model: ir.Model) -> ir.Model:
     """Return a model without functions, so that their bodies are compared node by node.
 
     onnx-ir does that, and not the code of the pass ``inline-functions``: what is wrong there
-    must not be repeated here.
-
-    A model without functions is returned itself. Calls stay if the function uses other
-    versions of operators, if they leave inputs out, or if an engine may take them for an
-    operator. They count as one node each.
+    must not be repeated here. A model without functions is returned itself. Calls stay if the
+    function uses other versions of operators, if they leave inputs out, or if an engine may
+    take them for an operator. They count as one node each.
     """
     if not model.functions:
         return model
@@ -319,10 +314,8 @@ def is_informative(arrays: Sequence[Array], varies: Callable[[], bool]) -> bool:
 
     A value that follows from shapes and constants alone is what it is for all data, so that
     one comparison is enough, even if it has no element. One that depends on data must have an
-    element that is finite, and two that differ.
-
-    ``arrays`` are the value on each sample. ``varies`` says whether it depends on data, and is
-    only called if that matters.
+    element that is finite, and two that differ. ``arrays`` are the value on each sample.
+    ``varies`` says whether it depends on data, and is only called if that matters.
     """
     return any(_varies(array) for array in arrays) or _differ(arrays) or not varies()
 
@@ -388,10 +381,7 @@ _SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30)
 
 
 def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
-    """Return drawn values of the type and shape of others.
-
-    The text ``seed`` decides the draw.
-    """
+    """Return drawn values of the type and shape of others; ``seed`` decides them."""
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
     if kind == "bool" and array.size == 1:  # drawn by chance, it may be the same each time
@@ -416,11 +406,9 @@ def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
 
 
 def tied(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
-    """Return drawn floats with equal elements, as far as their shapes allow.
+    """Return drawn floats of ``names`` with equal elements, as far as their shapes allow.
 
     What is drawn for each by itself shows no ties of a comparison.
-
-    ``names`` are those that may be changed.
     """
     floats = [name for name in sorted(names) if kind_of(draw[name].dtype) == "float"]
     if len(floats) < 2:

@@ -54,10 +54,7 @@ def check_feeds(
 
 @dataclass(frozen=True)
 class _Fit:
-    """One input of one sample.
-
-    ``sizes`` has the sizes of named dimensions so far, with the inputs that set them.
-    """
+    """An input of one sample; ``sizes`` have the inputs that set named dimensions."""
 
     name: str
     file: str

@@ -86,10 +86,7 @@ def changed_region(
 def diff_nodes(
     before: ir.Model, after: ir.Model, folded: Folded | None = None
 ) -> tuple[list[ir.Node], list[ir.Node]]:
-    """Return the nodes of the main graphs that are new, and those that have no counterpart.
-
-    ``folded`` is as in :func:`changed_region`.
-    """
+    """Return the new nodes of the main graphs, and those that have no counterpart."""
     old_nodes = nodes_of(before.graph)
     producers = {v.name: node for node in old_nodes for v in node_outputs(node) if v.name}
     equality = NodeEquality(before, after, folded)
@@ -122,10 +119,7 @@ def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
 def leading_to(
     ends: Collection[str], nodes: Iterable[ir.Node], known: Callable[[str], bool]
 ) -> list[ir.Node]:
-    """Return the nodes among some that compute values from known ones, in order.
-
-    A ``known`` value is given, so that what computes it is not needed.
-    """
+    """Return the nodes that compute values from those that are ``known``, in order."""
     needed, found = set(ends), []
     for node in reversed(list(nodes)):
         if any(v.name in needed for v in node.outputs):
@@ -210,11 +204,9 @@ def region_model(
 ) -> ir.Model:
     """Return the region as a model: inputs are its boundary, outputs all that it computes.
 
-    Only the nodes of the region are copied; weights and functions are shared.
-
-    ``rows`` are values that it will run on, for types and ranks. The length of a vector is
-    declared if all agree: operators that take sizes ask for it. ``hidden`` names are not
-    outputs.
+    Only the nodes of the region are copied; weights and functions are shared. ``rows`` are
+    values that it will run on, for types and ranks. The length of a vector is declared if all
+    agree: operators that take sizes ask for it. ``hidden`` names are not outputs.
     """
     return _model_of(model, [_cut(region, rows, hidden)])
 
@@ -224,9 +216,8 @@ def joined_model(
 ) -> ir.Model:
     """Return regions as one model, in which nothing connects them.
 
-    Each name begins with the number of its region and a slash.
-
-    Functions and opset imports are those of ``model``. Values are as for :func:`region_model`.
+    Each name begins with the number of its region and a slash. Functions and opset imports are
+    those of ``model``. Values are as for :func:`region_model`.
     """
     cuts = [_cut(region, rows, (), f"{n}/") for n, (region, rows) in enumerate(parts)]
     return _model_of(model, cuts)
@@ -467,9 +458,8 @@ def untyped(node: ir.Node) -> str | None:
 def alone(node: ir.Node, model: ir.Model) -> ir.Model:
     """Return a node as a model, fed with what other nodes compute.
 
-    Weights are shared, and those functions that the node calls: others may be broken.
-
-    The types of what the node reads must be known. The model may hold it in a subgraph.
+    Weights are shared, and those functions that the node calls: others may be broken. The
+    types of what the node reads must be known. The model may hold it in a subgraph.
     """
     fed = _fed(node)
     (copy,), values = copy_nodes([node])

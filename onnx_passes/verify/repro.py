@@ -183,10 +183,7 @@ def infer(file: Path, feeds: Feeds, engine: Settings) -> Feeds:
 
 
 def evaluate(model: Any, feeds: Feeds, types: dict[str, int]) -> Feeds:
-    """Return the outputs of a model by the reference evaluator of onnx.
-
-    ``types`` are element types of inputs, as ONNX numbers them.
-    """
+    """Return the outputs of a model by onnx's evaluator; ``types`` are ONNX's numbers."""
     from onnx.reference import ReferenceEvaluator
 
     numpy_type = onnx.helper.tensor_dtype_to_np_dtype
@@ -269,10 +266,7 @@ def rename(node: Any, old: str, new: str) -> None:
 
 
 def compare(path: str, name: str, old: Any, new: Any, check: Settings) -> list[str]:
-    """Say in what two values differ, a sentence each.
-
-    ``path`` says where the values are; ``name`` is the output that has the limits.
-    """
+    """Say in what two values at a path differ, a sentence each; ``name`` has limits."""
     if isinstance(old, list) and isinstance(new, list):
         if len(old) != len(new):
             return [f"{path} has {len(new)} elements, expected {len(old)}"]
@@ -305,10 +299,7 @@ def compare(path: str, name: str, old: Any, new: Any, check: Settings) -> list[s
 
 
 def differing(old: Any, new: Any, rtol: float, atol: float, check: Settings) -> Any:
-    """Return which elements differ by more than ``atol + rtol * |old|``.
-
-    Both arrays have one shape and type.
-    """
+    """Return which elements differ by more than ``atol + rtol * |old|``."""
     if old.dtype.kind not in "fc":
         if rtol == atol == 0 or old.dtype.kind not in "iu":
             return old != new

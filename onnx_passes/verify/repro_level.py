@@ -76,11 +76,7 @@ def ask(settings: dict[str, Any], path: Path) -> tuple[str, list[str]]:
 
 
 def add_profile(builder: Any, network: Any, config: Any, known: dict[str, Any]) -> None:
-    """Give dynamic inputs the shapes or values that they had.
-
-    ``config`` is changed. ``known`` has the least, usual and greatest shape or values by
-    input.
-    """
+    """Give dynamic inputs the least, usual and greatest shape or values that they had."""
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     wanting = [t for t in inputs if t.is_shape_tensor or -1 in tuple(t.shape)]
     if not wanting:

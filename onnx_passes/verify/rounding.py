@@ -225,10 +225,9 @@ def weigh_rounding(
 def agree_in_double(before: ir.Model, after: ir.Model, feeds: Feeds, name: str) -> bool:
     """Whether both sides give the same in double precision where rounding has no bound.
 
-    Then a rule is right in its values there, however many digits an engine loses. Whether
-    it keeps a tolerance is another question, and asked of ordinary inputs. NaN has no bound
+    Then a rule is right in its values there, however many digits an engine loses. Whether it
+    keeps a tolerance is another question, and asked of ordinary inputs. NaN has no bound
     either: a maximum that passes over it depends on the order in which an engine reads.
-
     Outputs of the models correspond by position.
     """
     place = [str(o.name) for o in before.graph.outputs].index(name)
@@ -310,10 +309,8 @@ def move_weights(model: ir.Model, seed: int) -> ir.Model:
 
     Weights are initializers and constants, those of bodies and functions included. Those that
     reach no more than sizes, indices, comparisons and casts to other types stay: one unit in
-    the last place of these is another function.
-
-    An odd ``seed`` moves weights the other way than the even one before it: few weights are
-    moved both ways in few runs.
+    the last place of these is another function. An odd ``seed`` moves weights the other way
+    than the even one before it: few weights are moved both ways in few runs.
     """
     moved = copy_model(model)
     rng, sign = np.random.default_rng(seed // 2), 1 - 2 * (seed % 2)
@@ -384,10 +381,7 @@ _COARSE = 4.0
 
 @dataclass(frozen=True)
 class OriginalRuns:
-    """Two runs of the original, by sample, and what they are.
-
-    ``between`` says what was run, as text.
-    """
+    """Two runs of the original, by sample; ``between`` says what they are."""
 
     engine: str
     between: str
@@ -411,9 +405,8 @@ class OriginalRuns:
     ) -> list[OutputCheck]:
         """Hold one run against the other under a limit, as a pass would be held.
 
-        Outputs without a limit, integers for one, are left out.
-
-        ``scaled`` outputs are measured against their largest element.
+        Outputs without a limit, integers for one, are left out. ``scaled`` outputs are
+        measured against their largest element.
         """
         promise = Promise(limit, overrides=overrides, low=frozenset(scaled))
         found = judge(self.first, self.second, promise, ignored=ignored).outputs

@@ -34,10 +34,7 @@ SUFFIXES = (".npy", ".npz", ".pb")
 
 
 def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
-    """Return the path of a file or folder that exists.
-
-    If there is none, ReferenceDataError suggests a path beside it.
-    """
+    """Return a path that exists; else ReferenceDataError suggests one beside it."""
     full = base_dir / Path(path).expanduser()
     if full.exists():
         return full
@@ -264,10 +261,7 @@ def _npy(path: Path, name: str, array: Array) -> bytes:
 
 
 def numpy_bytes(path: Path, sample: Mapping[str, Array]) -> bytes:
-    """Return a sample as the bytes of .npy or .npz.
-
-    The suffix of ``path`` decides.
-    """
+    """Return a sample as the bytes of .npy or .npz, by the suffix of ``path``."""
     if path.suffix == ".npy":
         if len(sample) != 1:
             raise data_error(path, f"would have to hold {len(sample)} values", "write .npz")
@@ -285,10 +279,7 @@ def numpy_bytes(path: Path, sample: Mapping[str, Array]) -> bytes:
 def json_of(
     path: Path, samples: Sequence[Mapping[str, Array]], kind: Kind, runner: str
 ) -> Plain:
-    """Return samples as plain data for JSON.
-
-    ``runner`` names the run that gave results.
-    """
+    """Return samples as plain data for JSON; ``runner`` is the run that gave results."""
     feeds = [
         {
             name: {
@@ -428,10 +419,7 @@ def merge_samples(many: Sequence[Sequence[Mapping[str, Array]]]) -> list[Sample]
 
 
 def select(samples: Sequence[Sample], names: Sequence[str]) -> list[Sample]:
-    """Keep some values of each sample, in the order given.
-
-    ReferenceDataError if a sample lacks one.
-    """
+    """Keep values of each sample, in order; ReferenceDataError if a sample lacks one."""
     for sample in samples:
         for name in names:
             if name not in sample:

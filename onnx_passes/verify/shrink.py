@@ -241,9 +241,7 @@ def first_divergence(
     """Find the first value of the main graph that breaks a contract.
 
     Compared are values that both models have under one name; if what changed is known, only
-    those computed there.
-
-    None if all agree, or one of the models does not run.
+    those computed there. None if all agree, or one of the models does not run.
     """
     old, new = makers_of(before), makers_of(after)
     region = changed_region(before, after)

@@ -88,10 +88,7 @@ class _Same:
 
 @dataclass
 class _ValueColumns:
-    """Columns of values.
-
-    ``rest`` has doc strings and metadata of those that have any, with their places.
-    """
+    """Columns of values; ``rest`` has doc strings and metadata, with their places."""
 
     __slots__ = ("names", "rest", "shapes", "types")
     names: list[str | None]
@@ -141,10 +138,7 @@ def exact_key(model: ir.Model) -> Key:
 
 
 def differ_in_notes(old: Any, new: Any) -> bool:
-    """Whether exact keys differ in types and shapes of results of the main graph alone.
-
-    The keys are not equal.
-    """
+    """Whether different keys differ in types and shapes of the main graph's results alone."""
     (*rest, graph), (*others, other) = old, new
     *parts, nodes = graph
     *others_parts, other_nodes = other
@@ -163,9 +157,8 @@ def differ_in_notes(old: Any, new: Any) -> bool:
 def read_notes(model: ir.Model, old: Any, new: Any) -> Counter[Key]:
     """Count types and shapes where nodes read what two exact keys note in different ways.
 
-    Hashes of nodes hold them, except for the outputs of the graph.
-
-    The keys differ in types and shapes alone.
+    Hashes of nodes hold them, except for the outputs of the graph. The keys differ in types
+    and shapes alone.
     """
     a, b = (_results(key) for key in (old, new))
     rows = zip(a.names, a.types, b.types, a.shapes, b.shapes, strict=True)
@@ -488,10 +481,8 @@ class Snapshot:
     def is_alike(self, other: Snapshot) -> bool:
         """Whether the models are known to be equal: to the byte, or by canonical hashes.
 
-        Annotations count.
-
-        ``other`` is earlier. If it is lost and has no hash, this one gets its hash, so that a
-        later one can be compared.
+        Annotations count. ``other`` is earlier. If it is lost and has no hash, this one gets
+        its hash, so that a later one can be compared.
         """
         if self._key == other._key:
             return True
@@ -546,11 +537,9 @@ class Snapshot:
         return copy_model(self.model)
 
     def differs(self, model: ir.Model) -> bool:
-        """Say whether ``model`` differs from what was copied, and not in what.
+        """Say whether ``model`` differs; ModelError if weights cannot be read.
 
         Its weights cannot be written to from now on, so that its key stays what it is.
-
-        ModelError if weights cannot be read.
         """
         self._compared = None
         key = exact_key(model)
@@ -570,11 +559,9 @@ class Snapshot:
             self._live = model
 
     def change(self, model: ir.Model) -> Change:
-        """Say in what ``model`` differs from the copy, by comparing.
+        """Say in what ``model`` differs; ModelError for a cycle or unreadable weights.
 
         Its weights cannot be written to from now on, so that its key stays what it is.
-
-        ModelError if the graph has a cycle, or weights cannot be read.
         """
         if not self.differs(model):
             return Change.NONE
@@ -772,10 +759,7 @@ class ReadBack:
 
 
 def same_content(ours: ir.TensorProtocol, theirs: ir.TensorProtocol) -> bool:
-    """Whether two tensors of one type and shape hold the same bytes, read in pieces.
-
-    ModelError if the data cannot be read.
-    """
+    """Whether two tensors of one type and shape hold the same bytes; or raise ModelError."""
     if ours.dtype != theirs.dtype or ours.nbytes != theirs.nbytes:
         return False
     if ours.dtype == ir.DataType.STRING:

@@ -49,11 +49,10 @@ def check_validity(
 ) -> list[str]:
     """Check a model as onnx's checker does, with all types inferred, and refuse a broken one.
 
-    onnx's checker refuses models that engines run, such as those that ONNX Runtime saves
-    after it optimised them. So what is wrong is a note where an engine loads the model.
-
-    The first engine that can decide does. Return what is wrong and was accepted, a sentence
-    each; ModelError if the model is not valid and no engine loads it.
+    onnx's checker refuses models that engines run, such as those that ONNX Runtime saves after
+    it optimised them. So what is wrong is a note where an engine loads the model. The first
+    engine that can decide does. Return what is wrong and was accepted, a sentence each;
+    ModelError if the model is not valid and no engine loads it.
     """
     faults = [*_opset_faults(model), *_faults(model)]
     notes = [f"the original is not valid ONNX: {fault}" for fault in faults]
@@ -159,10 +158,8 @@ class Opening:
         """Return a model without these nodes.
 
         Their results are inputs, named as in the original. What is left of the outputs comes
-        first, then what the nodes read.
-
-        The model itself is returned if there is nothing to open. OnnxPassesError if the nodes
-        are not those of the original.
+        first, then what the nodes read. The model itself is returned if there is nothing to
+        open. OnnxPassesError if the nodes are not those of the original.
         """
         if not self.operators:
             return model

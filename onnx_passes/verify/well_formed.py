@@ -351,11 +351,9 @@ def check_structure(
     First, on the IR itself: every value has a definition, there is no cycle, nodes are in
     order, and no name occurs twice in nested scopes. Every domain has an opset import, outputs
     exist, and initializers hold what they declare. Where nothing is found, onnx's own checker
-    is asked, which knows operators, their attributes and their number of inputs.
-
-    ``full`` also infers types and shapes, and complains if they contradict; some models that
-    engines accept do not survive this. ``known`` grows. There are :data:`MOST` sentences at
-    most.
+    is asked, which knows operators, their attributes and their number of inputs. ``full`` also
+    infers types and shapes, and complains if they contradict; some models that engines accept
+    do not survive this. ``known`` grows. There are :data:`MOST` sentences at most.
     """
     found = list(dict.fromkeys(_faults(model)))
     if len(found) > MOST:
@@ -391,10 +389,7 @@ class _Scopes:
         self.names: dict[str, ir.Value] = {}
 
     def faults(self, graph: ir.Graph, holder: str = "") -> Iterator[str]:
-        """Check a graph and those nested in it.
-
-        ``holder`` is the node that holds the graph, as text; empty for the outermost.
-        """
+        """Check a graph and those in it; ``holder`` is the outer node as text, or empty."""
         here = f" in the subgraph of {holder}" if holder else self.suffix
         defined: list[ir.Value] = []
         yield from self._define(graph.inputs, "input", here, defined)
@@ -555,10 +550,9 @@ def find_wrong_annotations(
     An engine may give another shape than the standard: ONNX Runtime does not reduce an empty
     tensor along an axis that is counted from the end. What the standard gives is right then,
     and what follows from such a value says nothing. Nor does what follows from a shape that
-    the model before has wrong, also in a body, or from a loop that is not entered.
-
-    Both models have the same nodes. ``evaluate`` decides if values contradict; without it they
-    are believed.
+    the model before has wrong, also in a body, or from a loop that is not entered. Both models
+    have the same nodes. ``evaluate`` decides if values contradict; without it they are
+    believed.
     """
     old = {str(v.name): (v.type, v.shape) for v in _values(before)}
     noted = [v for v in _values(after) if old.get(str(v.name)) != (v.type, v.shape)]
@@ -654,10 +648,7 @@ def _note(value: ir.Value) -> tuple[Hashable, ...]:
 
 
 def named_sizes(inputs: Sequence[ir.Value], values: Mapping[str, Data]) -> dict[str, int]:
-    """Return the sizes of the dimensions that inputs name.
-
-    Only arrays have sizes.
-    """
+    """Return the sizes of the dimensions that inputs name; only arrays have sizes."""
     found: dict[str, int] = {}
     for value in inputs:
         shape, array = value.shape, values.get(str(value.name))

@@ -277,10 +277,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Question:
-    """A candidate before it is built; ``build`` returns None if that is not possible.
-
-    ``key`` is a hash of it.
-    """
+    """A candidate before it is built, and its hash; ``build`` returns None if it fails."""
 
     key: str
     nodes: int
@@ -431,10 +428,7 @@ class Artifacts:
     _stores: dict[Status, CandidateStore] = field(default_factory=dict)
 
     def keep(self, trial: Trial) -> None:
-        """Write a candidate, named after its number.
-
-        ModelError if there is no room, or it may not be written.
-        """
+        """Write a candidate, named after its number; or raise ModelError."""
         if trial.candidate is None:
             return
         status = trial.outcome.status

@@ -51,10 +51,7 @@ UNKNOWN = CheckOutcome(Status.UNJUDGED, "values of its inputs are not known")
 
 @dataclass
 class _SameFault:
-    """A fault of another kind than that of the whole model is another fault.
-
-    The first candidate that failed is the whole model: its fault decides the kind.
-    """
+    """A fault of another kind than that of the whole model is another fault."""
 
     width: int = field(default=1, init=False)
     reads_values: bool = field(default=True, init=False)
@@ -91,10 +88,7 @@ class RunCheck(_SameFault):
         return f"{self.engine.name} against {other} by {self.contract}"
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
-        """Run the candidate on both.
-
-        EngineUnavailableError if one of the engines is not there.
-        """
+        """Run the candidate on both; EngineUnavailableError if an engine is not there."""
         del number
         feeds = candidate.feeds()
         if feeds is None and self._compiles_only:
@@ -143,10 +137,7 @@ class RunCheck(_SameFault):
 
 @dataclass
 class PassCheck(_SameFault):
-    """Passes that raise, break a model, or change what it computes.
-
-    ``engine`` runs both models; ``what`` is the passes as text.
-    """
+    """Passes that raise, break a model, or change what it computes on an engine."""
 
     make: Callable[[], list[Pass]]
     engine: Engine
@@ -210,10 +201,7 @@ class FunctionCheck:
     reads_values: bool = False
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
-        """Write the candidate and call the function.
-
-        UsageError if it raises, or returns something else than True or False.
-        """
+        """Call the function; UsageError if it raises, or returns neither True nor False."""
         del number
         printed = io.StringIO()
         with self.store.file(candidate) as path, redirect_stdout(printed):
@@ -386,10 +374,7 @@ class CommandCheck:
         return "python" in Path(name).name and rest[:2] == ["-m", "onnx_passes"]
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
-        """Run the command on a candidate.
-
-        UsageError if it is one of this program's, and is used wrongly.
-        """
+        """Run the command; UsageError if it is this program's, and is used wrongly."""
         with ExitStack() as stack:
             path = stack.enter_context(self._file(candidate))
             given = [word.replace("{model}", str(path)) for word in self.words]

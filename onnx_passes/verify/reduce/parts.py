@@ -56,10 +56,7 @@ class Boundary:
         self._inferred = Inferred(self.model)
 
     def feeds(self) -> Feeds:
-        """Return the inputs of the whole model: the given ones, the others generated.
-
-        ReferenceDataError if an input has no type or rank.
-        """
+        """Return inputs of the model, generated if not given; or raise ReferenceDataError."""
         if self._found is not None:
             return self._found
         inputs = [v for v in self.model.graph.inputs if not v.is_initializer()]
@@ -168,10 +165,7 @@ Described = tuple[ir.TypeProtocol | None, ir.Shape | None]
 
 @dataclass
 class Inferred:
-    """What onnx infers of the values of a model, in one run over the whole of it.
-
-    Declarations of the model count before what is inferred.
-    """
+    """What onnx infers of values, in one run over the whole model; declarations win."""
 
     model: ir.Model
     _found: dict[str, onnx.ValueInfoProto] | None = field(default=None, init=False)
@@ -232,9 +226,8 @@ def run_what_runs(model: ir.Model, engine: Engine, feeds: Feeds) -> Outputs:
     """Run the nodes that do not depend on one that the engine cannot run.
 
     The first such node is found by halves, in the order of the graph. It and all that reads
-    its results is left out, and the rest is tried again, for up to eight such nodes.
-
-    The model is in topological order. EngineUnavailableError if the engine is not there.
+    its results is left out, and the rest is tried again, for up to eight such nodes. The model
+    is in topological order. EngineUnavailableError if the engine is not there.
     """
     count = len(model.graph)
     lost: set[int] = set()
@@ -295,10 +288,7 @@ Nodes = frozenset[int]
 
 @dataclass(frozen=True)
 class Piece:
-    """How some nodes are cut out of a model; ``nodes`` are positions.
-
-    ``inputs`` and ``outputs`` are values of the model that become such.
-    """
+    """How nodes, by position, are cut out; ``inputs`` and ``outputs`` become such."""
 
     nodes: list[int]
     inputs: list[ir.Value]
@@ -446,10 +436,7 @@ class Parts:
 
 
 def reach(start: Iterable[int], edges: list[set[int]]) -> Nodes:
-    """Return the nodes that some lead to, and these.
-
-    ``edges`` has for each node those that it leads to.
-    """
+    """Return the nodes that some lead to, and these; ``edges`` has what each leads to."""
     found: set[int] = set()
     pending = list(start)
     while pending:
@@ -469,9 +456,7 @@ class Renderer:
     """Writes parts of one model.
 
     Copying a node as an object and serialising it takes a millisecond, and a bisection looks
-    at each node of a model many times.
-
-    ``choose`` says what is written for a tensor.
+    at each node of a model many times. ``choose`` says what is written for a tensor.
     """
 
     parts: Parts

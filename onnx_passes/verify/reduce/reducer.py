@@ -70,9 +70,7 @@ def search(parts: Parts, judge: PartJudge, mode: Mode, bad: Nodes) -> Nodes:
     ``ddmin`` halves of what is left first (Zeller and Hildebrandt, 2002). ``auto`` bisects for
     one node after the other without which nothing fails, looking near those it knows first (as
     QuickXplain does for constraints; Junker, 2004). It ends with ``ddmin``, so that no single
-    node can be removed from the result.
-
-    ``bad`` are the nodes to begin with, which fail.
+    node can be removed from the result. ``bad`` are the nodes to begin with, which fail.
     """
     run = _Minimiser(parts, judge)
     if mode == "bisect":
@@ -231,10 +229,7 @@ _FEW = 2  # a log that names more nodes than these says nothing
 
 
 def suspects(parts: Parts, check: ModelCheck) -> Iterator[Nodes]:
-    """Return parts that are likely at fault, the likeliest first, found when asked for.
-
-    The whole model must have been checked before.
-    """
+    """Yield parts of a checked model that are likely at fault, the likeliest first."""
     yield from (frozenset([index]) for index in _by_values(parts, check))
     yield from rare(parts)
 

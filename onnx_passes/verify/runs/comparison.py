@@ -79,10 +79,7 @@ class WideValues:
         self._known: tuple[tuple[int, tuple[str, ...]], Outputs] | None = None
 
     def of(self, sample: int, names: Sequence[str]) -> Outputs:
-        """Return values of a sample.
-
-        EngineError if a node cannot be computed.
-        """
+        """Return values of a sample; EngineError if a node cannot be computed."""
         key = (sample, tuple(names))
         if self._known is None or self._known[0] != key:
             model = self._model()
@@ -131,10 +128,7 @@ class Tally:
     def begin(
         self, theirs: Sequence[str], names: Sequence[str], makers: Mapping[str, str]
     ) -> None:
-        """Say which values both have, in topological order, and the nodes that make them.
-
-        Names are in topological order. ``makers`` has the node that computes each value.
-        """
+        """Say which values both have, in topological order, and the nodes that make them."""
         ours = set(names)
         self._order = {n: i for i, n in enumerate(dict.fromkeys((*theirs, *names)))}
         self._makers = makers
@@ -142,10 +136,7 @@ class Tally:
         self._extra = {name for name in ours if name not in set(theirs)}
 
     def add(self, sample: int, outputs: Outputs, own: frozenset[str]) -> None:
-        """Compare values of a sample.
-
-        ``own`` names those that are outputs of the model.
-        """
+        """Compare values of a sample; ``own`` are outputs of the model."""
         self._seen.add(sample)
         values = self._reference.values
         assert values is not None
@@ -612,10 +603,7 @@ def timed_run(
 
 
 def parts(run: Run, sample: int, settings: Settings) -> Iterator[Outputs]:
-    """Yield saved values of a sample, as many at once as memory has room for.
-
-    UsageError if a value that was asked for is not among them.
-    """
+    """Yield saved values, as many at once as fit in memory; UsageError if one is missing."""
     values = run.values
     assert values is not None
     part: dict[str, Data] = {}

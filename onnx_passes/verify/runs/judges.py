@@ -26,10 +26,7 @@ from onnx_passes.verify.judge import Promise, compare, error_growth
 
 
 def named_function(text: str, option: str) -> Callable[..., Any]:
-    """Import a function, from the working folder or the environment.
-
-    The text is ``module:function``; UsageError if there is none.
-    """
+    """Import ``module:function``, from the working folder too; or raise UsageError."""
     module_name, _, name = text.partition(":")
     if not module_name or not name.isidentifier():
         raise UsageError(f"{option} {text!r} is not a function", help="write module:function")
@@ -58,11 +55,7 @@ def named_function(text: str, option: str) -> Callable[..., Any]:
 
 
 def existing(path: str | os.PathLike[str], what: str) -> Path:
-    """Return the path of a file or folder that is there.
-
-    ``what`` says what it holds, for the message. If there is none, ReferenceDataError suggests
-    a path beside it.
-    """
+    """Return a path that exists; else ReferenceDataError suggests one beside it."""
     full = Path(path).expanduser()
     if full.exists():
         return full
@@ -99,8 +92,7 @@ class LargestIndices:
                 )
 
     def __call__(self, values: Outputs, outputs: frozenset[str]) -> Outputs:
-        """Apply to the values of a sample; those that are not ``outputs`` of the model stay.
-        """
+        """Apply to a sample; values that are not ``outputs`` of the model stay."""
         return {n: self._one(n, v) if n in outputs else v for n, v in values.items()}
 
     def _one(self, name: str, value: Data) -> Data:
@@ -113,9 +105,8 @@ class LargestIndices:
 def top_k(array: Array, k: int) -> Array:
     """Return the indices of the largest elements along the last axis, the largest first.
 
-    Of equal elements the first ranks first, as in TopK; NaN ranks last.
-
-    Shape [..., n] becomes int64 of shape [..., min(k, n)].
+    Of equal elements the first ranks first, as in TopK; NaN ranks last. Shape [..., n] becomes
+    int64 of shape [..., min(k, n)].
     """
     order: Array = np.argsort(-widen(array), axis=-1, kind="stable")[..., :k]
     return order.astype(np.int64)
@@ -361,11 +352,7 @@ Own: TypeAlias = Callable[[str, Array, Array], Any]
 
 @dataclass(frozen=True)
 class TensorScore:
-    """One number for each float tensor; all else must be equal.
-
-    ``function`` is called as ``f([actual], [expected])``. ``upward`` means that more is
-    better.
-    """
+    """One number for each float tensor, ``f([actual], [expected])``; the rest is equal."""
 
     measure: str
     function: Callable[[list[Array], list[Array]], float]

@@ -87,20 +87,14 @@ class Spool:
         return list(self._samples[sample])
 
     def put(self, sample: int, values: Mapping[str, Data]) -> None:
-        """Add values to a sample.
-
-        UsageError if they fit neither in memory nor in the temporary folder.
-        """
+        """Add values to a sample; UsageError if neither memory nor disk has room."""
         while len(self._samples) <= sample:
             self._samples.append({})
         for name, value in values.items():
             self._samples[sample][name] = self._stored(value)
 
     def get(self, sample: int, name: str) -> Data:
-        """Return a value; one on disk is read anew each time.
-
-        KeyError if there is none.
-        """
+        """Return a value, read anew if it is on disk; KeyError if there is none."""
         found = self._samples[sample][name]
         if not isinstance(found, _Place):
             return found
@@ -253,10 +247,7 @@ class Run:
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """The first value, in topological order, that differs, in its first such sample.
-
-    ``node`` is the operator, name and inputs of what computes it; None if unknown.
-    """
+    """The first value, in topological order, that differs, and the node that computes it."""
 
     check: OutputCheck
     sample: int
@@ -348,10 +339,7 @@ SCHEMA = 1
 
 
 def described(meta: Plain, path: Path) -> list[Run]:
-    """Return the runs that a file says it has, without their values.
-
-    ReferenceDataError if it is damaged, or of another version.
-    """
+    """Return the runs of a file without values; ReferenceDataError if it is damaged."""
     if not isinstance(meta, dict) or meta.get("schema") != SCHEMA:
         version = meta.get("schema") if isinstance(meta, dict) else None
         raise fault(path, f"is of schema {version}, not {SCHEMA}")
@@ -397,10 +385,7 @@ def fault(path: Path, what: str) -> ReferenceDataError:
 
 
 def check_form(path: Path, runs: int) -> None:
-    """Refuse a form that cannot hold results of so many runs, before there are any.
-
-    UsageError if the extension is unknown, or if the form holds one run only.
-    """
+    """Raise UsageError if the form of a file cannot hold results of so many runs."""
     if path.suffix not in (".json", ".zip", ".npz", ""):
         raise UsageError(
             f"--save-outputs {path}: results are not saved as {path.suffix}",
@@ -544,10 +529,7 @@ _INDEX = "index.json"
 
 
 def write_zip(runs: list[Run], found: Found, file: Pending) -> None:
-    """Write runs with their values.
-
-    ``found`` has the digests of the inputs. OSError if there is no room.
-    """
+    """Write runs with their values; ``found`` has the digests of the inputs."""
     members: list[list[PlainDict]] = []
     with zipfile.ZipFile(file.stream, "w") as archive:
         for place, run in enumerate(runs):
@@ -630,10 +612,7 @@ def _value(archive: zipfile.ZipFile, told: Plain) -> Data:
 
 
 def open_zip(path: Path) -> list[Run]:
-    """Open runs; their values are read when they are looked at.
-
-    ReferenceDataError if it holds no results, or is damaged.
-    """
+    """Open runs, to read values when asked; ReferenceDataError if there are none."""
     try:
         with zipfile.ZipFile(path) as archive:
             index = json.loads(archive.read(_INDEX))

@@ -251,7 +251,6 @@ def offload(model: ir.Model) -> None:
     """Move the large weights of a model to a temporary file, which is gone with the model.
 
     A model with weights in files is left as it is. Only who owns a model may call this.
-
     UsageError if the temporary folder has no room.
     """
     values = [
@@ -421,10 +420,7 @@ def _add(content: hashlib._Hash, value: Data) -> None:
 
 
 def from_file(path: str, model: ir.Model) -> list[Feeds]:
-    """Read inputs: .json of several samples, or what ``reference.inputs`` of a pipeline takes.
-
-    ReferenceDataError if they cannot be read, or do not fit the model.
-    """
+    """Read inputs from .json, or from what ``reference.inputs`` of a pipeline takes."""
     existing(path, "inputs")
     if Path(path).suffix == ".json":
         return [dict(sample) for sample in read_samples(path)]
@@ -433,10 +429,7 @@ def from_file(path: str, model: ir.Model) -> list[Feeds]:
 
 
 def save_inputs(path: Path, samples: Sequence[Feeds]) -> None:
-    """Write inputs in the form that the extension says; see ``write_samples``.
-
-    ReferenceDataError if the form cannot hold them, or the file cannot be written.
-    """
+    """Write inputs in the form that the extension says; see ``write_samples``."""
     plain = [
         {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
         for feeds in samples
