@@ -30,10 +30,10 @@ BY_METRICS = "promises metrics, which a pipeline measures on its data; no certif
 
 @dataclass(frozen=True)
 class Target:
-    """One thing to certify.
+    """One thing to certify; ``problem`` says why it cannot be.
 
-    ``subject`` is ``module:object``; ``cls`` is None for rules from outside. ``rules`` is None
-    if it is not a rewrite rule. ``problem`` says why it cannot be certified.
+    ``subject`` is ``module:object``. Rules from outside have no ``cls``; passes that are not
+    rewrites have no ``rules``.
     """
 
     name: str

@@ -40,7 +40,7 @@ def script(program: click.Command, shell: str) -> str:
 
 
 def complete(program: click.Command, instruction: str) -> bool:
-    """Answer a shell that asks (``bash_complete``, ...); return whether that is possible."""
+    """Answer a shell that asks (``bash_complete``, ...); return whether it is understood."""
     shell, _, what = instruction.partition("_")
     found = get_completion_class(shell)
     if found is None or what != "complete":

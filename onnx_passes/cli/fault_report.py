@@ -16,7 +16,7 @@ _USED = ("onnx", "onnx-ir", "onnxscript", "onnxruntime", "numpy")
 
 
 def write_fault(error: BaseException, words: Sequence[str]) -> str | None:
-    """Write versions, command and traceback to a temporary file; None if that fails."""
+    """Write versions, command and traceback to a temporary file; return its path, if any."""
     lines = [
         f"onnx-passes {__version__}, Python {platform.python_version()}",
         ", ".join([platform.platform(), *_versions()]),

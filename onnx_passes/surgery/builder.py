@@ -76,8 +76,8 @@ def count_outputs(
 ) -> tuple[int, Sequence[str] | None]:
     """Return how many outputs a node gets, and their names if they were given.
 
-    ``asked`` is the number of outputs, or their names. UsageError if it is None and the
-    operator leaves that open.
+    ``asked`` is the number of outputs, or their names. UsageError if neither it nor the
+    operator decides.
     """
     if isinstance(asked, str):
         asked = [asked]
@@ -133,9 +133,8 @@ _LARGEST = 1024
 def infer_outputs(node: ir.Node, schema: onnx.defs.OpSchema, model: ir.Model) -> None:
     """Note types and shapes at the outputs of a node, as far as the schema knows them.
 
-    Of a node with bodies, those are noted in which the bodies of an If agree. Opsets and IR
-    version of the model count. ModelError if types or shapes of the inputs do not fit the
-    operator.
+    If the bodies of an If agree, theirs are noted. Opsets and IR version of the model count.
+    ModelError if the inputs do not fit the operator.
     """
     bodies = [a.as_graph() for a in node.attributes.values() if a.type == _GRAPH]
     if bodies:

@@ -38,9 +38,9 @@ class OutputCheck:
     reference elements. ``mismatched`` counts the elements outside the limit.
 
     ``limit`` is what was allowed at ``worst``, the scale of a region included. ``share`` is
-    the largest difference as a share of what was allowed at its element; over 1 it fails. Both
-    are None if elements must be equal. The root mean square errors are those against a
-    reference in float64, if results are judged by that.
+    the largest difference as a share of what was allowed at its element; over 1 it fails.
+    Exact comparisons have neither. The root mean square errors are those against a reference
+    in float64, if results are judged by that.
     """
 
     output: str
@@ -110,9 +110,8 @@ class Check:
 
     ``kind`` is "structure", "interface", "equality", "tolerance", "metric", "drift", "level",
     "error-growth" or "engine" (it treats two models otherwise that agree). ``scope`` is
-    "model" or "region". ``engine`` is None if none is involved. ``outputs`` has the worst
-    sample of each. ``level`` says how far a compiler got: "executed", "built", "parsed",
-    "rejected" or "absent".
+    "model" or "region". ``outputs`` has the worst sample of each. ``level`` says how far a
+    compiler got: "executed", "built", "parsed", "rejected" or "absent".
     """
 
     kind: str

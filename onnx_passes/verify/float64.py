@@ -175,9 +175,9 @@ class WideEvaluation:
 class RandomRoundings:
     """Random roundings that an evaluation in double precision makes.
 
-    Each is in epsilons of the type: the most by which a computed value below float32 moves
-    (``low``), one of 32 or 64 bits (``wide``), and a constant of any type. A constant that
-    eight bits hold is as the author wrote it, and stays.
+    Each is the most by which a value moves, in epsilons of its type. ``low`` is for computed
+    values below float32, ``wide`` for those of 32 or 64 bits. A constant that eight bits hold
+    is as the author wrote it, and stays.
     """
 
     seed: int

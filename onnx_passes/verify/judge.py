@@ -425,9 +425,9 @@ class Promise:
     """What values are held to, with nothing left open.
 
     ``limit`` replaces that of the contract. Values are ``inside`` a model if small elements of
-    a tensor carry the error of its large ones; ``low`` names other outputs that are so,
-    because they depend on values below float32. If ``derived``, double precision decides where
-    the limit is that of the type alone. ``kind`` is by default the name of the contract.
+    a tensor carry the error of its large ones. So do other outputs, named ``low``, that depend
+    on values below float32. If ``derived``, double precision decides where the limit is that
+    of the type alone. ``kind`` is by default the name of the contract.
     """
 
     contract: Equality | Tolerance
@@ -480,9 +480,9 @@ def judge(
 ) -> Check:
     """Hold values to a promise, on all samples.
 
-    ``ignored`` values are no evidence, because the reference does not repeat them. ``names``
-    say what is special about each sample. The check fails if the worst comparison of a value
-    does; it is not verified if nothing is left to compare.
+    Values that the reference does not repeat are ``ignored``. ``names`` say what is special
+    about each sample. The check fails if the worst comparison of a value does; it is not
+    verified if nothing is left to compare.
     """
     worst = Worst()
     for sample, sides in enumerate(zip(expected, actual, strict=True)):
@@ -574,7 +574,7 @@ def describe(output: OutputCheck) -> str:
         return output.reason or "it differs"
     count = f"{output.mismatched} of {output.size} elements differ"
     place = f"[{', '.join(map(str, output.worst))}]"
-    # An element that is NaN on one side is off by nothing that a number could express.
+    # No number says how far NaN on one side is off.
     error = f" by {output.max_abs:.3g}" if output.max_abs else ""
     return f"{count}, at {place}{error}: expected {output.expected}, got {output.actual}"
 

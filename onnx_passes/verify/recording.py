@@ -1,4 +1,4 @@
-"""Values recorded while a model ran, their sizes, and what comparing them tells."""
+"""Values recorded while a model ran, their sizes, and what comparisons of them show."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How far rounding may move the results of a model.
 
 Tolerances follow the coarsest type that a result went through. Double precision, nearby
-weights and repeated runs tell rounding from wrong results.
+weights and repeated runs distinguish rounding from wrong results.
 """
 
 from __future__ import annotations

@@ -608,8 +608,8 @@ ContentPart = tuple[str, Key | ir.TensorProtocol]
 class ReadBack:
     """Reads a file back before it replaces another one.
 
-    Unless ``remarks`` count, doc strings, metadata and noted types of inner values do not: the
-    ONNX text form has none. ``parts`` and ``tensor_bytes`` count what was equal.
+    ``remarks`` are doc strings, metadata and noted types of inner values: the ONNX text form
+    has none. ``parts`` and ``tensor_bytes`` count what was equal.
     """
 
     remarks: bool = True

@@ -108,7 +108,7 @@ class CheckedNodes:
         forms, nodes = fresh
         try:
             check(_proto_of(model, values, nodes))
-        except Exception:  # whatever it is, it is the whole model that it is said of
+        except Exception:  # it is reported of the whole model
             return False
         self.forms.update(forms, of_tensors)
         return True
@@ -237,7 +237,7 @@ def complaints(
         return [_validation(str(error))]
     except onnx.shape_inference.InferenceError as error:
         return _inference(str(error))
-    except (ValueError, RuntimeError) as error:  # what it cannot read, it says otherwise
+    except (ValueError, RuntimeError) as error:  # raised for what it cannot read
         return [_one_line(str(error))]
     return []
 
@@ -417,7 +417,7 @@ class _Scopes:
             made = node_outputs(node)
             if len(made) == 1 and self._defines(made[0]):
                 defined.append(made[0])
-            else:  # text is made of what may be wrong alone
+            else:  # a label takes long: only if something may be wrong
                 place = f" of {_node_label(node)}{here}"
                 yield from self._define(made, "output", place, defined)
         if late:
@@ -676,7 +676,7 @@ def _told(value: ir.Value, array: Array, sizes: dict[str, int]) -> str | None:
         dim == size or (not isinstance(dim, int) and sizes.get(str(dim.value), size) == size)
         for dim, size in zip(dims, array.shape, strict=True)
     )
-    if fits:  # text is made of what is wrong alone: there are thousands of values
+    if fits:  # no text for correct values: there are thousands
         return None
     told = f"[{', '.join(str(d) if isinstance(d, int) else str(d.value) for d in shape)}]"
     was = f"[{', '.join(map(str, array.shape))}]"

@@ -286,10 +286,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate that was judged.
+    """A candidate that was judged, its number counted from 1.
 
-    ``number`` counts from 1. If it was ``replayed``, the answer came from a file.
-    ``candidate`` is None then, and if it could not be built.
+    One that could not be built, or was ``replayed`` from a file, has no ``candidate``.
     """
 
     number: int

@@ -148,7 +148,7 @@ class _Minimiser:
             if kept is not None:
                 bad, pieces = kept, 2
                 continue
-            # Of two chunks, each is what the other leaves.
+            # Each of two chunks is the complement of the other, which was tried.
             left = chunks if pieces > 2 else ()
             without = [self.parts.trim(bad - chunk) for chunk in left]
             kept = self.first([t for t in without if len(t) < len(bad)])
