@@ -54,16 +54,10 @@ DISPUTED = "another engine gives for the original what ONNX Runtime gives for th
 def is_disputed(
     output: str, old: Outputs, new: Outputs, third: Outputs, contract: Equality | Tolerance
 ) -> bool:
-    """Whether another opinion on the original is what the result is, and the engine's is not.
+    """Whether another evaluator of the original supports the result, and not the engine.
 
-    No result can be right by both then. One that is right by neither is not in dispute.
-
-    Args:
-        output: What differs.
-        old: What the engine gives for the original.
-        new: What it gives for the result.
-        third: What the other opinion on the original is.
-        contract: What the transformation promises.
+    No result can agree with both engines then. A result that agrees with neither is not in
+    dispute.
     """
     if not all(output in side for side in (old, new, third)):
         return False
@@ -75,14 +69,7 @@ def is_disputed(
 
 
 def other_opinion(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
-    """Return the outputs of a model by onnx's reference evaluator.
-
-    Where that fails, by :func:`evaluate`; none where that fails, too.
-
-    Args:
-        model: The model.
-        feeds: Inputs by name.
-    """
+    """Return outputs by onnx's reference evaluator, or else by :func:`evaluate`, or none."""
     copy = inlined(model)  # the evaluator knows no defaults of functions' attributes
     try:
         with ReferenceEngine().prepare(copy) as session:
@@ -116,19 +103,12 @@ def agree_between_steps(
     contract: Tolerance,
     low: Mapping[str, Tolerance],
 ) -> set[str]:
-    """Return the outputs that are what the original gives if its quantizers read other values.
+    """Return the outputs that differ only because quantizers read slightly other values.
 
     The original runs twice more, with all that its quantizers read moved up and down by what
-    the tolerance allows. An element that does not move then has to agree as ever. One that
-    moves was next to a breakpoint, and may lie between what the runs give.
-
-    Args:
-        original: Before.
-        feeds: Inputs of the original.
-        known: What the original gives, by names of the result.
-        new: What the result gives.
-        contract: What was promised.
-        low: Tolerances of outputs that depend on values below float32.
+    the tolerance allows. An element that does not move must agree as ever. One that moves was
+    next to a breakpoint, and may lie between what the runs give. `low` has the tolerances of
+    outputs that depend on values below float32.
     """
     if not any(map(_quantizes, all_nodes(original))):
         return set()
@@ -217,20 +197,12 @@ NOT_RUN = "ONNX Runtime does not run the model"
 
 @dataclass(frozen=True)
 class PassTrial:
-    """What one model showed.
+    """The result of one model.
 
-    Attributes:
-        judged: Whether the model could be judged: it is valid, the engine runs it, and what it
-            gives for the original is not in dispute (see :func:`is_disputed`).
-        changed: Whether the transformation changed it.
-        unjudged: Why it could not be judged, in one sentence; None where it was.
-        refused: Whether the transformation said that it cannot do it, by a PassError.
-        fault: What was broken, in one sentence; None where nothing was.
-        before: The model, as text.
-        after: What was made of it, as text; empty where nothing was.
-        model: The model, where there is a fault.
-        result: What was made of it, where it computes something else.
-        feeds: Inputs on which it does.
+    It is `judged` if it is valid, the engine runs it, and its outputs are not in dispute (see
+    :func:`is_disputed`); else `unjudged` says why. `refused` means that the transformation
+    raised a PassError. `fault` is one sentence, or None. `model` is kept with a fault;
+    `result` and `feeds` only if outputs differ.
     """
 
     judged: bool
@@ -258,15 +230,10 @@ def attempt(
 ) -> PassTrial:
     """Transform the model of a recipe, and compare what both compute.
 
-    Args:
-        recipe: The model.
-        transform: Is given a copy; may change it in place.
-        contract: What it promises; equality by default.
-        allowed: Parts of the interface that it declares to change.
-        negative_zero: Whether -0 and 0 are different under equality.
-        disorder: Whether one model in eight is given with its nodes out of order.
-        prepare: What runs before it, and counts neither as its change nor as its fault.
-        mapped: Says of a model how its inputs and outputs become those of the result.
+    `transform` gets a copy that it may change in place. `prepare` runs before it, and counts
+    neither as its change nor as its fault. With `disorder`, one model in eight has its nodes
+    out of order. With `negative_zero`, -0 and 0 differ under equality. `mapped` returns how
+    inputs and outputs become those of the result.
     """
     model = recipe.model()
     if check_structure(model):
@@ -434,16 +401,9 @@ CHANGED = 200
 class TestedPass:
     """What the property test of one pass found.
 
-    Attributes:
-        models: Models that could be judged.
-        changed: Those of them that the pass changed.
-        recipe: What shows the fault, shrunk; None where there is none.
-        trial: What it showed.
-        out_of_time: Whether the time ended before the models that were asked for; then nothing
-            is decided, unless a fault was found.
-        seed: Of all choices.
-        refused: Models that the pass said it cannot do.
-        reads: Whether the pass only reads, so that changing nothing is its promise.
+    `models` counts those that could be judged, `changed` those of them that the pass changed.
+    `recipe` and `trial` show a fault, shrunk. If the run is `out_of_time` and has no fault,
+    nothing is decided. A pass that `reads` keeps its promise by changing nothing.
     """
 
     models: int
@@ -477,18 +437,10 @@ def fuzz_pass(
 
     Ends at ``models`` models, and for a pass that is ``tested_on`` some kinds when it changed
     that many; any other has to change one. That repeats for a seed; an end after ``seconds``
-    does not.
-    A pass may crash the engine: run it in a child process where that matters.
+    does not. A pass may crash the engine: run it in a child process where that matters.
 
-    Args:
-        cls: The pass; options without a default come from its ``example``.
-        seconds: Wall time at most; the shrinking of what is found comes on top.
-        seed: Of all choices.
-        models: Models that the pass is judged on.
-        most: Models drawn at most for those that it changes; ``models`` if that is more.
-
-    Raises:
-        OptionError: The pass has options without a default or example.
+    Shrinking comes on top of `seconds`. At most `most` models are drawn, or `models` if that
+    is more. OptionError if an option has neither a default nor an example.
     """
     cls(**cls.example)
     reads = issubclass(cls, Analysis)
@@ -514,12 +466,7 @@ def fuzz_pass(
 
 
 def examine(cls: type[Pass], recipe: Recipe) -> PassTrial:
-    """Run a pass, after what it requires, on the model of a recipe, and compare.
-
-    Args:
-        cls: The pass.
-        recipe: Makes the model.
-    """
+    """Run a pass, after what it requires, on the model of a recipe, and compare."""
     contracts = cls.contracts()
     contract = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     trial = attempt(
@@ -560,16 +507,12 @@ def _applied(pass_: Pass, model: ir.Model, samples: Sequence[Feeds] = ()) -> ir.
 
 
 def models_wanted(cls: type[Pass]) -> int:
-    """Return how many models a certificate of a pass needs, most of them changed or not.
-
-    Args:
-        cls: The pass.
-    """
+    """Return how many models a certificate of a pass needs, most of them changed or not."""
     return CHANGED if cls.tested_on else MODELS
 
 
 SOUGHT = 10
-"""Times as many models as a pass is judged on that are drawn at most for those it changes."""
+"""Models drawn at most, as a multiple of those that a pass is judged on."""
 
 _TEST = '''"""Fails while {name} is wrong on one random model.
 
@@ -591,18 +534,7 @@ def test_{function}():
 def verdict_of_pass(
     cls: type[Pass], *, seconds: float, seed: int, models: int, folder: str | None
 ) -> PlainDict:
-    """Test a pass on random models, and say what follows.
-
-    Args:
-        cls: The pass.
-        seconds: Wall time at most.
-        seed: Of all choices.
-        models: Models at most.
-        folder: Where a refutation is written to; None for nowhere.
-
-    Returns:
-        The keys that a rule's verdict has (``verify.rules.fuzz_verdict``).
-    """
+    """Test a pass on random models; return a verdict, and write a refutation to `folder`."""
     contracts = cls.contracts()
     declared = next((c for c in contracts if isinstance(c, Equality | Tolerance)), None)
     result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}

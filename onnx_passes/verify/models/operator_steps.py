@@ -38,14 +38,9 @@ from onnx_passes.verify.models.scope import (
 def of_elements(
     operands: int, dtype: str, *, compares: bool = False, given: bool = False
 ) -> tuple[str, ...]:
-    """Return the elementwise operators of some form.
+    """Return the elementwise operators of some form, with attributes only if `given`.
 
-    Args:
-        operands: How many they take.
-        dtype: A type that they take, as ONNX names it: ``float``.
-        compares: Whether their result is a boolean, where the operands are numbers.
-        given: Whether the formula takes attributes; without it, only operators that have no
-            attribute are returned.
+    They take `dtype`, such as ``float``. With `compares`, their result is a boolean.
     """
     return tuple(
         operator.op_type
@@ -211,14 +206,7 @@ def classify(scope: GraphScope, rng: np.random.Generator) -> None:
 def partner(
     scope: GraphScope, rng: np.random.Generator, value: KnownValue, *, dtype: int | None = None
 ) -> KnownValue:
-    """Return a value that broadcasts with another one: an old one, or a new constant.
-
-    Args:
-        scope: The model so far.
-        rng: Draws whether it is old or new, and what it holds.
-        value: The value that it broadcasts with.
-        dtype: Its element type; None for that of ``value``.
-    """
+    """Return a value that broadcasts with another one, and has its type by default."""
     wanted = value.dtype if dtype is None else dtype
     if rng.random() < 0.55:
         try:

@@ -49,14 +49,12 @@ _FLAT_WITHIN = 0.02
 
 
 class Net:
-    """A network under construction, and the value that the next layer reads.
+    """A network under construction.
 
-    Attributes:
-        value: Name of that value.
-        shape: Its shape without the batch: ``[D]``, ``[T, D]`` or ``[C, H, W]``.
-        regular: Whether integers suffice for all between its quantisers: what is multiplied
-            was quantised, and what is added or joined has one scale.
-        flat: Names of what functions make that are flat far from 0.
+    The next layer reads `value`. Its `shape`, without the batch, is ``[D]``, ``[T, D]`` or
+    ``[C, H, W]``. `regular` says that integers suffice between its quantisers: what is
+    multiplied was quantised, and what is added or joined has one scale. `flat` names results
+    of functions that are flat far from 0.
     """
 
     def __init__(self, seed: int, shapes: Sequence[tuple[int, ...]] = SHAPES) -> None:
@@ -83,14 +81,7 @@ class Net:
         return bool(self.draw.random() < share)
 
     def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Plain) -> str:
-        """Add a node and return the name of its output.
-
-        Args:
-            kind: The operator.
-            *inputs: Names of its inputs.
-            domain: Its domain.
-            **attributes: Its attributes.
-        """
+        """Add a node and return the name of its output."""
         self._count += 1
         name = f"{kind}_{self._count}"
         self.nodes.append(
@@ -162,12 +153,7 @@ class Net:
         return [self.Quant(v, *parameters, domain=QONNX, **flags) for v in values]
 
     def weights(self, shape: Sequence[int], axis: int) -> str:
-        """Make quantised weights, with a scale for all or for each place along an axis.
-
-        Args:
-            shape: Shape of the weights.
-            axis: The axis along which scales may differ.
-        """
+        """Make quantised weights, with one scale or one for each place along `axis`."""
         array = self.constant(self.draw.normal(0, 0.7, shape))
         scale: Array = np.asarray(self.scale())
         if self.chance(0.4):
@@ -215,13 +201,7 @@ LARGEST = 512
 
 
 def network(seed: int, steps: Sequence[int], form: str | None = None) -> onnx.ModelProto:
-    """Build a network.
-
-    Args:
-        seed: Of all choices.
-        steps: Numbers of its layers; any may be left out.
-        form: Name of the layer in ``FORMS`` that every second step makes; None for any.
-    """
+    """Build a network; any of its layers may be left out of `steps`."""
     rank = None if form is None else _RANKS.get(form, 3)
     net = Net(seed, [shape for shape in SHAPES if rank in (None, len(shape))])
     if net.chance(0.9):
@@ -480,14 +460,9 @@ _STEPS: tuple[structure_steps.Step, ...] = (
 class Recipe:
     """What one random model is made of. The same recipe always makes the same model.
 
-    Attributes:
-        seed: Of all choices.
-        steps: Numbers of the steps taken; each adds a few nodes.
-        precision: Kind of its parts below float32, a name in ``PRECISIONS``; None for a model
-            without steps of low precision; ``NETWORK`` for a quantised network, whose steps
-            are layers.
-        form: Name of what every second step makes, in ``planted.FORMS``, or for a network in
-            ``networks.FORMS``; None for anything.
+    `precision` is a name in ``PRECISIONS``, ``NETWORK`` for a quantised network whose steps
+    are layers, or None for float32. `form` names what every second step makes, in
+    ``planted.FORMS`` or for a network in ``FORMS``; None for anything.
     """
 
     seed: int
@@ -534,12 +509,7 @@ class Recipe:
         )
 
     def shrunk(self, fails: Callable[[Recipe], bool], checks: int = 200) -> Recipe:
-        """Return a recipe of as few steps as possible that still fails.
-
-        Args:
-            fails: Whether a recipe shows the fault.
-            checks: Calls of ``fails`` at most.
-        """
+        """Return a smaller recipe that still fails, after at most `checks` tries."""
         best, size = self, max(1, len(self.steps) // 2)
         while size and checks:
             start = 0
@@ -556,13 +526,7 @@ class Recipe:
 
 
 def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
-    """Yield recipes of up to a number of steps.
-
-    Args:
-        count: How many.
-        seed: The same seed gives the same recipes.
-        steps: Steps at most; every model has another number of them.
-    """
+    """Yield recipes of up to a number of steps."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         number = int(rng.integers(2**31))
@@ -570,13 +534,7 @@ def recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Recipe]:
 
 
 def network_recipes(count: int, *, seed: int = 0, steps: int = 5) -> Iterator[Recipe]:
-    """Yield recipes of quantised networks.
-
-    Args:
-        count: How many.
-        seed: The same seed gives the same recipes.
-        steps: Layers at most.
-    """
+    """Yield recipes of quantised networks."""
     for recipe in recipes(count, seed=seed, steps=steps):
         yield replace(recipe, precision=NETWORK)
 
@@ -584,14 +542,7 @@ def network_recipes(count: int, *, seed: int = 0, steps: int = 5) -> Iterator[Re
 def recipes_on(kinds: Sequence[str], count: int, *, seed: int = 0) -> Iterator[Recipe]:
     """Yield recipes of models of some kinds, which take turns.
 
-    Args:
-        kinds: ``ANY`` for those of :func:`recipes`, ``NETWORK`` for those of
-            :func:`network_recipes`, and names of forms that the models have; empty for any.
-        count: How many.
-        seed: The same seed gives the same recipes.
-
-    Raises:
-        KeyError: There is no form of a name.
+    A kind is ``ANY``, ``NETWORK`` or the name of a form, else KeyError; none means ``ANY``.
     """
     both = zip(recipes(count, seed=seed), network_recipes(count, seed=seed), strict=True)
     for number, (plain, net) in enumerate(both):
@@ -610,11 +561,6 @@ def mixed_recipes(count: int, *, seed: int = 0, steps: int = 12) -> Iterator[Rec
 
     The others are the same as those of :func:`recipes`; the kinds of ``PRECISIONS`` take
     turns.
-
-    Args:
-        count: How many.
-        seed: The same seed gives the same recipes.
-        steps: Steps at most.
     """
     kinds = list(PRECISIONS)
     for number, recipe in enumerate(recipes(count, seed=seed, steps=steps)):

@@ -32,13 +32,9 @@ class Precision:
 
     Steps choose types as if a model were float32. A one-to-one map then says which type a
     value has in the model: with FLOAT for FLOAT16, all forms that steps make are in float16.
-
-    Attributes:
-        swapped: Pairs of the type that steps choose and the one that the model has.
-        low: Types in the model that low precision steps cast to.
-        opsets: One of them is drawn; empty for those of all models.
-        emulated: Whether an operator without kernel for bfloat16 has Casts around it.
-        quantized: Whether the low precision steps quantize.
+    `low` are types in the model that low precision steps cast to. Without `opsets`, those of
+    all models are drawn. With `emulated`, an operator without a kernel for bfloat16 has Casts
+    around it.
     """
 
     swapped: tuple[tuple[int, int], ...] = ()
@@ -63,11 +59,7 @@ class Precision:
         return self._chosen.get(real, real)
 
     def array(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return a constant of a step as the model has it; finite numbers stay finite.
-
-        Args:
-            array: Numbers of any shape, in the type that the step chose.
-        """
+        """Return a constant of a step as the model has it; finite numbers stay finite."""
         dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
         real = self.real(dtype)
         if real == dtype:
@@ -80,11 +72,7 @@ class Precision:
             return np.asarray(np.asarray(array).astype(kind))
 
     def seen(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return a constant as a step sees it: in the type that it chose, rounded.
-
-        Args:
-            array: Numbers of any shape and type.
-        """
+        """Return a constant as a step sees it: in the type that it chose, rounded."""
         with np.errstate(over="ignore"):
             return np.asarray(self.array(array).astype(array.dtype))
 
@@ -107,7 +95,6 @@ PRECISIONS: dict[str, Precision] = {
     "quantized": Precision(opsets=_NEWER, quantized=True),
     "quantized float16": Precision(_HALF, opsets=_WITH_FLOAT8, quantized=True),
 }
-"""The kinds of low precision, by name."""
 
 
 Dim = int | str | None
@@ -151,11 +138,7 @@ _WEIGHTS: dict[int, int] = {
 class KnownValue:
     """A value that exists, and what is known of it.
 
-    Attributes:
-        name: Its name.
-        dtype: Element type, as onnx numbers them.
-        shape: Sizes; a name for a dynamic one, None for one that nothing is known of.
-        data: Its elements where it is a constant.
+    A size is a name if it is dynamic, and None if nothing is known. A constant has `data`.
     """
 
     name: str
@@ -178,12 +161,7 @@ class KnownValue:
 
 
 def random_dtype(rng: np.random.Generator, among: tuple[int, ...] = ALL) -> int:
-    """Draw an element type, the common ones more often.
-
-    Args:
-        rng: Draws the type.
-        among: Types to draw from, as ONNX numbers them.
-    """
+    """Draw an element type, the common ones more often."""
     weights = np.asarray([_WEIGHTS[d] for d in among], np.float64)
     return int(rng.choice(among, p=weights / weights.sum()))
 
@@ -191,13 +169,7 @@ def random_dtype(rng: np.random.Generator, among: tuple[int, ...] = ALL) -> int:
 def random_array(
     rng: np.random.Generator, dtype: int, shape: tuple[int, ...]
 ) -> NDArray[np.generic]:
-    """Draw a constant: often all zeros or ones, as rules look for; else small numbers.
-
-    Args:
-        rng: Draws the numbers.
-        dtype: Element type, as ONNX numbers it.
-        shape: Shape of the array.
-    """
+    """Draw a constant: often all zeros or ones, as rules look for; else small numbers."""
     kind = onnx.helper.tensor_dtype_to_np_dtype(dtype)
     if dtype == BOOL:
         return np.asarray(rng.integers(0, 2, shape), bool)
@@ -239,12 +211,7 @@ def random_shape(rng: np.random.Generator) -> Shape:
 
 
 def known_of(name: str, found: onnx.TypeProto) -> KnownValue:
-    """Return what onnx has inferred of a value.
-
-    Args:
-        name: Name of the value.
-        found: Its type, as onnx has it.
-    """
+    """Return what onnx has inferred of a value."""
     tensor = found.tensor_type
     if not tensor.HasField("shape"):
         return KnownValue(name, tensor.elem_type, None)
@@ -280,14 +247,8 @@ def infer_outputs(
 ) -> dict[str, onnx.TypeProto]:
     """Return the types and shapes of the outputs of a node, by name.
 
-    Args:
-        node: The node.
-        opset: Version of the main domain.
-        types: Types and shapes of its inputs, by name.
-        data: Those inputs that are constants, by name.
-
-    Raises:
-        UnfitError: onnx does not take the node, or infers nothing of an output.
+    `types` and `data` hold the inputs, and those that are constants. UnfitError if onnx
+    rejects the node, or infers nothing of an output.
     """
     try:
         schema = onnx.defs.get_schema(node.op_type, opset, "")
@@ -316,11 +277,7 @@ def runs(
 ) -> bool:
     """Whether the engine starts a session for this operator on these types.
 
-    Args:
-        node: The node.
-        dtypes: Element type of each input; None for one that is left out.
-        ranks: Rank of each input by name; -1 where it is unknown.
-        opset: Of the main domain.
+    `dtypes` has None for an omitted input, `ranks` -1 for an unknown rank.
     """
     inputs = [name for name in node.input if name]
     places = tuple(inputs.index(name) if name else -1 for name in node.input)
@@ -373,17 +330,10 @@ def _runs(
 class GraphScope:
     """One graph: the main one, or a body inside it.
 
-    Choices are stable: leaving a step out changes what other steps choose only where they
-    used what it made. That is what lets a recipe shrink.
-
-    Attributes:
-        seed: Of all choices.
-        opset: Of the main domain.
-        parent: The scope whose values are seen from here as well.
-        step: Number of the step at work; part of every name.
-        prefix: Of names made here.
-        precision: Which types the values have in the model; steps choose others.
-        sealed: Values that may be returned and that no other step reads.
+    Choices are stable: leaving a step out changes what other steps choose only where they used
+    what it made. That is what lets a recipe shrink. A node here also sees the values of
+    `parent`. Steps choose types as if in float32, which `precision` maps to those of the
+    model. Values that are `sealed` may be returned, and no other step reads them.
     """
 
     seed: int
@@ -421,11 +371,7 @@ class GraphScope:
         return f"{self.prefix}v{self.step}_{self._made}"
 
     def pick(self, fits: Callable[[KnownValue], bool]) -> KnownValue:
-        """Choose a value.
-
-        Raises:
-            UnfitError: None fits.
-        """
+        """Choose a value; UnfitError if none fits."""
         self._picks += 1
         salt = f"{self.seed}/{self.step}/{self._picks}/"
         found = [value for value in self.seen() if fits(value)]
@@ -438,12 +384,7 @@ class GraphScope:
         return self.pick(lambda v: v.dtype in dtypes and v.shape is not None)
 
     def constant(self, array: NDArray[np.generic], rng: np.random.Generator) -> KnownValue:
-        """Add a constant: an initializer, or a node.
-
-        Args:
-            array: The numbers, of any shape and type.
-            rng: Draws whether it is an initializer or a node.
-        """
+        """Add a constant: an initializer, or a node."""
         name = self.name()
         tensor = self.tensor(array, name)
         array = self.precision.seen(array)
@@ -457,12 +398,7 @@ class GraphScope:
         return known
 
     def tensor(self, array: NDArray[np.generic], name: str) -> onnx.TensorProto:
-        """Return a constant as the model has it.
-
-        Args:
-            array: The numbers, of any shape and type.
-            name: Name of the tensor.
-        """
+        """Return a constant as the model has it."""
         real = self.precision.array(array)
         # Of a scalar, numpy would make a vector.
         real = np.ascontiguousarray(real) if real.ndim else np.asarray(real)
@@ -473,12 +409,7 @@ class GraphScope:
         return type_proto(replace(value, dtype=self.precision.real(value.dtype)))
 
     def ints(self, numbers: Sequence[int], rng: np.random.Generator) -> KnownValue:
-        """Add a constant vector of int64.
-
-        Args:
-            numbers: The elements.
-            rng: Draws whether it is an initializer or a node.
-        """
+        """Add a constant vector of int64."""
         return self.constant(np.asarray(numbers, np.int64), rng)
 
     def fresh(
@@ -487,13 +418,7 @@ class GraphScope:
         dtypes: Sequence[int] = ALL,
         shape: Shape | None = None,
     ) -> KnownValue:
-        """Add a value out of nowhere: an input, or a constant.
-
-        Args:
-            rng: Draws type, shape and numbers.
-            dtypes: Element types that it may have.
-            shape: Its shape; None to draw one.
-        """
+        """Add an input or a constant. Without `shape`, one is drawn."""
         dtype = random_dtype(rng, tuple(dtypes))
         if shape is None:
             shape = random_shape(rng)
@@ -507,12 +432,7 @@ class GraphScope:
         return known
 
     def input(self, dtype: int, shape: Shape) -> KnownValue:
-        """Add an input of the model.
-
-        Args:
-            dtype: Element type, as ONNX numbers it.
-            shape: Its shape; text is a dynamic dimension.
-        """
+        """Add an input of the model; text in its shape is a dynamic dimension."""
         main = self.main
         known = KnownValue(f"x{self.prefix}{self.step}_{len(main.inputs)}", dtype, shape)
         main.inputs.append(known)
@@ -542,14 +462,8 @@ class GraphScope:
     ) -> list[KnownValue]:
         """Add a node, whose outputs follow from onnx's own inference.
 
-        Args:
-            operator: The operator.
-            inputs: Its inputs; None for one that is left out.
-            outputs: How many outputs it has.
-            **attributes: Its attributes; None for one that is left out.
-
-        Raises:
-            UnfitError: onnx or ONNX Runtime does not take it.
+        Inputs and attributes may be None, which omits them. UnfitError if onnx or ONNX Runtime
+        rejects the node.
         """
         try:
             return self._emit(operator, inputs, outputs, attributes)
@@ -612,26 +526,13 @@ class GraphScope:
         return self.add(node, [replace(v, dtype=chosen(v.dtype)) for v in known])
 
     def add(self, node: onnx.NodeProto, outputs: Sequence[KnownValue]) -> list[KnownValue]:
-        """Add a node whose outputs are known.
-
-        Args:
-            node: The node.
-            outputs: Its outputs.
-        """
+        """Add a node whose outputs are known."""
         self.nodes.append(node)
         self.values.extend(outputs)
         return list(outputs)
 
     def has_attribute(self, operator: str, name: str) -> bool:
-        """Whether an operator of this opset has an attribute.
-
-        Args:
-            operator: The operator.
-            name: Name of the attribute.
-
-        Raises:
-            UnfitError: There is no such operator.
-        """
+        """Whether an operator has an attribute; UnfitError without such an operator."""
         try:
             schema = onnx.defs.get_schema(operator, self.opset, "")
         except onnx.defs.SchemaError:
@@ -642,13 +543,7 @@ class GraphScope:
 def static(
     scope: GraphScope, *dtypes: int, least: int = 0
 ) -> tuple[KnownValue, tuple[int, ...]]:
-    """Choose a value of known sizes, of at least some rank.
-
-    Args:
-        scope: The model so far.
-        *dtypes: Element types that it may have.
-        least: The least rank.
-    """
+    """Choose a value of known sizes, whose rank is at least `least`."""
     value = scope.pick(
         lambda v: v.dtype in dtypes and v.static is not None and v.rank >= least
     )
@@ -657,21 +552,10 @@ def static(
 
 
 def ranked(scope: GraphScope, *dtypes: int, least: int = 1) -> KnownValue:
-    """Choose a value of known rank, of at least so much.
-
-    Args:
-        scope: The model so far.
-        *dtypes: Element types that it may have.
-        least: The least rank.
-    """
+    """Choose a value of known rank, which is at least `least`."""
     return scope.pick(lambda v: v.dtype in dtypes and v.rank >= least)
 
 
 def axis_of(rng: np.random.Generator, rank: int) -> int:
-    """Draw an axis, counted from either end.
-
-    Args:
-        rng: Draws the axis.
-        rank: Rank of the tensor.
-    """
+    """Draw an axis, counted from either end."""
     return int(rng.integers(-rank, rank))

@@ -34,25 +34,14 @@ _BODY = (
 
 
 def make_body(scope: GraphScope, word: str) -> GraphScope:
-    """Return the scope of a body, which sees the values around it.
-
-    Args:
-        scope: The scope of the node that has the body.
-        word: Which body it is; its first letter is part of names.
-    """
+    """Return the scope of a body, which sees the values around it."""
     prefix = f"{scope.prefix}{word[0]}{scope.step}_"
     seed = scope.seed + len(prefix) * 7919 + ord(word[0])
     return GraphScope(seed, scope.opset, scope, scope.step, prefix, scope.precision)
 
 
 def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) -> KnownValue:
-    """Compute something of the type of a value, by a few steps inside a body.
-
-    Args:
-        body: The scope of the body.
-        rng: Draws the steps.
-        value: The value whose type and shape the result has.
-    """
+    """Compute something of the type of a value, by a few steps inside a body."""
     first = 1000 * (body.step + 1)
     for turn in range(int(rng.integers(1, 4))):
         inner = body.begin(first + turn)
@@ -89,14 +78,7 @@ def _parts(body: GraphScope) -> list[list[Any]]:
 def make_graph(
     body: GraphScope, name: str, inputs: Sequence[KnownValue], outputs: Sequence[KnownValue]
 ) -> onnx.GraphProto:
-    """Return a body as a graph.
-
-    Args:
-        body: The scope of the body.
-        name: Name of the graph.
-        inputs: Its inputs.
-        outputs: Its outputs.
-    """
+    """Return a body as a graph."""
 
     def infos(values: Sequence[KnownValue]) -> list[onnx.ValueInfoProto]:
         return [onnx.helper.make_value_info(v.name, body.type_of(v)) for v in values]

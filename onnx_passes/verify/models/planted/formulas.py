@@ -181,7 +181,6 @@ ACTIVATION_STEPS = tuple(
         clips, parametric,
     )
 )  # fmt: skip
-"""Steps of this file."""
 
 
 def attention(p: Plant) -> KnownValue:
@@ -308,7 +307,6 @@ ATTENTION_STEPS = tuple(
         attention, attention, attention, rotary, rotary, attention_operator, rotary_operator,
     )
 )  # fmt: skip
-"""Steps of this file."""
 
 
 def softmax(p: Plant) -> KnownValue:
@@ -385,7 +383,6 @@ COMPOSITE_STEPS = tuple(
     planted(form, sealed=True)
     for form in (softmax, softmax, norm, loss, loss, quantized, cropped, grid, gemm)
 )
-"""Steps of this file."""
 
 
 REDUCTIONS = (
@@ -593,7 +590,6 @@ LAYER_STEPS = tuple(
         reduction, reduction, reduction, recurrent,
     )
 )  # fmt: skip
-"""Steps of this file."""
 
 
 def layer_normalization(p: Plant) -> KnownValue:
@@ -733,4 +729,3 @@ NORMALIZATION_STEPS = tuple(
         batch_normalization, operators, operators,
     )
 )  # fmt: skip
-"""Steps of this file."""

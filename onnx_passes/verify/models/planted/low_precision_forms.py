@@ -171,7 +171,6 @@ NARROW_STEPS = (
         for form in (narrow_stored, narrow_layer, narrow_layer, scaled_if_float8)
     ),
 )
-"""Steps of this file."""
 
 
 _BYTES: tuple[int, ...] = (TensorProto.INT8, TensorProto.UINT8)
@@ -195,14 +194,7 @@ _WITH_INT4 = 21
 
 @dataclass(frozen=True)
 class _Grid:
-    """The numbers that a quantized tensor represents.
-
-    Attributes:
-        scale: Between neighbors.
-        zero: Where 0 is; None for the default.
-        axis: Along which both differ; None for one scale.
-        dtype: Of the tensor.
-    """
+    """The numbers that a quantized tensor represents. No `axis` means one scale."""
 
     scale: KnownValue
     zero: KnownValue | None
@@ -416,4 +408,3 @@ QUANTIZED_STEPS = (
         )
     ),
 )
-"""Steps of this file."""

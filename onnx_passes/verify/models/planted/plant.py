@@ -36,11 +36,7 @@ class Plant:
     axis counts from. So are scalars and vectors of one, and nodes between that do nothing.
     What a guard has to notice is varied in some forms only: other numbers, axes and types,
     numbers that are wider, computed or overridable, inner values that something else reads.
-
-    Attributes:
-        scope: Where the nodes go.
-        rng: Of all choices.
-        exact: Whether the form deviates in nothing that a guard asks for.
+    With `exact`, the form deviates in nothing that a guard asks for.
     """
 
     def __init__(self, scope: GraphScope, rng: np.random.Generator) -> None:
@@ -67,12 +63,7 @@ class Plant:
         return self.choose(*others) if self.miss() else wanted
 
     def dtype(self, wanted: int = FLOAT, *, among: Sequence[int] = FLOATS) -> int:
-        """Return an element type, another one where the form deviates.
-
-        Args:
-            wanted: The type that the form has.
-            among: Types that it may deviate to.
-        """
+        """Return an element type, another one where the form deviates."""
         return self.choose(*among) if self.miss(0.15) else wanted
 
     def batch(self) -> int | str:
@@ -82,13 +73,7 @@ class Plant:
     def x(
         self, dtype: int | None = None, shape: Shape | None = None, rank: int = 0
     ) -> KnownValue:
-        """Return a value that is not a constant: one that is there, or an input.
-
-        Args:
-            dtype: Its type; float, or another one where the form deviates.
-            shape: Its shape, where it matters.
-            rank: Its rank at least.
-        """
+        """Return a value that is not a constant: one that is there, or an input."""
         dtype = self.dtype() if dtype is None else dtype
         if self.chance(0.4):
             try:
@@ -107,23 +92,14 @@ class Plant:
         return self.scope.input(dtype, shape)
 
     def constant(self, array: Array) -> KnownValue:
-        """Return a constant; one that callers may override where the form deviates.
-
-        Args:
-            array: Its numbers, of any shape and type.
-        """
+        """Return a constant; one that callers may override where the form deviates."""
         found = self.scope.constant(np.asarray(array), self.rng)
         if self.miss(0.06):
             return self.scope.overridable(found)
         return found
 
     def number(self, wanted: float, like: KnownValue) -> KnownValue:
-        """Return a constant of the type of a value, of one element that widens nothing.
-
-        Args:
-            wanted: The number that the form has.
-            like: The value whose type and rank the constant fits.
-        """
+        """Return a constant of the type of a value, of one element that widens nothing."""
         if self.miss(0.25):
             wanted = self.choose(wanted + 1, wanted * 1.01, -wanted, 0.0, wanted * 2)
         ones = int(self.rng.integers(0, max(like.rank, 0) + 1)) if self.chance(0.4) else 0
@@ -136,12 +112,7 @@ class Plant:
         return self.constant(cast_to(array, like.dtype))
 
     def scalar(self, wanted: float, like: KnownValue) -> KnownValue:
-        """Return a constant of the type of a value, of no dimensions.
-
-        Args:
-            wanted: The number that the form has.
-            like: The value whose type the constant has.
-        """
+        """Return a constant of the type of a value, of no dimensions."""
         if self.miss():
             wanted = self.choose(wanted + 1, -wanted, 0.0)
         return self.constant(cast_to(np.asarray(wanted), like.dtype))
@@ -162,23 +133,14 @@ class Plant:
         return self.constant(np.asarray(numbers, np.int64))
 
     def axis(self, axis: int, rank: int) -> int:
-        """Return an axis counted from either end; another one where the form deviates.
-
-        Args:
-            axis: The axis that the form has.
-            rank: Rank of the tensor.
-        """
+        """Return an axis counted from either end; another one where the form deviates."""
         if self.miss(0.15):
             axis = int(self.rng.integers(rank))
         axis %= rank
         return axis - rank if self.chance(0.3) else axis
 
     def op(self, operator: str, *inputs: KnownValue | None, **attributes: Plain) -> KnownValue:
-        """Add a node of one output.
-
-        Raises:
-            UnfitError: onnx or ONNX Runtime does not take it.
-        """
+        """Add a node of one output."""
         operands = list(inputs)
         if operator in COMMUTATIVE and len(operands) == 2 and self.chance():
             operands.reverse()
@@ -190,38 +152,19 @@ class Plant:
     def nodes(
         self, operator: str, *inputs: KnownValue | None, outputs: int, **given: object
     ) -> Plain:
-        """Add a node of several outputs.
-
-        Args:
-            operator: The operator.
-            *inputs: Its inputs.
-            outputs: How many outputs it has.
-            **given: Its attributes.
-        """
+        """Add a node of several outputs."""
         return self.scope.emit(operator, list(inputs), outputs=outputs, **given)
 
     def with_axes(
         self, operator: str, x: KnownValue, axes: Sequence[int], **attributes: object
     ) -> KnownValue:
-        """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input.
-
-        Args:
-            operator: The operator.
-            x: Its first input.
-            axes: The axes.
-            **attributes: Its other attributes.
-        """
+        """Add a reduction, Squeeze or Unsqueeze: axes are an attribute or an input."""
         if self.scope.has_attribute(operator, "axes"):
             return self.op(operator, x, axes=list(axes), **attributes)
         return self.op(operator, x, self.ints(*axes), **attributes)
 
     def cast(self, x: KnownValue, to: int) -> KnownValue:
-        """Add a Cast.
-
-        Args:
-            x: The value.
-            to: Element type of the result, as ONNX numbers it.
-        """
+        """Add a Cast."""
         return self.op("Cast", x, to=to)
 
     def square(self, x: KnownValue) -> KnownValue:
@@ -246,12 +189,9 @@ Form = Callable[[Plant], KnownValue]
 def planted(form: Form, *, sealed: bool) -> Callable[[GraphScope, np.random.Generator], None]:
     """Return a form as a step.
 
-    Inner values are for the form only, but for those that it shares on purpose.
-
-    Args:
-        form: Makes its nodes, and returns its result.
-        sealed: Whether no other step reads the result: rewrites of the form may round
-            otherwise, and steps such as Floor or Tan would make much of that.
+    Inner values are for the form only, but for those that it shares on purpose. With `sealed`,
+    no other step reads the result. Rewrites of the form may round otherwise, and steps such as
+    Floor or Tan would make that difference large.
     """
 
     def step(scope: GraphScope, rng: np.random.Generator) -> None:
@@ -282,12 +222,7 @@ def kind_of(dtype: int) -> DType:
 
 
 def cast_to(array: Array, dtype: int) -> Array:
-    """Return numbers in an element type: of integers the nearest, of floats infinity.
-
-    Args:
-        array: Numbers of any shape, in a type that holds them.
-        dtype: Element type of the result, as ONNX numbers it.
-    """
+    """Return numbers in an element type: of integers the nearest, of floats infinity."""
     kind = kind_of(dtype)
     if dtype in INTS:
         limits = np.iinfo(kind)

@@ -301,4 +301,3 @@ STEPS = tuple(
         shape_parts, shape_arithmetic,
     )
 )  # fmt: skip
-"""Steps of this file."""
