@@ -64,14 +64,7 @@ def version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What z3 said about a claim.
-
-    Attributes:
-        holds: True where the claim is valid, False where a model breaks it, None where z3
-            gave up.
-        model: The model that breaks it.
-        reason: Why z3 gave up.
-    """
+    """What z3 said about a claim: valid, broken by `model`, or None if z3 gave up."""
 
     holds: bool | None
     model: Term = None
@@ -82,10 +75,6 @@ def differs(left: Term, right: Term) -> Term | None:
     """Return a formula that says two terms differ, or None where they are the same term.
 
     z3 shares equal terms, so that a rewrite which only moves values around needs no solver.
-
-    Args:
-        left: A term of z3.
-        right: The other term.
     """
     solver = z3()
     if left.eq(right):
@@ -104,17 +93,10 @@ def refute(
 ) -> Answer:
     """Look for a model in which any of ``negation`` holds under ``assumptions``.
 
-    Args:
-        negation: Formulas; each would break the claim.
-        assumptions: What may be assumed.
-        milliseconds: Limit of each query, in the solver's own steps, about ``STEPS`` in a
-            millisecond: a verdict must not depend on the machine.
-        prefer: Further constraints tried first, for a model that is easier to replay; they
-            cannot make a broken claim look valid, because the query is put again without.
-        backstop: How many times that limit each query may take in wall time.
-
-    Raises:
-        OutOfTime: A query took so long that its steps do not say why.
+    The limit counts the solver's steps, about ``STEPS`` in a millisecond, because a verdict
+    must not depend on the machine. OutOfTime if a query takes `backstop` times that in wall
+    time. Constraints in `prefer` are tried first, for a model that is easier to replay. They
+    never make a broken claim look valid, because the query is then repeated without them.
     """
     solver_module = z3()
     formulas = list(negation)
@@ -147,9 +129,7 @@ def _solver(formulas: Sequence[Term]) -> Term:
 def _checked(solver: Term, milliseconds: int, backstop: int) -> Any:
     """Return what z3 says within a limit of steps.
 
-    Raises:
-        OutOfTime: It gave up, and not before the clock would have stopped it. z3 itself calls
-            both ends by one name.
+    OutOfTime if the clock stopped it before the steps ran out: z3 calls both by one name.
     """
     solver.set("rlimit", milliseconds * STEPS)
     # Only for what the solver does not count as steps; no answer is made of it.
@@ -177,15 +157,9 @@ _EASY = 64
 class Claim:
     """That two graphs, evaluated in one arithmetic, are equal.
 
-    Attributes:
-        pair: The graphs.
-        semantics: The arithmetic.
-        feeds: The unknowns, by input name.
-        sides: Per output, its elements before and after.
-        defined: Conditions under which the graph before is defined.
-        obligations: Conditions under which the graph after is.
-        mismatch: Why no formula is needed: types or shapes differ.
-        argument: What reduced it to scalars, if anything did.
+    `feeds` are the unknowns, and `sides` the elements of each output before and after. The
+    original is defined under `defined`, the result under `obligations`. A `mismatch` of types
+    or shapes needs no formula.
     """
 
     pair: ModelPair
@@ -198,12 +172,7 @@ class Claim:
     argument: ScalarArgument | None = None
 
     def check(self, milliseconds: int, mode: FloatMode | None = None) -> Answer:
-        """Ask z3 whether the claim is valid.
-
-        Args:
-            milliseconds: The limit of the query.
-            mode: Which floats count; None outside of IEEE arithmetic.
-        """
+        """Ask z3 whether the claim is valid, without a `mode` outside of IEEE arithmetic."""
         solver = z3()
         negation = self._differences(mode)
         known = {c.get_id() for c in self.defined}
@@ -379,16 +348,7 @@ class Claim:
 def claim(
     pair: ModelPair, semantics: Semantics, argument: ScalarArgument | None = None
 ) -> Claim:
-    """Evaluate both graphs, on scalars where an argument allows it, else on their shapes.
-
-    Args:
-        pair: Both graphs.
-        semantics: The arithmetic.
-        argument: Why scalars are enough; None if they are not.
-
-    Raises:
-        Unsupported: A graph has something without semantics.
-    """
+    """Evaluate both graphs, on scalars if an argument allows it, or raise Unsupported."""
     feeds = (
         unknowns(pair.inputs, semantics) if argument is None else argument.unknowns(semantics)
     )
@@ -436,17 +396,10 @@ def _chooses(pair: ModelPair) -> bool:
 class Effort:
     """How much the prover spends.
 
-    Attributes:
-        milliseconds: Limit of one query to z3, counted in its own steps so that verdicts
-            are the same on every machine.
-        samples: Random inputs run on the engine before anything is proved.
-        points: Random points in the finite field.
-        templates: Models that a rule is proved on, whatever they are; of those beyond, ones of
-            other ranks are proved up to ``most``, ones of other types always.
-        most: Models of other ranks that a rule is proved on, those before them included.
-        limit: Models that are drawn besides those that enumerate ranks, types and opsets.
-        ieee: Whether to ask for equal bits too; pointless where some are known to differ.
-        seed: Of everything random.
+    `milliseconds` of a query are counted in z3's own steps, so that verdicts do not depend on
+    the machine. `samples` are run on the engine before the proof; `points` are of the finite
+    field. A rule is proved on `templates` models of any kind, then on models of other ranks up
+    to `most`, and on all other types. `limit` counts drawn models, without enumerated ones.
     """
 
     milliseconds: int = 1000
@@ -470,13 +423,8 @@ _NEAR = "roots of constants to 40 digits, curves of arguments within 1e-6 by the
 def judge_exact(pair: ModelPair, replayer: Replayer, effort: Effort) -> ArithmeticVerdict:
     """Return the verdict in the pair's own exact arithmetic.
 
-    An engine is asked first, because a run takes a millisecond; then come, in this order,
-    the arguments that cover most: scalars, blocks, the given shapes, random points.
-
-    Args:
-        pair: Both graphs.
-        replayer: Runs both on an engine.
-        effort: How long it may take.
+    An engine is asked first, because a run takes a millisecond; then come, in this order, the
+    arguments that cover most: scalars, blocks, the given shapes, random points.
     """
     start = time.perf_counter()
     if pair.has_floats:
@@ -493,13 +441,7 @@ def judge_exact(pair: ModelPair, replayer: Replayer, effort: Effort) -> Arithmet
 
 
 def refuted(base: ArithmeticVerdict, method: str, found: Counterexample) -> ArithmeticVerdict:
-    """Return ``base`` refuted by a counterexample that an engine showed.
-
-    Args:
-        base: The verdict so far.
-        method: How the counterexample was found.
-        found: The counterexample.
-    """
+    """Return ``base`` refuted by a counterexample that an engine showed."""
     return replace(
         base,
         outcome=Outcome.REFUTED,
@@ -600,12 +542,7 @@ def _has(pair: ModelPair, operators: frozenset[str]) -> bool:
 
 
 def not_replayed(feeds: Feeds, replayer: Replayer) -> str:
-    """Say what z3 found and why it does not count.
-
-    Args:
-        feeds: The counterexample, arrays by name, of the shapes of the graphs.
-        replayer: Runs both graphs on an engine.
-    """
+    """Say what z3 found and why it does not count."""
     shown = ", ".join(f"{k} = {v.reshape(-1)[:4].tolist()}" for k, v in feeds.items())
     failure = replayer.runs(feeds)
     why = (
@@ -651,13 +588,7 @@ Decision: TypeAlias = "bool | Counterexample | str"
 
 
 def judge_ieee(pair: ModelPair, replayer: Replayer, effort: Effort) -> ArithmeticVerdict:
-    """Return the verdict in IEEE arithmetic, in the strongest mode that holds.
-
-    Args:
-        pair: Both graphs.
-        replayer: Runs both on an engine.
-        effort: How long it may take.
-    """
+    """Return the verdict in IEEE arithmetic, in the strongest mode that holds."""
     start = time.perf_counter()
     base = ArithmeticVerdict(Arithmetic.IEEE, Outcome.UNDECIDED)
     found = replayer.search(2 * effort.samples, real=False, seed=effort.seed)

@@ -42,11 +42,7 @@ _PARTS = ("code of {name}", "description of an operator of its models", "rule ve
 
 @dataclass
 class Keys:
-    """The keys of rules, by definitions that are read once.
-
-    Attributes:
-        cache: The file that keeps what was read of modules; None to keep nothing.
-    """
+    """The keys of rules, by definitions that are read once and kept in the file `cache`."""
 
     cache: Path | None = None
     _texts: dict[str, Module] = field(default_factory=dict)
@@ -65,13 +61,8 @@ class Keys:
     def of(self, cls: type[object], operators: Iterable[str]) -> str:
         """Return the key of a rule.
 
-        Args:
-            cls: The class of its pass.
-            operators: Names of the operators that its models had, the domain in front of them
-                if it is not the main one.
-
-        Raises:
-            UsageError: The class has no source file, or a helper is not Python.
+        Operators outside the main domain have it in front. UsageError if the class has no
+        source file, or a helper is not Python.
         """
         return f"{self._of_code(cls)}.{self._of_operators(operators)}.{VERIFIER}"
 
@@ -143,15 +134,7 @@ def certificate(
     bounds: PlainMapping,
     keys: Keys,
 ) -> list[PlainDict]:
-    """Return the lines of a pass, one for each of its rules.
-
-    Args:
-        cls: The class of the pass.
-        name: Its name.
-        results: The verdict on each of its rules.
-        bounds: What the verdicts were asked with: ``models``.
-        keys: The keys of rules.
-    """
+    """Return the lines of a pass, one for each of its rules."""
     return [_line(cls, name, result, bounds, keys) for result in results]
 
 
@@ -214,11 +197,7 @@ Certificates = Mapping[str, Sequence[PlainMapping]]
 
 
 def read_certificates(folder: Path) -> dict[str, list[PlainDict]]:
-    """Return the lines of each pass; none where there is no file. Keys are not checked.
-
-    Raises:
-        VerificationError: The file is unreadable, or a line of it is.
-    """
+    """Return the lines of each pass, with unchecked keys, or raise VerificationError."""
     path = folder / FILE
     found: dict[str, list[PlainDict]] = {}
     try:
@@ -240,17 +219,7 @@ def read_certificates(folder: Path) -> dict[str, list[PlainDict]]:
 
 
 def write_certificate(name: str, lines: Sequence[PlainMapping], folder: Path) -> Path:
-    """Replace the lines of one pass, and return the path of the file.
-
-    Args:
-        name: The pass.
-        lines: Its lines.
-        folder: The folder of the file.
-
-    Raises:
-        UsageError: The file cannot be written.
-        VerificationError: It cannot be read.
-    """
+    """Replace the lines of one pass, and return the path of the file."""
     path = folder / FILE
     known = {**read_certificates(folder), name: lines}
     text = "".join(f"{_written(line)}\n" for key in sorted(known) for line in known[key])
@@ -272,15 +241,8 @@ def check_certificate(
     A pass that is not a rule and changed no random model is stale too: what random models hold
     is not its own to say.
 
-    Args:
-        cls: The class of the pass.
-        name: Its name.
-        known: The lines of all passes.
-        keys: The keys of rules.
-
-    Raises:
-        VerificationError: It is missing, was edited, or says that a rule is refuted, keeps
-            less than its pass declares, was not judged, or never fired.
+    VerificationError if it is missing or was edited, or if a rule is refuted, keeps less than
+    its pass declares, was not judged, or never fired.
     """
     renew = f"run: {RENEW.format(name=name)}"
     if not known.get(name):

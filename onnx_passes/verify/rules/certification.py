@@ -53,14 +53,8 @@ LEAST_MODELS = 20
 def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     """Test and prove one rule as ``job`` asks, and say what follows.
 
-    Args:
-        subject: The class or rule that is certified.
-        rule: The rule.
-        job: What is asked, with limits and seed.
-
-    Returns:
-        Names, the verdict ("proved", "tested", "refuted", "never fired", "undecided"), its
-        reason, contracts derived and declared, whether they disagree, and the evidence.
+    The verdict is "proved", "tested", "refuted", "never fired" or "undecided". Beside it are
+    its reason, the contracts derived and declared, whether they disagree, and the evidence.
     """
     cls = subject if isinstance(subject, type) else type(subject)
     allowed = frozenset(getattr(cls, "interface_changes", ()))

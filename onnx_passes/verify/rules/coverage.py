@@ -46,12 +46,7 @@ _REQUIRED = {"num_heads", "groups", "activation", "assumes", "perm"}
 
 
 def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
-    """Return onnx's schema of an operator of the main domain, or None where there is none.
-
-    Args:
-        op_type: The operator.
-        opset: Version of the main domain.
-    """
+    """Return onnx's schema of an operator of the main domain, or None where there is none."""
     try:
         schema = onnx.defs.get_schema(op_type, opset)
     except onnx.defs.SchemaError:
@@ -60,13 +55,7 @@ def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
 
 
 def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
-    """Return the attributes of an operator, and whether each is required.
-
-    Args:
-        domain: Domain of the operator.
-        op_type: The operator.
-        opset: Version of the main domain.
-    """
+    """Return the attributes of an operator, and whether each is required."""
     if domain not in MAIN:
         return {name: name in _REQUIRED for name in _CONTRIB.get(op_type, ())}
     schema = schema_of(op_type, opset)
@@ -75,12 +64,7 @@ def attribute_names(domain: str, op_type: str, opset: int) -> dict[str, bool]:
 
 
 def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
-    """Whether an operator takes an empty name at an input.
-
-    Args:
-        schema: The schema of the operator; None if it is not known.
-        index: Number of the input.
-    """
+    """Whether an operator takes an empty name at an input."""
     if schema is None or index >= len(schema.inputs):
         return False
     return bool(
@@ -91,10 +75,7 @@ def may_be_absent(schema: onnx.defs.OpSchema | None, index: int) -> bool:
 def admits(op_type: str, opset: int, dtypes: Sequence[ir.DataType | None]) -> bool:
     """Whether an operator of the main domain takes inputs of these element types.
 
-    Args:
-        op_type: The operator; one that has no schema takes any.
-        opset: Its version.
-        dtypes: Of its inputs; None where an input is left out or its type is not known.
+    An operator without a schema takes any; None is an omitted input or an unknown type.
     """
     schema = schema_of(op_type, opset)
     if schema is None or not schema.inputs:
@@ -127,22 +108,12 @@ def operator_in(node: PatternPart) -> tuple[str, str] | None:
 
 
 def fits(pattern: PatternPart, opset: int) -> bool:
-    """Whether an opset has the operators, inputs and attributes that a pattern names.
-
-    Args:
-        pattern: The pattern.
-        opset: Version of the main domain.
-    """
+    """Whether an opset has the operators, inputs and attributes that a pattern names."""
     return not lacking(pattern, opset)
 
 
 def lacking(pattern: PatternPart, opset: int) -> list[str]:
-    """Return the operators of a pattern that an opset lacks, in the form that it wants.
-
-    Args:
-        pattern: The pattern.
-        opset: Version of the main domain.
-    """
+    """Return the operators of a pattern that an opset lacks, in the form that it wants."""
     missing = []
     for node in pattern:
         identifier = operator_in(node)
@@ -198,16 +169,10 @@ Ranks: TypeAlias = Mapping[str, int]
 class Plan:
     """What one model is to have; all else is drawn.
 
-    Attributes:
-        ranks: Ranks by name of an operand of the pattern.
-        dtype: The element type; None for any.
-        opset: The opset; None for any.
-        edge: A shape that all data have, with axes of size 0 or 1; None for any.
-        full: Operators that have all the optional inputs that the pattern leaves open, and
-            others none; empty for any number of them.
-        near: Whether numbers of the pattern are replaced by such as its tolerance admits.
-        draws: How many models are drawn for it.
-        enough: Models on which the rule fires that are enough.
+    None, and no `ranks` or `full`, means any. Data have the shape `edge`. Operators in `full`
+    have all optional inputs that the pattern leaves open, others none. With `near`, numbers of
+    the pattern become others that its tolerance admits. `draws` models are drawn, until the
+    rule fires on `enough`.
     """
 
     ranks: Ranks = field(default_factory=dict)
@@ -224,12 +189,8 @@ def plans_of(rule: RewriteRule, types: Sequence[ir.DataType], since: int = 1) ->
     """Return what the templates of a rule are to have, in an order that repeats.
 
     Ranks first, since a rule that forgets one is wrong on all types; then axes of size 0 and
-    1, each element type and each opset.
-
-    Args:
-        rule: The rule, whose pattern names the operands.
-        types: Element types, each tried once.
-        since: The first opset that its guard admits, if a hint says so.
+    1, each element type and each opset. `since` is the first opset that the guard admits, if a
+    hint says so.
     """
     ranks = [Plan(ranks=profile) for profile in rank_profiles(operand_names(rule))]
     opsets = [o for o in sorted(set(OPSETS)) if fits(pattern_of(rule), o)]
@@ -304,12 +265,7 @@ def _one_rank(names: Sequence[str]) -> list[Plan]:
 
 
 def few_types(rule: RewriteRule, types: Sequence[ir.DataType]) -> tuple[ir.DataType, ...]:
-    """Return the element types that an operator of a pattern takes, if they are but a few.
-
-    Args:
-        rule: The rule, for its pattern.
-        types: Element types to choose from.
-    """
+    """Return the element types that an operator of a pattern takes, if they are but a few."""
     found = list(dict.fromkeys(types))
     for node in pattern_of(rule):
         identifier = operator_in(node)
@@ -426,11 +382,9 @@ LEFT_OUT, GIVEN = "left out", "given"
 class Template:
     """One model that a verdict rests on, as far as a claim distinguishes models.
 
-    Attributes:
-        operands: Rank, element type, and whether it is a constant, by name in the pattern. An
-            operand that the pattern does not name has the operator and the index of the input.
-        opset: Version of the main domain.
-        attributes: Values by operator, a dot, and name.
+    `operands` have rank, element type, and whether they are constants. An operand without a
+    name in the pattern is named by operator and index of the input. Keys of `attributes` are
+    ``operator.name``.
     """
 
     operands: dict[str, tuple[int, str, bool]]
@@ -442,11 +396,8 @@ class Template:
 class Covered:
     """What a set of templates covers; anything else is excluded from the claim.
 
-    Attributes:
-        templates: How many there are.
-        operands: By name: ranks, element types, and whether they were constants.
-        opsets: Of the main domain.
-        attributes: Values by operator, a dot, and name.
+    `operands` have ranks, element types, and whether they were constants. Keys of `attributes`
+    are ``operator.name``.
     """
 
     templates: int = 0
@@ -507,12 +458,7 @@ def covered_by(templates: Iterable[Template]) -> Covered:
 
 
 def describe(model: ir.Model, names: Iterable[str]) -> Template:
-    """Return what a claim says of one model.
-
-    Args:
-        model: Built from the pattern; values are named as its variables are.
-        names: The names of the variables.
-    """
+    """Return what a claim says of one model, whose values are named as in the pattern."""
     named = set(names)
     operands: dict[str, tuple[int, str, bool]] = {}
     attributes: dict[str, set[str]] = {}

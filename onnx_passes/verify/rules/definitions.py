@@ -44,12 +44,7 @@ Parts = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What is read of a module.
-
-    Attributes:
-        imports: What the module imports, by name.
-        definitions: The text of each name that the module defines, with references.
-    """
+    """The imports of a module, and the text and references of each definition."""
 
     imports: Mapping[str, Import]
     definitions: Mapping[str, Parts]
@@ -71,11 +66,8 @@ class _Target:
 class Definitions:
     """The definitions of some packages, and their keys.
 
-    Attributes:
-        folders: The folder of each package by its name; modules elsewhere are strangers.
-        files: The files of modules that lie in no package.
-        texts: What was read of modules before, by the hash of their text.
-        framework: Modules whose definitions count by name; their submodules do, too.
+    Modules outside `folders` and `files` are strangers. Definitions of `framework` modules and
+    their submodules count by name. `texts` caches modules by the hash of their text.
     """
 
     folders: Mapping[str, Path]
@@ -88,13 +80,7 @@ class Definitions:
     _keys: dict[Place, str] = field(default_factory=dict)
 
     def key(self, module: str, name: str) -> str:
-        """Return the key of a definition, with all that it refers to.
-
-        Raises:
-            LookupError: There is no such definition.
-            OSError: A file cannot be read.
-            SyntaxError: A file is not Python.
-        """
+        """Return the key of a definition; LookupError, OSError or SyntaxError for none."""
         target = self._resolve(module, [name])
         if target.place is None:
             raise LookupError(f"{module} does not define {name}")
@@ -249,11 +235,7 @@ class Definitions:
         return json.dumps({"reader": _reader(), "modules": found}, separators=(",", ":"))
 
     def restore(self, text: str) -> None:
-        """Take over what ``kept`` has returned.
-
-        Raises:
-            ValueError: It is something else, or of another version of this module.
-        """
+        """Take over what ``kept`` has returned; ValueError if it is of another version."""
         found = json.loads(text)
         if not isinstance(found, dict) or found.get("reader") != _reader():
             raise ValueError("not of this version")
@@ -283,11 +265,7 @@ def _hash(text: str) -> str:
 
 
 def read_module(text: str) -> Module:
-    """Return the definitions of a module.
-
-    Raises:
-        SyntaxError: It is not Python.
-    """
+    """Return the definitions of a module; SyntaxError if it is not Python."""
     tree = ast.parse(text)
     imports: dict[str, Import] = {}
     for node in _own_nodes(tree.body):
@@ -392,10 +370,8 @@ def _is_text(node: ast.expr) -> bool:
 class _Scope:
     """The names of a function, class or comprehension, and how they are written.
 
-    Attributes:
-        is_class: Whether it is a class, whose names functions in it do not see.
-        names: By name: how it is written; empty for a local that has not been met.
-        imports: Names that are imported in it, by the name that the module knows them by.
+    Functions in a class do not see its names. `names` gives how each is written; empty for a
+    local that has not been met. `imports` are by the name that the module knows.
     """
 
     is_class: bool

@@ -35,27 +35,14 @@ from onnx_passes.verify.rules.proof import CUTS, Coverage
 
 @dataclass(frozen=True)
 class ModelPair:
-    """Two models that are to compute the same from the same inputs.
-
-    Attributes:
-        before: The model before the rewrite.
-        after: The model after it, with outputs named as those before.
-    """
+    """Two models that are to compute the same, with the same names of inputs and outputs."""
 
     before: ir.Model
     after: ir.Model
 
     @staticmethod
     def of(before: ir.Model, after: ir.Model) -> ModelPair:
-        """Copy two models and infer the types of their values.
-
-        Args:
-            before: The original graph.
-            after: The rewritten graph.
-
-        Raises:
-            ModelError: They have different inputs or numbers of outputs.
-        """
+        """Copy two models and infer types; ModelError if their interfaces differ."""
         ends = {v.name for model in (before, after) for v in model.graph.outputs}
         before, after = _typed(before, ends, trusted=True), _typed(after, ends, trusted=False)
         wanted, given = ([str(v.name) for v in free_inputs(m)] for m in (before, after))
@@ -234,10 +221,8 @@ def _constants(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
 class Reach:
     """What the shape of a value depends on.
 
-    Attributes:
-        operands: Inputs, and shared constants, that broadcast into it.
-        rank: Rank that constants of one element lend it.
-        bounds: Inputs used as a bound of Clip, which must be scalars.
+    `operands` are inputs and shared constants that broadcast into it, `rank` that of constants
+    of one element, and `bounds` inputs that bound a Clip, which must be scalars.
     """
 
     operands: frozenset[str] = frozenset()
@@ -249,11 +234,8 @@ class Reach:
 class ScalarArgument:
     """A pair of pointwise graphs, reduced to scalars.
 
-    Attributes:
-        pair: The graphs.
-        coverage: What a proof on scalars covers.
-        shared: Constants of more than one element that both sides have, taken as unknowns.
-        filled: Constants of more than one element that are all the same number.
+    Constants of several elements are unknowns if both sides have them (`shared`), or the one
+    number that they hold (`filled`).
     """
 
     pair: ModelPair
@@ -278,10 +260,8 @@ class ScalarArgument:
 def scalar_argument(pair: ModelPair, *, numbers: bool = False) -> ScalarArgument | None:
     """Return the pair reduced to scalars, or None where it is not pointwise throughout.
 
-    Args:
-        pair: The graphs.
-        numbers: Whether constants of several elements that are all the same are that number,
-            instead of unknowns; None where there are no such constants.
+    With `numbers`, constants of several equal elements are that number, and not unknowns; None
+    if there are no such constants.
     """
     filled = _filled(pair) if numbers else {}
     if numbers and not filled:
@@ -387,13 +367,8 @@ SUMMATION = "each sum is added up in the same order on both sides"
 def block_argument(pair: ModelPair, *, ring: bool) -> Coverage:
     """Show that a pair is equal for all sizes, and return what that covers.
 
-    Args:
-        pair: The graphs.
-        ring: Whether the laws of a commutative ring may be used (reals, integers modulo 2^n);
-            else only that equal operations on equal operands are equal, bit for bit.
-
-    Raises:
-        Unsupported: It could not be shown; the message says why.
+    With `ring`, the laws of a commutative ring hold (reals, integers modulo 2^n). Otherwise
+    only equal operations on equal operands are equal. Unsupported says why it was not shown.
     """
     prover = _BlockProver(pair, ring)
     verified = prover.explore(Sizes(), 0)

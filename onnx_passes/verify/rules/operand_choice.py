@@ -46,9 +46,6 @@ class Draws:
     A pattern of many nodes fires on one random model in hundreds. Most of the choices behind
     such a model are what makes it fire. With one or two of them changed it often still does,
     and where it does not, it is a near miss.
-
-    Attributes:
-        trace: What has been drawn so far.
     """
 
     def __init__(
@@ -105,23 +102,13 @@ class Hits:
 
     @staticmethod
     def kind(dtype: str, model: ir.Model) -> Kind:
-        """Return the kind of a model.
-
-        Args:
-            dtype: Name of the element type.
-            model: The model.
-        """
+        """Return the kind of a model."""
         graph = model.graph
         operators = " ".join(sorted(node.op_type for node in graph))
         return dtype, graph.opset_imports[""], operators
 
     def add(self, kind: Kind, trace: tuple[Draw, ...]) -> None:
-        """Keep what was drawn for a model that fired; the latest of many are kept.
-
-        Args:
-            kind: The kind of the model.
-            trace: What was drawn.
-        """
+        """Keep what was drawn for a model that fired; the latest of many are kept."""
         self.count += 1
         traces = self._traces.setdefault(kind, [])
         traces.append(trace)
@@ -214,12 +201,7 @@ class Chooser:
         return "nodes" if draw < 0.15 else "computed" if draw < 0.3 else "initializers"
 
     def literal(self, pattern: PatternPart, dtype: ir.DataType) -> Array:
-        """Return a constant that a pattern spells out, or one that it still takes for it.
-
-        Args:
-            pattern: The constant of the pattern.
-            dtype: Its element type.
-        """
+        """Return a constant that a pattern spells out, or one that it still takes for it."""
         value = np.asarray(pattern.value, np.float64)
         likely = 1.0 if self.keen else 0.35
         if self.slack and dtype.is_floating_point() and self.rng.random() < likely:
@@ -246,12 +228,7 @@ class Chooser:
             return np.asarray(numbers).astype(operand.dtype.numpy())
 
     def wanted(self, operand: Operand, numbers: Sequence[float]) -> Array:
-        """Return a constant of one element that a guard asks for, or one just beside it.
-
-        Args:
-            operand: The operand.
-            numbers: Numbers that the guard compares with.
-        """
+        """Return a constant of one element that a guard asks for, or one just beside it."""
         number = self.pick(numbers)
         if operand.ints is not None:
             shape: Shape = (1,) if operand.shape else ()
@@ -269,13 +246,7 @@ class Chooser:
         return options[int(self.rng.integers(len(options)))]
 
     def operand(self, op_type: str, index: int, known: Sequence[Shape | None]) -> Operand:
-        """Return something that fits input ``index`` of an operator.
-
-        Args:
-            op_type: The operator.
-            index: Which of its inputs.
-            known: Shapes of all its inputs, None for those not chosen yet.
-        """
+        """Return something that fits input ``index`` of an operator."""
         # Operators of ONNX Runtime's own take what those take that they fuse.
         operator = find("", op_type.removeprefix("Fused"))
         found = None if operator is None else operator.suggest(self, index, known)
@@ -302,12 +273,7 @@ class Chooser:
         return tuple(self.pick(fitting))
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
-        """Return data of the template's element type.
-
-        Args:
-            shape: Its shape.
-            constant: Whether it is a constant; None if that is open.
-        """
+        """Return data of the template's element type; None leaves open if it is constant."""
         return Operand(shape, self.dtype, constant=constant)
 
     def integers(self, *values: int) -> Operand:
@@ -331,11 +297,7 @@ _KEPT = 0.97
 
 
 def hint_of(name: str | None) -> Hint | None:
-    """Return the hint of a rule.
-
-    Args:
-        name: That of its pass, with its own behind it in brackets.
-    """
+    """Return the hint of a rule, whose name is ``pass[rule]``."""
     known, _, own = (name or "").removesuffix("]").partition("[")
     if not is_known(known):
         return None
@@ -367,12 +329,7 @@ class Guide:
         return self._hint is not None and any(name in self._hint.operands for name in names)
 
     def offers(self, op_type: str, name: str) -> bool:
-        """Whether the hint says what an attribute is.
-
-        Args:
-            op_type: The operator.
-            name: Name of the attribute.
-        """
+        """Whether the hint says what an attribute is."""
         return self._hint is not None and f"{op_type}.{name}" in self._hint.attributes
 
     def spec(self, *names: str | None) -> Spec | None:
@@ -386,12 +343,7 @@ class Guide:
         return found
 
     def attribute(self, op_type: str, name: str) -> tuple[object, ...]:
-        """Return the value that an attribute may have, alone in a tuple; else nothing.
-
-        Args:
-            op_type: The operator.
-            name: Name of the attribute.
-        """
+        """Return the value that an attribute may have, alone in a tuple; else nothing."""
         values = self._hint.attributes.get(f"{op_type}.{name}") if self._hint else None
         if values is None or self._choose.rng.random() > _KEPT:
             return ()
@@ -405,12 +357,7 @@ class Guide:
         return Operand(numbers, spec.dtype or self._choose.dtype)
 
     def content(self, spec: Spec, operand: Operand) -> Array | None:
-        """Return the numbers of a constant; None where the hint leaves them open.
-
-        Args:
-            spec: What the hint says of the operand.
-            operand: The operand, with shape and type.
-        """
+        """Return the numbers of a constant; None where the hint leaves them open."""
         choose, shape = self._choose, operand.shape
         if spec.along is not None:
             index = np.arange(shape[spec.along]).reshape(
@@ -460,14 +407,7 @@ TARGETS = (
 def attribute_value(
     choose: Chooser, op_type: str, name: str, known: Sequence[Shape | None]
 ) -> Plain:
-    """Return a value for an attribute, or None where none is known to fit.
-
-    Args:
-        choose: The choices of this template.
-        op_type: The operator.
-        name: The attribute.
-        known: Shapes of the node's inputs.
-    """
+    """Return a value for an attribute, or None where none is known to fit."""
     operator = find("", op_type)
     if operator is not None and (options := operator.options(name, known)):
         return choose.pick(options)
@@ -573,13 +513,7 @@ class AttributeChooser:
     """Chooses attributes; variables of one name have one value in the whole model."""
 
     def __init__(self, chooser: Chooser, guide: Guide, opset: int) -> None:
-        """Begin a model.
-
-        Args:
-            chooser: The choices.
-            guide: What the hint of the rule says.
-            opset: Version of the main domain.
-        """
+        """Begin a model."""
         self._choose, self._guide, self._opset = chooser, guide, opset
         self._chosen: dict[Hashable, Plain] = {}
         self._further_odds = float(chooser.pick((0.05, 0.3, 0.6)))
@@ -587,14 +521,7 @@ class AttributeChooser:
     def values(
         self, pattern: PatternPart, domain: str, op_type: str, known: list[Shape | None]
     ) -> PlainDict:
-        """Return the attributes of a node by name.
-
-        Args:
-            pattern: The node of the pattern.
-            domain: Domain of its operator.
-            op_type: Its operator.
-            known: Shapes of its operands; None for one that is left out.
-        """
+        """Return the attributes of a node by name; `known` are shapes of its operands."""
         given: PlainDict = {}
         for name, attribute in pattern.attributes.items():
             fixed = getattr(attribute, "_value", None)

@@ -55,10 +55,8 @@ CUTS = "Split and Slice cut where they do here: between or within operands"
 class Coverage:
     """What a verdict ranges over.
 
-    Attributes:
-        everywhere: True where it holds for every size, False where the shapes are listed.
-        text: "all ranks and sizes", "all sizes", or the shapes, as one phrase.
-        conditions: What the verdict rests on besides ("constant c = 0.5"), a phrase each.
+    `everywhere` means every size; otherwise `text` lists the shapes. `conditions` are further
+    assumptions, such as "constant c = 0.5".
     """
 
     everywhere: bool
@@ -71,15 +69,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counterexample:
-    """Inputs on which the two sides differ, as an engine computed them.
-
-    Attributes:
-        feeds: The inputs, by name.
-        expected: What the graph before the rewrite gives, by name of its outputs.
-        actual: What the graph after the rewrite gives.
-        engine: The engine and version it was replayed on.
-        reason: What differs, in one clause.
-    """
+    """Inputs on which the two sides differ on an `engine`, and what differs in one clause."""
 
     feeds: Mapping[str, npt.NDArray[np.generic]]
     expected: Mapping[str, npt.NDArray[np.generic]]
@@ -107,17 +97,9 @@ def _plain(array: npt.NDArray[np.generic]) -> PlainDict:
 class ArithmeticVerdict:
     """The verdict in one arithmetic.
 
-    Attributes:
-        arithmetic: Which.
-        outcome: How it stands.
-        method: "scalar argument", "block normal form", "bounded z3", "finite field" or
-            "replay"; empty where nothing was decided.
-        coverage: What it ranges over; None where nothing was decided.
-        mode: The strongest comparison that was proved; None outside IEEE arithmetic.
-        formats: The float formats that an IEEE proof was made in.
-        reason: Why it is undecided, refuted or not applicable, in one sentence.
-        counterexample: Present exactly where it is refuted.
-        seconds: Wall time.
+    `method` is "scalar argument", "block normal form", "bounded z3", "finite field" or
+    "replay"; it is empty, and `coverage` None, if nothing was decided. `mode` is the strongest
+    comparison that was proved in IEEE arithmetic, in `formats`.
     """
 
     arithmetic: Arithmetic
@@ -183,14 +165,9 @@ NEAR = "on a constant that the pattern or guard takes for another within a toler
 class Proof:
     """The verdicts on a rule, or on one pair of graphs.
 
-    Attributes:
-        judgements: One per arithmetic, in the order of ``Arithmetic``.
-        seconds: Wall time of the whole.
-        versions: Version of the solver and of the engine that replays.
-        templates: Number of pairs of graphs that the verdicts rest on.
-        notes: What a reader should know besides, a sentence each.
-        covers: What the templates that are proved cover, as data; nothing else is claimed.
-        out_of_time: Whether the clock stopped the solver; then nothing is decided.
+    `judgements` has one per arithmetic, in the order of ``Arithmetic``. `templates` counts the
+    pairs of graphs they rest on. Nothing beyond `covers` is claimed. If the clock stopped the
+    solver (`out_of_time`), nothing is decided.
     """
 
     judgements: tuple[ArithmeticVerdict, ...]
@@ -258,11 +235,6 @@ def merge(proofs: list[Proof], seconds: float, notes: tuple[str, ...] = ()) -> P
     """Return the verdicts that hold for every one of ``proofs``.
 
     A refutation of one refutes all; of several proofs the one that covers least is kept.
-
-    Args:
-        proofs: The proofs of several graphs.
-        seconds: How long all of them took.
-        notes: What else is to be said.
     """
     judgements = []
     for arithmetic in Arithmetic:
@@ -312,16 +284,10 @@ _SHOWN = 64
 class Fault:
     """What a rule broke, with all it takes to see it.
 
-    Attributes:
-        reason: What is wrong, in one sentence.
-        kind: The surrounding that the model was built with.
-        before: The model that the rule was applied to.
-        after: What the rule made of it; None where it made nothing.
-        found: Inputs and outputs, where the values differ.
-        breaks: "values" for any contract, "bits" for equality alone, "model" if the result is
-            not a valid model, "rule" if the rule itself fails. "engine" if the engine runs the
-            original and not the result.
-        sort: What it has in common with faults of the same cause, as far as a text can say.
+    `kind` is the surrounding of the model, and `after` None if the rule returned nothing.
+    `breaks` is "values" for any contract, "bits" for equality alone, "model" for an invalid
+    result, "rule" if the rule fails, or "engine" if the engine runs only the original. Faults
+    of the same cause mostly share `sort`.
     """
 
     reason: str

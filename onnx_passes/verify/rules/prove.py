@@ -34,18 +34,9 @@ _OPEN = (Outcome.UNDECIDED, Outcome.TESTED)
 def prove_pair(before: ir.Model, after: ir.Model, *, effort: Effort | None = None) -> Proof:
     """Compare two models with the same inputs, in every arithmetic that applies to them.
 
-    Args:
-        before: The model before the rewrite; its inputs have concrete shapes.
-        after: The model after it; outputs correspond by position.
-        effort: Limits; the default spends about a second.
-
-    Returns:
-        The verdicts. Neither model is changed.
-
-    Raises:
-        UsageError: z3 is not installed.
-        ModelError: The models have different interfaces.
-        OutOfTime: The clock stopped z3.
+    Inputs have concrete shapes, outputs correspond by position, and neither model is changed.
+    The default effort takes about a second. UsageError without z3, ModelError if interfaces
+    differ, OutOfTime if the clock stopped z3.
     """
     start = time.perf_counter()
     effort = effort or Effort()
@@ -75,22 +66,11 @@ def prove_rule(
     """Apply a rule to templates, as it stands, and compare before and after.
 
     The rule's own pattern, ``check`` and ``rewrite`` run. Templates on which it does not fire
-    are counted in the notes.
+    are counted in the notes. Of several rules, the verdicts hold for all.
 
-    Args:
-        rule: An onnxscript rule, a rule class, a pass of rules, or an object with ``pattern``,
-            ``check`` and ``rewrite``. Of several rules, the verdicts hold for all.
-        templates: Models with concrete shapes in which the pattern occurs; None to build
-            them from the pattern.
-        effort: Limits, per template.
-        confirm: Says of a refutation whether it shows again; one that does not is dropped.
-
-    Returns:
-        The verdicts that hold for every template on which the rule fired; undecided where
-        the clock stopped z3.
-
-    Raises:
-        UsageError: z3 is not installed, or the object is not a rule.
+    Without `templates`, models are built from the pattern. A refutation that `confirm` rejects
+    is dropped. The verdict is undecided if the clock stopped z3. UsageError without z3, or for
+    an object that is not a rule.
     """
     z3()  # its absence is said before anything is built
     try:
@@ -133,12 +113,9 @@ def _proved(
 class _Proofs:
     """The verdicts on the templates of a rule, so far.
 
-    Attributes:
-        decisive: Templates, with what was found of each; one beside a tolerance has no claim.
-        coarse: Verdicts on templates of half precision that no proof covers.
-        idle: Templates that did not fire, or were only run.
-        kinds: Ranks and element types of templates that were proved.
-        types: Element types alone.
+    In `decisive`, a model with a constant beside the number of the pattern has no template.
+    `coarse` are of half precision that no proof covers. `idle` counts templates that did not
+    fire, or were only run. `kinds` and `types` are those that were proved.
     """
 
     decisive: list[tuple[Template | None, Proof]] = field(default_factory=list)

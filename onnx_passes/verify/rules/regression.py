@@ -28,16 +28,8 @@ def write_refutation(
 ) -> tuple[Path, str]:
     """Write two models that differ, with inputs and a script, and run the script.
 
-    Args:
-        fault: The difference; it has a result and a counterexample.
-        declared: The contract of the rule.
-        folder: Where to.
-
-    Returns:
-        The folder, and why the script does not show the difference; empty if it does.
-
-    Raises:
-        UsageError: The folder cannot be written.
+    Return the folder, and why the script does not show the difference; empty if it does.
+    UsageError if the folder cannot be written.
     """
     assert fault.after is not None
     assert fault.found is not None
@@ -70,10 +62,6 @@ def repeats(fault: Fault, declared: Equality | Tolerance | None) -> bool:
 
     A rule that raises, or makes an invalid model, has no script of this kind: that is seen
     again by applying it again.
-
-    Args:
-        fault: The refutation.
-        declared: The contract of the pass; None for none.
     """
     if fault.after is None or fault.found is None:
         return True
@@ -128,14 +116,8 @@ sys.exit(reason is not None)
 def still_wrong(subject: str, index: int, folder: Path, *, exact: bool = False) -> str | None:
     """Apply a rule to the model of a refutation, and return what is wrong, or None.
 
-    Args:
-        subject: ``module:object``, as ``--rules`` takes it.
-        index: Which rule of the subject.
-        folder: What ``certify`` wrote.
-        exact: Whether any difference in bits counts.
-
-    Raises:
-        UsageError: The rule, or the model of the refutation, is not there.
+    `folder` is one that ``certify`` wrote. With `exact`, any difference in bits counts.
+    UsageError if the rule or the model is not there.
     """
     found = resolve(subject)
     rules = rules_of(found)
@@ -165,17 +147,7 @@ def write_regression(
 ) -> Path:
     """Write the model of a refutation and a test that fails while the rule is wrong.
 
-    A ``repro.py`` is added where the folder has none.
-
-    Args:
-        fault: The refutation.
-        subject: The pass or rule as text, with its module.
-        index: Number of the rule.
-        folder: Where model and test are written.
-        declared: The contract of the pass; None for none.
-
-    Raises:
-        UsageError: The folder cannot be written.
+    A ``repro.py`` is added where the folder has none. UsageError if it cannot be written.
     """
     words = re.sub(r"\W+", "_", f"{subject.rpartition(':')[2]}_{index}").strip("_").lower()
     values = {

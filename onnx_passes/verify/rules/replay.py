@@ -64,11 +64,8 @@ def _engine(*, apart: bool) -> Engine:
 class EngineFailure:
     """Why an engine has no result.
 
-    Attributes:
-        message: What the engine says.
-        missing: Whether this says nothing about the model: the engine lacks an
-            implementation, or was stopped because it took too long or too much memory.
-        crashed: Whether the engine ended its process.
+    A failure that is `missing` says nothing about the model: there is no kernel, or time or
+    memory ran out.
     """
 
     message: str
@@ -119,13 +116,7 @@ class PairRunner:
 
 
 def run_once(model: ir.Model, feeds: Feeds, *, apart: bool = False) -> Result:
-    """Run a model, in this process unless ``apart``: an integer division by 0 ends it.
-
-    Args:
-        model: The model.
-        feeds: Inputs by name.
-        apart: Whether it runs in a child process.
-    """
+    """Run a model, in this process unless ``apart``: an integer division by 0 ends it."""
     try:
         with _engine(apart=apart).prepare(model) as session:
             return _results(session, model, feeds)
@@ -152,13 +143,8 @@ def measured(
 ) -> tuple[Tensor, ...]:
     """Run one node on inputs of ones, and return its results with their values unknown.
 
-    Args:
-        node: The node; its outputs have names.
-        known: Types and shapes of its inputs, with numbers where they are constant.
-        domains: Opsets.
-
-    Raises:
-        Unsupported: The engine does not run it.
+    `known` has numbers for inputs that are constant, and the node's outputs need names.
+    Unsupported if the engine does not run it.
     """
     inputs, arrays = [], []
     for value in node.inputs:
@@ -245,35 +231,21 @@ class Replayer:
     def compare(self, feeds: Feeds, *, real: bool) -> Counterexample | None:
         """Return a counterexample if the two sides differ on ``feeds``.
 
-        Args:
-            feeds: A value for every input.
-            real: Whether a difference must be clear of rounding, by its size and by the
-                running error of both sides, and both sides finite. Else floats are compared
-                bit for bit, NaN equal to NaN and -0 to 0.
+        With `real`, a difference must exceed rounding, by its size and by the running error of
+        both sides, and both sides must be finite. Else floats are compared bit for bit, with
+        NaN equal to NaN and -0 to 0.
         """
         return self._first([feeds], real)
 
     def search(self, count: int, *, real: bool, seed: int = 0) -> Counterexample | None:
-        """Try ``count`` random inputs and return the first counterexample.
-
-        Args:
-            count: How many inputs are tried.
-            real: Whether a difference must be clear of rounding.
-            seed: Seed of the inputs.
-        """
+        """Try ``count`` random inputs and return the first counterexample; see `compare`."""
         feeds = list(samples(self.inputs, count, special=not real, seed=seed))
         return self._first(feeds, real)
 
     def is_rounding(
         self, feeds: Feeds, expected: Mapping[str, Array], actual: Mapping[str, Array]
     ) -> bool:
-        """Whether rounding explains all that differs; what is exact must be equal.
-
-        Args:
-            feeds: Inputs by name.
-            expected: Outputs of the original by name, of any shape and type.
-            actual: Outputs of the rewritten graph, arrays of the same shapes by name.
-        """
+        """Whether rounding explains all that differs; what is exact must be equal."""
         return all(
             is_rounding(*self._models, feeds, array, actual[name], name)
             for name, array in expected.items()
@@ -343,12 +315,7 @@ def samples(
     """Yield random inputs: small integers first, then halves, then normals.
 
     Small integers stored as floats are exact, so that a difference is never rounding's.
-
-    Args:
-        values: The inputs; shapes must be concrete.
-        count: How many samples.
-        special: Whether NaN, infinities and signed zeros are mixed in.
-        seed: Of the generator.
+    `special` mixes in NaN, infinities and signed zeros. Shapes must be concrete.
     """
     rng = np.random.default_rng(seed)
     for k in range(count):
@@ -394,11 +361,6 @@ def difference(expected: Array, actual: Array, *, real: bool) -> str | None:
     Shapes and types count first, so that broadcasting never hides a difference. With ``real``,
     floats may differ by a share of the largest that depends on their type, and elements that
     are not finite in ``expected`` do not count.
-
-    Args:
-        expected: An array of any shape and type.
-        actual: The array that it is compared with, of any shape and type.
-        real: Whether a difference must be clear of rounding.
     """
     promise = _EQUAL
     if real and expected.dtype.kind not in "biuOSU" and expected.shape == actual.shape:
@@ -423,12 +385,7 @@ _ORDINARY = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """The largest differences seen in outputs of one type.
-
-    Attributes:
-        relative: Largest difference, measured against the largest element of its tensor.
-        absolute: Largest difference.
-    """
+    """The largest differences in outputs of one type; `relative` to the largest element."""
 
     relative: float = 0.0
     absolute: float = 0.0
@@ -466,12 +423,8 @@ def exceeds(
     """Return in one sentence which output breaks a declared tolerance, or None.
 
     As for tensors inside a model, the relative part is taken of the largest element. Elements
-    that are not finite on one of the sides do not count.
-
-    Args:
-        found: What differs.
-        declared: The tolerance; None in it means the default.
-        low: Tolerances of outputs that depend on values below float32, as the gate has them.
+    that are not finite on one of the sides do not count. None in `declared` means the default.
+    `low` has tolerances of outputs that depend on values below float32.
     """
     promise = Promise(declared, overrides=low if declared == Tolerance() else {}, inside=True)
     for name, expected in found.expected.items():

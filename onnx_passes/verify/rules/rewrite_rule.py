@@ -31,17 +31,10 @@ GIB = 1 << 30
 class Job:
     """What one child does.
 
-    Attributes:
-        subject: ``module:object``, where the rule or set of rules is found.
-        index: Which rule of the subject; None for a pass that is not a rewrite rule.
-        level: "test", "prove" or "all".
-        seconds: For the property test.
-        seed: Of all choices.
-        folder: Where a refutation is written to; None for nowhere.
-        memory: Address space in bytes.
-        models: Models on which the rule fires, at most.
-        faults: Faults of different sorts after which the test ends.
-        grace: Seconds beyond ``seconds`` after which the child is ended.
+    `subject` is ``module:object``, without `index` a pass that is not a rewrite rule. `level`
+    is "test", "prove" or "all". `memory` is in bytes. The child is ended `grace` seconds after
+    `seconds`, the time of the property test. The test also ends after `faults` faults of
+    different sorts.
     """
 
     subject: str
@@ -57,11 +50,7 @@ class Job:
 
 
 def resolve(subject: str) -> Any:
-    """Return the object that ``module:object`` names; the current folder is searched as well.
-
-    Raises:
-        UsageError: It is not of that form, or the module or object is not there.
-    """
+    """Return what ``module:object`` names, in the current folder too, or raise UsageError."""
     import importlib
 
     module_name, _, path = subject.partition(":")
@@ -112,12 +101,8 @@ RuleLike: TypeAlias = Any
 def rules_of(subject: RuleLike) -> list[RewriteRule]:
     """Return the onnxscript rules that an object describes.
 
-    Args:
-        subject: A ``RewriteRule``, a ``RewriteRuleSet``, a ``RewriteRuleClassBase``, a pass of
-            this project, any object with ``pattern`` and ``rewrite``, or a class of these.
-
-    Raises:
-        UsageError: It is something else, or a class that cannot be made without arguments.
+    It may be a rule, a rule set, a rule class, a pass, any object with ``pattern`` and
+    ``rewrite``, or a class of these that needs no arguments; else UsageError.
     """
     if isinstance(subject, type):
         try:
@@ -179,14 +164,7 @@ def apply_rule(rule: RewriteRule, model: ir.Model) -> ir.Model | None:
 
     The project's own driver applies it, so that what is judged is the rule. onnxscript's sweep
     renames an input that becomes an output, and lets initializers of one name overwrite one
-    another.
-
-    Args:
-        rule: The rule.
-        model: The model; it stays as it is.
-
-    Raises:
-        PassError: The rule raised; the message says what.
+    another. PassError if the rule raises.
     """
     copy = model.clone()
     if rule.as_function:

@@ -37,17 +37,10 @@ from onnx_passes.verify.well_formed import check_structure
 class RuleTrial:
     """What one model showed.
 
-    Attributes:
-        fired: How often the rule was applied.
-        runs: How many inputs both models were run on.
-        fault: What breaks every contract.
-        inexact: What breaks equality, and no tolerance.
-        sound: Whether the model could be judged at all.
-        not_run: Whether the engine does not run the original, ends its process on it, or
-            lacks a kernel for the result.
-        errors: Largest differences by element type, on ordinary inputs.
-        loose: What breaks the tolerance that is declared.
-        operators: The operators of both models, each as domain and name.
+    `fault` breaks every contract, `inexact` only equality, and `loose` the declared tolerance.
+    Only a `sound` model could be judged. With `not_run`, the engine does not run the original,
+    crashes on it, or lacks a kernel for the result. `errors` are by element type, on ordinary
+    inputs.
     """
 
     operators: set[tuple[str, str]] = field(default_factory=set)
@@ -63,13 +56,7 @@ class RuleTrial:
 
 @dataclass
 class Examiner:
-    """Applies one rule to models.
-
-    Attributes:
-        rule: The rule.
-        allowed: The parts of the interface that its pass declares to change.
-        declared: The tolerance that its pass declares, which errors are measured against.
-    """
+    """Applies one rule to models, against what its pass declares."""
 
     rule: RewriteRule
     allowed: frozenset[str] = field(default=frozenset())
@@ -83,13 +70,7 @@ class Examiner:
             return True  # judged by ``examine``, which says what was raised
 
     def examine(self, model: ir.Model, kind: str, feeds: Sequence[Feeds]) -> RuleTrial:
-        """Apply the rule until it rests; check structure, interface and values.
-
-        Args:
-            model: The model; it stays as it is.
-            kind: What was varied in it, for reports.
-            feeds: Inputs by name, one mapping a sample.
-        """
+        """Apply the rule until it no longer fires; check structure, interface and values."""
         trial = RuleTrial()
         if check_structure(model, full=True):
             trial.sound = False
@@ -255,13 +236,7 @@ _PLAIN = (0, 1, 2, -1)
 
 
 def shrunk(examiner: Examiner, fault: Fault, feeds: Sequence[Feeds]) -> Fault:
-    """Return the same sort of fault on smaller tensors and plainer numbers.
-
-    Args:
-        examiner: Applies the rule.
-        fault: What was found.
-        feeds: The inputs it was found with.
-    """
+    """Return the same sort of fault on smaller tensors and plainer numbers."""
     if fault.found is not None:
         feeds = [fault.found.feeds]
     # Each crash of the engine costs a new process.
@@ -339,31 +314,16 @@ MODELS, ATTEMPTS, SAMPLES = 200, 8000, 6
 class Tested:
     """What the property test of one rule found.
 
-    Attributes:
-        models: Models on which the rule fired and that the engine ran.
-        firings: Applications of the rule; one model may see several.
-        runs: Inputs that both sides were run on.
-        attempts: Models tried.
-        dtypes: Models by element type.
-        kinds: Models by surrounding.
-        opsets: Models by opset of the main domain.
-        faults: What breaks every contract, shrunk, no two of a sort.
-        inexact: The first difference in bits that a tolerance allows, shrunk.
-        errors: Largest differences by element type of the outputs, on ordinary inputs.
-        loose: The first difference that the declared tolerance does not allow, shrunk.
-        arguable: The first fault on constants that are only within the tolerance with which
-            pattern or guard identifies them with the number that they spell out, shrunk. The
-            rule's author may have meant it: it is a fault only where there is no other.
-        out_of_time: Whether the time ended before the models did; only then does a second
-            run with the same seed not repeat the first.
-        seed: Of all choices.
-        finite: Whether no input was NaN or infinite.
-        planned: Models whose ranks, type or opset were enumerated; they come on top.
-        covered: What the models cover.
-        operators: Those of the models, before and after.
-        unrepeated: Differences that their own script did not show; they are not faults.
-        not_run: Models that were skipped because the engine does not run the original, or
-            lacks a kernel for the result.
+    `models` counts those on which the rule fired and that the engine ran; `planned` ones, with
+    enumerated ranks, types or opset, come on top. `faults` break every contract, no two of a
+    sort. `inexact` and `loose` are as in :class:`RuleTrial`. All are shrunk.
+
+    `arguable` is a fault on constants that match a number of the pattern or guard only within
+    tolerance. The author may have meant it, so it counts only if there is no other.
+
+    Unless `out_of_time`, the same seed repeats the run. `finite` means that no input was NaN
+    or infinite. `unrepeated` counts differences that their own script did not show; they are
+    not faults.
     """
 
     models: int = 0
@@ -424,17 +384,9 @@ def fuzz_rule(
     Ends at ``models`` models, which repeats for a seed, or after ``seconds``, which does not.
     A rule may crash the engine: run it in a child process (``fuzz_child``) where that matters.
 
-    Args:
-        rule: The rule; its own check and rewrite run, by the project's driver.
-        seconds: Wall time at most; the shrinking of what is found comes on top.
-        seed: Of all choices.
-        models: Models on which it fired, at most; those that enumerate ranks, types and opsets
-            come on top.
-        allowed: Parts of the interface that the rule may change.
-        faults: Ends after so many faults of different sorts.
-        declared: The tolerance that the errors found are held against.
-        finite: Whether NaN and infinities are kept from the inputs.
-        confirm: Says of a fault, once it is shrunk, whether it shows again.
+    Shrinking comes on top of `seconds`, and models of enumerated ranks, types and opsets on
+    top of `models`. It ends after `faults` faults of different sorts. `finite` keeps NaN and
+    infinities from the inputs. `confirm` says whether a shrunk fault shows again.
     """
     end = time.monotonic() + seconds
     tested = Tested(seed=seed, finite=finite)
@@ -525,10 +477,6 @@ def feeds_of(candidate: Candidate, seed: int) -> list[Feeds]:
     """Return inputs: exact ones first, then some with special values among them.
 
     Zeros come before them for constants that are near to those of the pattern.
-
-    Args:
-        candidate: The model, with its inputs.
-        seed: Seed of the numbers.
     """
     half = SAMPLES // 2
     zeros = [

@@ -62,25 +62,12 @@ from onnx_passes.verify.rules.variants import AMPLIFIED, VARIANTS, followed
 class TemplateDraft:
     """A model in the making.
 
-    Attributes:
-        values: Values by what the pattern calls them.
-        tensors: What is known of values.
-        inputs: Inputs of the model.
-        initializers: Its initializers.
-        nodes: Its nodes, in order.
-        domains: Versions of the operators, by domain.
-        by_chance: Whether a variable became a constant that need not be one.
+    `values` are by what the pattern calls them. `by_chance` is set once a variable became a
+    constant that need not be one.
     """
 
     def __init__(self, chooser: Chooser, opset: int, *, measures: bool) -> None:
-        """Begin a model.
-
-        Args:
-            chooser: The choices.
-            opset: Version of the main domain.
-            measures: Whether the engine says what nodes yield that no semantics covers; if
-                not, such a template is left out.
-        """
+        """Begin a model; the engine infers what has no semantics only if it `measures`."""
         self.values: dict[Hashable, ir.Value] = {}
         self.tensors: dict[ir.Value, Tensor] = {}
         self.inputs: list[ir.Value] = []
@@ -93,11 +80,7 @@ class TemplateDraft:
         self._source = chooser.source()
 
     def model(self, outputs: list[ir.Value]) -> ir.Model:
-        """Return the model.
-
-        Args:
-            outputs: Its outputs.
-        """
+        """Return the model."""
         graph = ir.Graph(
             self.inputs,
             outputs,
@@ -130,13 +113,7 @@ class TemplateDraft:
             return measured(node, self.tensors, self.domains)
 
     def variable(self, key: Hashable, name: str | None, operand: Operand) -> ir.Value:
-        """Add an operand: an input, or a constant.
-
-        Args:
-            key: What the pattern calls it; None for nothing.
-            name: Its name in the model; None to number it.
-            operand: Its type and shape, and its numbers if they are chosen.
-        """
+        """Add an operand: an input, or a constant. Without a name, it is numbered."""
         choose = self._choose
         if operand.ints is not None:
             return self.constant(
@@ -163,13 +140,7 @@ class TemplateDraft:
         )
 
     def constant(self, key: Hashable, array: Array, name: str | None = None) -> ir.Value:
-        """Add a constant: an initializer, or a node.
-
-        Args:
-            key: What the pattern calls it; None for nothing.
-            array: The numbers, of any shape and type.
-            name: Its name in the model; None to number it.
-        """
+        """Add a constant: an initializer, or a node. Without a name, it is numbered."""
         tensor = ir.tensor(array)
         value = ir.val(
             name or f"c{len(self.initializers)}", dtype=tensor.dtype, shape=list(array.shape)
@@ -193,13 +164,7 @@ class TemplateDraft:
         return self.remember(key, node.outputs[0], self.tensors[value])
 
     def remember(self, key: Hashable, value: ir.Value, tensor: Tensor) -> ir.Value:
-        """Note what is known of a value, and return it.
-
-        Args:
-            key: What the pattern calls it; None for nothing.
-            value: The value.
-            tensor: What is known.
-        """
+        """Note what is known of a value, and return it."""
         self.tensors[value] = tensor
         if key is not None:
             self.values[key] = value
@@ -225,15 +190,7 @@ class ModelBuilder:
         *,
         measures: bool = False,
     ) -> None:
-        """Build from the pattern of ``rule`` with the choices of ``chooser``.
-
-        Args:
-            rule: The rule.
-            chooser: The choices.
-            plan: Ranks and the opset, where they are enumerated.
-            measures: Whether the engine says what nodes yield that no semantics covers; if
-                not, such a template is left out.
-        """
+        """Build from the pattern of ``rule`` with the choices of ``chooser``."""
         self._plan = plan or Plan()
         self._pattern = pattern_of(rule)
         self._choose = chooser
@@ -250,12 +207,7 @@ class ModelBuilder:
         self._attributes = AttributeChooser(chooser, self._guide, self._opset)
 
     def build(self) -> ir.Model:
-        """Return the model.
-
-        Raises:
-            CannotInstantiate: The pattern has something that is not supported.
-            Unsupported: The choices do not make a valid model.
-        """
+        """Return the model, or raise CannotInstantiate or Unsupported."""
         ends = [self._value(output) for output in self._pattern.outputs]
         if not self._draft.inputs and self._draft.by_chance:
             raise Unsupported("every variable became a constant")
@@ -494,15 +446,9 @@ def instances(
 ) -> Iterator[ir.Model]:
     """Yield models on which ``rule`` fires.
 
-    Args:
-        rule: The rule; its pattern is walked, and its check decides.
-        limit: How many models at most, all unlike one another in types or shapes.
-        attempts: How many random models are tried.
-        seed: Of the choices.
-        near: Whether to yield the models alone that have a constant beside the number that
-            the pattern spells out, within its tolerance; without, there are none such.
-        planned: Whether models come first that enumerate ranks, types and opsets; these do
-            not count.
+    At most `limit` models, no two alike in types and shapes. With `near`, only models with a
+    constant beside the number of the pattern, within its tolerance; otherwise none of these.
+    With `planned`, models that enumerate ranks, types and opsets come first and do not count.
     """
     rng = np.random.default_rng(seed)
     numbers = literals(rule)
@@ -646,16 +592,9 @@ _EDGES: tuple[Shape, ...] = (
 class Candidate:
     """A model in which the pattern occurs; whether the rule fires is the rule's to say.
 
-    Attributes:
-        kind: "plain" or the surrounding, such as "inside an If".
-        model: The model.
-        ports: Its inputs with concrete shapes, which those of the model need not have.
-        dtype: The element type it was built for.
-        near: Whether a constant lies beside the number that the pattern or guard spells out,
-            within the tolerance with which it is still taken for it.
-        trace: What was drawn for it.
-        planned: Whether its ranks, type or opset are enumerated, and not drawn.
-        template: What a claim says of it.
+    `kind` is "plain" or the surrounding, such as "inside an If". `ports` are its inputs with
+    concrete shapes. With `near`, a constant lies beside a number of the pattern or guard,
+    within its tolerance. A `planned` one has enumerated ranks, type or opset.
     """
 
     kind: str
@@ -700,12 +639,8 @@ def candidates(
     A caller that sees none of the first two of a group fire need not look at the others. Of a
     group of two, one that fires is enough: breadth comes before surroundings.
 
-    Args:
-        rule: The rule whose pattern is walked.
-        attempts: How many random models are tried.
-        seed: Of the choices.
-        hits: What was drawn where the rule has fired, kept up to date by the caller: every
-            second model varies one of these.
+    Every second model varies one of `hits`, which the caller updates with what was drawn where
+    the rule fired.
     """
     rng = np.random.default_rng(seed)
     hits = Hits(rng) if hits is None else hits

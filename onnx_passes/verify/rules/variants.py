@@ -19,12 +19,7 @@ Variant: TypeAlias = "tuple[ir.Model, tuple[ir.Value, ...]]"
 def copied(
     nodes: Iterable[ir.Node], suffix: str
 ) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
-    """Return copies of nodes that read one another, and the copy of each of their results.
-
-    Args:
-        nodes: In an order in which each comes behind those it reads.
-        suffix: Of the copies' names.
-    """
+    """Return copies of nodes in topological order, and the copy of each of their results."""
     copies: list[ir.Node] = []
     values: dict[ir.Value, ir.Value] = {}
     for node in nodes:
@@ -264,28 +259,14 @@ def _forget(model: ir.Model) -> None:
 
 
 def cut_array(array: Array, old: int, new: int, *, last: bool) -> Array:
-    """Return the first elements, or the last, along every axis of one size.
-
-    Args:
-        array: An array of any shape and type.
-        old: The size of the axes that are cut.
-        new: Their size in the result.
-        last: Whether the last elements are kept.
-    """
+    """Return the first elements, or the last, along every axis of one size."""
     kept = slice(-new, None) if last else slice(new)
     cut = array[tuple(kept if d == old else slice(None) for d in array.shape)]
     return np.ascontiguousarray(cut).reshape(cut.shape)
 
 
 def resized(model: ir.Model, old: int, new: int, *, last: bool = False) -> ir.Model:
-    """Return a copy in which inputs and constants are shorter along axes of one size.
-
-    Args:
-        model: The model; it stays as it is.
-        old: The size of the axes that are cut.
-        new: Their size in the result.
-        last: Whether the last elements are kept.
-    """
+    """Return a copy in which inputs and constants are shorter along axes of one size."""
     copy = model.clone()
     for value in {*copy.graph.inputs, *copy.graph.initializers.values()}:
         if value.const_value is not None:
