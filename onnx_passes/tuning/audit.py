@@ -44,23 +44,16 @@ _WIDE_BITS = 16
 
 
 def multiplies_integers(layer: ir.Node) -> bool:
-    """Whether a product with packed integers rounds what it reads to integers of 8 bits.
-
-    Args:
-        layer: A MatMulNBits.
-    """
+    """Whether a product with packed integers rounds what it reads to integers of 8 bits."""
     return layer.attributes.get_int("accuracy_level", 0) == BY_INT8
 
 
 @dataclass(frozen=True)
 class StoredWeight:
-    """A weight.
+    """A weight, as numbers that the layer computes with, in the layout of the original.
 
-    Attributes:
-        dtype: Type that is stored.
-        values: The numbers that the layer computes with, in the layout of the original.
-        step: Distance of neighbouring numbers at each element; broadcasts with ``values``.
-        slack: By how many steps a number may be off.
+    `step` is the distance of neighbouring numbers, and broadcasts with `values`. A number may
+    be off by `slack` steps.
     """
 
     dtype: ir.DataType
@@ -70,13 +63,7 @@ class StoredWeight:
 
 
 def read_stored_weight(layer: ir.Node, original: ir.Node, index: int) -> StoredWeight | None:
-    """Return the weight that a layer reads; None if it is stored in no way that is known.
-
-    Args:
-        layer: The node that computes the product.
-        original: The node of the original.
-        index: Number of the input of the original that is its weight.
-    """
+    """Return the weight that a layer reads; None if it is stored in no way that is known."""
     if layer.op_type == PACKED:
         return _unpack(layer)
     value = layer.inputs[1 if layer.op_type == MatMulInteger.op_type else index]
@@ -236,11 +223,6 @@ def read_scales(layer: ir.Node, node: ir.Node, shape: tuple[int, ...]) -> Array:
 
     Read off the constants that scale them: a Mul in front, or a normalisation whose constants
     differ from those of the original.
-
-    Args:
-        layer: The layer.
-        node: The node of the original.
-        shape: Shape of its weight.
     """
     first, old = layer.inputs[0], node.inputs[0]
     value = None if first is None else _before_quantisers(first)
@@ -311,13 +293,7 @@ _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """Something that is not as it was chosen.
-
-    Attributes:
-        node: Name of the node in the original.
-        group: Its group.
-        problem: What is wrong, in one clause.
-    """
+    """Something that is not as it was chosen, with the node's name in the original."""
 
     node: str
     group: str
@@ -335,18 +311,9 @@ def audit(
     formats: Mapping[str, Format],
     ranges: Ranges,
 ) -> list[AuditFinding]:
-    """Hold a model against the formats that were chosen for the groups of the original.
+    """Compare a model with the formats that were chosen for the groups of the original.
 
-    Args:
-        saved: The model, as it was read back.
-        original: As :func:`onnx_passes.tuning.groups.prepare` returns it.
-        groups: Its groups.
-        names: Format by group.
-        formats: Formats by name.
-        ranges: Recorded ranges of values of the original.
-
-    Returns:
-        What is wrong; nothing if all is as it was chosen.
+    `original` is as :func:`onnx_passes.tuning.groups.prepare` returns it.
     """
     values = {str(v.name): v for n in saved.graph.all_nodes() for v in n.outputs if v.name}
     owners = {name: group.name for group in groups for name in group.nodes}
@@ -395,12 +362,7 @@ def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> 
 
 
 def find_layer(place: ir.Value | None, node: ir.Node) -> ir.Node | None:
-    """Return the node that computes the product of a layer, from its result backwards.
-
-    Args:
-        place: The value that is named as the result was.
-        node: The node of the original.
-    """
+    """Return the node that computes a layer's product, backwards from its named result."""
     kinds = (node.op_type, MatMulInteger.op_type, ConvInteger.op_type, PACKED)
     pending = [place.producer() if place is not None else None]
     for _ in range(12):
@@ -539,16 +501,9 @@ def product_bound(
     what follows, is not. A product in 16 bits is taken to sum in float32, as ONNX Runtime on
     x86 and tensor cores do. The rounding of its result to 16 bits is part of the bound.
 
-    Args:
-        after: The model, or a part of it, in which the node has another format.
-        node: The node of the original; its weight is constant.
-        ranges: Recorded ranges of values of the original.
-        channels: Returns the recorded range of each channel of a value. A bound of a layer
-            whose values are scaled by channel holds for inputs within these.
-
-    Returns:
-        The bound; None if the format has none, the node is not a product of one computed
-        operand with a matrix of weights, or the result may overflow.
+    `channels` returns the recorded range of each channel. If the values are scaled by channel,
+    the bound holds for inputs within these. None if the format has no bound, the node is not a
+    product of one computed operand with a matrix of weights, or the result may overflow.
     """
     index = weight_of(node)
     value = node.inputs[index] if index is not None else None

@@ -59,13 +59,7 @@ _SPENT = {"bisect": 1.0, "rescore": 0.6}
 
 
 class FewSamples:
-    """Runs of choices on few samples.
-
-    Args:
-        task: The task.
-        table: What is expected; corrected by what is measured.
-        record: Where outputs are kept; a search that is continued finds them there.
-    """
+    """Runs of choices on few samples, which correct `table`; `record` keeps the outputs."""
 
     def __init__(self, task: Task, table: ChoiceTable, record: Record) -> None:
         self._task, self._table, self._record = task, table, record
@@ -78,12 +72,7 @@ class FewSamples:
         return self._share(self._run(choice))
 
     def note(self, choice: Choice, outputs: list[Outputs] | None) -> float | None:
-        """Use what a run on all samples computed on these; return its share of the budget.
-
-        Args:
-            choice: What was run.
-            outputs: The outputs on all samples; None if they are not known.
-        """
+        """Use what a run on all samples computed on these; return its share of the budget."""
         if outputs is None:
             return None
         joined = self._task.join(outputs)
@@ -96,13 +85,7 @@ class FewSamples:
 
         Where runs are spent, groups that no run distinguished stay in the answer.
 
-        Args:
-            choice: The choice.
-            measured: The share of the budget that it used.
-            predicted: The share that it was predicted to use.
-
-        Returns:
-            Names of groups; nothing if it lost about as much as predicted, or few enough.
+        Return names; nothing if it lost about as much as predicted, or few enough.
         """
         if measured <= max(1.0, DISAGREES * predicted):
             return []
@@ -132,12 +115,7 @@ class FewSamples:
         An engine may run a part by other kernels than within the model. Those that gain most
         come first, for less than one run on all samples takes.
 
-        Args:
-            now: The choice that others are tried beside.
-            gap: What is gained has to be more than this share of the cost.
-
-        Returns:
-            Whether a score was replaced.
+        `gap` is the least gain, as a share of the cost. Return whether a score was replaced.
         """
         task, table = self._task, self._table
         cost = table.cost(now)
@@ -186,13 +164,7 @@ class FewSamples:
 def _effect(
     old: Sequence[Mapping[str, Array]], before: Sequence[Outputs], after: Sequence[Outputs]
 ) -> list[dict[str, Array]]:
-    """Return how far an option moves the outputs, from two runs.
-
-    Args:
-        old: How far the option moves them that the group has in the first run.
-        before: Outputs of the first run.
-        after: Outputs with the option.
-    """
+    """Return how far an option moves the outputs, given how far the `old` one moves them."""
     found: list[dict[str, Array]] = []
     for place, (first, second) in enumerate(zip(before, after, strict=True)):
         moved = dict(old[place]) if place < len(old) else {}
@@ -212,13 +184,7 @@ at once if that uses less."""
 
 
 class CheapestChoice:
-    """The cheapest choice by the costs of groups.
-
-    Args:
-        task: The task.
-        scores: The costs of groups in formats, or why they are refused.
-        original: Outputs of the original on the samples of the scores.
-    """
+    """The cheapest choice by the costs of groups."""
 
     def __init__(
         self, task: Task, scores: Sequence[Score], original: Sequence[Outputs]
@@ -263,12 +229,8 @@ class CheapestChoice:
     ) -> tuple[TriedModel, ir.Model | None] | None:
         """Run it, on few samples first if it may lose too much.
 
-        Args:
-            whole: All samples.
-            refuses: Returns why an engine that has to build a model does not; None if all do.
-
-        Returns:
-            What was found, and the model if it keeps the budget; None if it was not run.
+        `refuses` returns why an engine does not build a model; None if all do. Return what was
+        found, and the model if it keeps the budget; None if it was not run.
         """
         expected = self.expected() if self.formats else np.inf
         if not expected <= _HOPELESS:
@@ -318,13 +280,7 @@ _DESCENTS = 6
 class TuningAttempts:
     """Runs choices, and corrects what is expected of others.
 
-    Args:
-        task: The task.
-        table: What is expected.
-        record: Where decisions are written.
-        whole: All samples.
-        refuses: Returns why an engine that has to build a model does not; None if all do.
-        report: Called with a sentence on each step.
+    For `refuses`, see :meth:`CheapestChoice.attempt`.
     """
 
     def __init__(
@@ -368,13 +324,7 @@ class TuningAttempts:
     def propose(
         self, limit: float, below: float, gap: float = 0.0
     ) -> tuple[Choice | None, float]:
-        """Return the cheapest choice that may keep the budget, and its expected loss.
-
-        Args:
-            limit: The share of the budget that the choice may be expected to use.
-            below: The cost that it has to be below.
-            gap: How far above the cheapest its cost may be, as a share.
-        """
+        """Return the cheapest choice expected to use at most `limit`, and its loss."""
         return self._table.best(limit, below, self.rejected, gap)
 
     def attempt(
@@ -382,12 +332,7 @@ class TuningAttempts:
     ) -> tuple[Choice, TriedModel, ir.Model | None]:
         """Run a choice, or a cheaper one that few samples allow.
 
-        Args:
-            choice: The choice.
-            limit: The share of the budget that it may be expected to use.
-
-        Returns:
-            The choice that was run last, what was found, and its model if it was accepted.
+        Return the choice that was run last, what was found, and its model if it was accepted.
         """
         passed: tuple[Choice, float | None] | None = None
         for _ in range(_DESCENTS):
@@ -416,8 +361,7 @@ class TuningAttempts:
     def _run_few(self, choice: Choice, limit: float) -> TriedModel | float | None:
         """Run a choice on few samples.
 
-        Returns:
-            Why it is rejected, or the share of the budget that it uses; None if it is clear.
+        Return why it is rejected, or its share of the budget; None if it needs no such run.
         """
         table = self._table
         expected = table.expected(choice)
@@ -533,7 +477,7 @@ def _within(ratio: float) -> float:
 
 
 _PATIENCE = 2
-"""So many choices that are expected to lose too much are run in a row."""
+"""Choices run in a row that are expected to lose too much."""
 _SMALL = 1 << 28
 """Bytes of weights from which on all groups of a model are converted at once."""
 _CAREFUL = (0.85, 0.7, 0.5, 0.25)
@@ -543,14 +487,7 @@ _FRONT = (0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 5.0)
 
 
 class TuningSearch:
-    """Looks for the cheapest model that keeps the budget.
-
-    Args:
-        task: The task.
-        record: Where decisions are written.
-        report: Called with a sentence on each step.
-        progress: Called with the groups that are scored and all there are.
-    """
+    """Looks for the cheapest model that keeps the budget; reports scored groups and all."""
 
     def __init__(
         self,
@@ -569,10 +506,8 @@ class TuningSearch:
     def run(self) -> SearchResult:
         """Search; an interrupt ends it with the best model so far.
 
-        Raises:
-            ConfigError: The original itself does not keep the budget.
-            EngineError: The engine does not run the original.
-            IncompleteDataError: A part of the data could not be evaluated.
+        ConfigError if the original does not keep the budget, EngineError if the engine does
+        not run it, IncompleteDataError if a part of the data could not be evaluated.
         """
         try:
             return self._run_all()
@@ -830,12 +765,7 @@ class TuningSearch:
 
 
 def room(ran: int, most: int) -> float:
-    """Return what a choice may be expected to use of the budget if none was accepted.
-
-    Args:
-        ran: Runs of whole models on all samples, each rejected; the search ends with the last.
-        most: Number of runs that are allowed.
-    """
+    """Return what a choice may be expected to use of the budget after `ran` rejected runs."""
     usual = (most + 1) // 2
     if ran < usual or ran >= most:
         return 1.0

@@ -42,12 +42,7 @@ class ChoiceRuns:
         self._known: dict[Choice, Sequence[Outputs]] = {}
 
     def add(self, choice: Choice, outputs: Sequence[Outputs]) -> None:
-        """Keep the outputs of a choice, if there is room.
-
-        Args:
-            choice: The choice.
-            outputs: Arrays by name, of any shape and type, by sample.
-        """
+        """Keep the outputs of a choice, if there is room."""
         if len(self._known) < _MOST:
             self._known[choice] = outputs
 
@@ -57,12 +52,7 @@ class ChoiceRuns:
         return None if found is None else list(found)
 
     def nearest(self, choice: Choice, start: Choice) -> Choice:
-        """Return the choice that was run and differs in the fewest groups.
-
-        Args:
-            choice: The choice.
-            start: One that counts as run.
-        """
+        """Return the choice that was run, or `start`, and differs in the fewest groups."""
 
         def distance(other: Choice) -> int:
             return sum(a != b for a, b in zip(choice, other, strict=True))
@@ -75,12 +65,8 @@ def predict(
 ) -> list[Outputs]:
     """Return the outputs of a model some of whose groups have other formats.
 
-    To first order, each group moves them as far as it does alone.
-
-    Args:
-        outputs: Of the original, by sample.
-        scores: One for each group that has another format.
-        sign: 1 to move the outputs, -1 to move them back.
+    To first order, each group moves them as far as it does alone. A `sign` of -1 moves them
+    back.
     """
     found: list[Outputs] = [dict(sample) for sample in outputs]
     for score in scores:
@@ -94,12 +80,7 @@ def predict(
 
 
 def are_alike(outputs: Sequence[Outputs], others: Sequence[Outputs]) -> bool:
-    """Whether outputs are finite numbers of the same shapes as others.
-
-    Args:
-        outputs: Arrays of any shape and type by name, for each sample.
-        others: What they are held against.
-    """
+    """Whether outputs are finite numbers of the same shapes as others."""
     for ours, theirs in zip(outputs, others, strict=True):
         for name, value in theirs.items():
             found = ours.get(name)
@@ -118,13 +99,7 @@ _PAIRS = 64
 
 @dataclass(frozen=True)
 class Solution:
-    """A choice of one option in each row.
-
-    Attributes:
-        picks: Number of the option by row.
-        cost: Its cost.
-        bound: No choice within the limits costs less.
-    """
+    """One option in each row; no choice within the limits costs less than `bound`."""
 
     picks: tuple[int, ...]
     cost: float
@@ -146,18 +121,9 @@ def solve(
 ) -> Solution | None:
     """Choose one option in each row: of the least cost, within limits on sums of losses.
 
-    Args:
-        costs: By row, the cost of each option, floats of shape [options].
-        losses: By row, losses of shape [options, limits].
-        limits: Of each sum of losses, of shape [limits].
-        without: Choices that are not wanted.
-        seconds: After which the best choice so far is taken.
-
-    Returns:
-        The choice; None if there is none within the limits.
-
-    Raises:
-        UsageError: scipy is not installed.
+    By row, `costs` have shape [options] and `losses` [options, limits]. Choices in `without`
+    are excluded. After `seconds`, the best so far is returned; None if none is within the
+    limits. UsageError without scipy.
     """
     optimize, sparse = import_optional("scipy.optimize"), import_optional("scipy.sparse")
     sizes = [len(row) for row in costs]
@@ -199,12 +165,7 @@ def solve(
 def list_neighbours(
     choice: tuple[int, ...], sizes: Sequence[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the choices that differ in one group, or in two if these are not too many.
-
-    Args:
-        choice: The option of each group.
-        sizes: The number of options of each group.
-    """
+    """Yield the choices that differ in one group, or in two if these are not too many."""
     changes = [(i, k) for i, size in enumerate(sizes) for k in range(size) if k != choice[i]]
     for i, k in changes:
         yield (*choice[:i], k, *choice[i + 1 :])
@@ -226,15 +187,11 @@ _CUTS = 24
 class ChoiceTable:
     """The options of each group.
 
-    Attributes:
-        rows: By group, its scores; float32 first, refused formats left out.
-        outputs: Outputs of the original on the samples of the scores.
-        budget: What may be lost.
-        factor: What a prediction is multiplied with: how much more than on the samples of the
-            scores was lost on all.
-        weights: What the loss of one group is multiplied with: more than 1 where a
-            bisection found that it loses more beside others.
-        spread: Returns outputs of all samples, made of those of the samples of the scores.
+    `rows` has the scores of each group, float32 first, without refused formats. `outputs` are
+    the original's on the samples of the scores, and `spread` makes outputs of all samples of
+    them. Predictions are multiplied by `factor`, which is how much more was lost on all
+    samples. `weights` multiply the loss of a group that a bisection found to lose more beside
+    others.
     """
 
     rows: list[list[Score]]
@@ -272,12 +229,7 @@ class ChoiceTable:
         return sum(row[pick].cost for row, pick in zip(self.rows, choice, strict=True))
 
     def note(self, choice: Choice, outputs: Sequence[Outputs]) -> None:
-        """Take the outputs of a choice: others are predicted from the nearest that was run.
-
-        Args:
-            choice: The choice.
-            outputs: Its outputs on the samples of the scores.
-        """
+        """Take the outputs of a choice: others are predicted from the nearest that was run."""
         if are_alike(outputs, self.outputs):
             self._runs.add(choice, outputs)
 
@@ -317,11 +269,7 @@ class ChoiceTable:
         return self.predict(choice).total * self.factor * weight
 
     def measure(self, outputs: Sequence[Outputs]) -> Spent:
-        """Return what outputs on the samples of the scores use of the budget.
-
-        Args:
-            outputs: Arrays by name, of the shapes and types of those of the original.
-        """
+        """Return what outputs on the samples of the scores use of the budget."""
         if self._reference is None:
             self._reference = self.spread(self.outputs)
         return self.budget.measure(self.spread(outputs), self._reference, sure=False)
@@ -343,32 +291,15 @@ class ChoiceTable:
         return math.prod(len(row) for row in self.rows)
 
     def alone(self, row: int, option: int) -> Choice:
-        """Return the choice in which one group has an option, and all others float32.
-
-        Args:
-            row: Number of the group.
-            option: Number of its option.
-        """
+        """Return the choice in which one group has an option, and all others float32."""
         return tuple(option if i == row else 0 for i in range(len(self.rows)))
 
     def changed(self, choice: Choice, row: int, option: int) -> Choice:
-        """Return a choice in which one group has another option.
-
-        Args:
-            choice: The option of each group.
-            row: Number of the group.
-            option: Number of its new option.
-        """
+        """Return a choice in which one group has another option."""
         return (*choice[:row], option, *choice[row + 1 :])
 
     def replace(self, row: int, option: int, effect: Sequence[Mapping[str, Array]]) -> None:
-        """Replace how far an option moves the outputs by what was measured.
-
-        Args:
-            row: The group.
-            option: Its format.
-            effect: The differences of the outputs by name, of their shapes, for each sample.
-        """
+        """Replace how far an option moves the outputs by what was measured."""
         self.rows[row][option] = dataclasses.replace(self.rows[row][option], effect=effect)
         self._known.clear()
         self._alone.clear()
@@ -385,17 +316,10 @@ class ChoiceTable:
     ) -> tuple[Choice | None, float]:
         """Return the cheapest choice that is expected to keep the budget.
 
-        Args:
-            limit: The share of the budget that may be used.
-            below: It has to cost less than this.
-            without: Choices that were tried and found wrong.
-            gap: Of choices that cost more by at most this share, the one that is expected to
-                lose least is taken.
-            closely: Whether choices near that of an integer program are looked at as well.
-
-        Returns:
-            The choice, or None; and a bound: no choice that is expected to keep the budget
-            costs less.
+        It is expected to use at most the share `limit` and costs less than `below`. Of choices
+        that cost more by at most the share `gap`, the one with the least expected loss is
+        returned. With `closely`, neighbours of the integer program's choice count as well. The
+        second result is a bound: no choice that is expected to keep the budget costs less.
         """
         if self.size() <= ALL:
             return self._exactly(limit, below, without, gap)
@@ -427,9 +351,8 @@ class ChoiceTable:
     def every(self) -> tuple[Array, Array, Array]:
         """Return all choices, the cheapest first.
 
-        Returns:
-            The costs, floats of shape [choices]; the sums of what the groups lose alone; and
-            the number of the option of each group, of shape [choices, groups].
+        Costs have shape [choices], as do the sums of what the groups lose alone. The numbers
+        of the options have shape [choices, groups].
         """
         if self._every is None:
             costs = [np.array([score.cost for score in row]) for row in self.rows]
@@ -501,13 +424,8 @@ def sort_choices(
 ) -> tuple[Array, Array, Array]:
     """Return all choices, the cheapest first.
 
-    Args:
-        costs: By group, the cost of each option, floats of shape [options].
-        losses: By group, the loss of each option, floats of shape [options].
-
-    Returns:
-        The costs of the choices, of shape [choices]; the sums of the losses of their groups;
-        and the number of the option of each group, of shape [choices, groups].
+    Costs and summed losses have shape [choices]; the numbers of the options have shape
+    [choices, groups].
     """
     cost, loss = (np.ravel(reduce(np.add.outer, rows)) for rows in (costs, losses))
     order = np.argsort(cost, kind="stable")
@@ -519,11 +437,8 @@ def bound_cancellation(sizes: Sequence[int], loss: Callable[[Choice], float]) ->
     """Return how many times less a choice may lose than the sum of its groups.
 
     Of a mean of squares, about the sum is lost; of a maximum or a root, less. What is further
-    beyond a budget is hopeless, and need not be looked at closely.
-
-    Args:
-        sizes: By group, the number of its options, the first float32.
-        loss: Returns the share of the budget that a choice uses by the scores of its groups.
+    beyond a budget is hopeless, and need not be looked at closely. `sizes` counts the options
+    of each group, and `loss` returns a share of the budget.
     """
     rng, least = np.random.default_rng(0), math.inf
     for _ in range(_LOOKS):
@@ -538,7 +453,7 @@ def bound_cancellation(sizes: Sequence[int], loss: Callable[[Choice], float]) ->
 
 
 _POINTS = 40
-"""So many points of a front are looked at more closely."""
+"""Points of a front that are looked at more closely."""
 
 
 def find_front(
@@ -546,13 +461,8 @@ def find_front(
 ) -> list[tuple[Choice, float, float]]:
     """Return choices that are not worse than another in both expected loss and cost.
 
-    Args:
-        table: The options.
-        steps: Shares of the budget for which a choice is looked for, if there are too many
-            choices to look at all.
-
-    Returns:
-        Choice, expected share of the budget, cost; the dearest first.
+    The dearest comes first, each with its expected share of the budget and its cost. `steps`
+    are shares for which a choice is looked for if there are too many to look at all.
     """
     found = {table.start}
     if table.size() <= ALL:
@@ -590,15 +500,8 @@ def list_by_size(
 ) -> tuple[list[tuple[float, Choice]], float]:
     """Return choices whose files are the smallest, and a bound of all files.
 
-    Args:
-        task: The task; its objective is the size.
-        rows: The options of each group, with their bytes.
-        below: A size that is known to be reached.
-        allowed: Whether a choice may be built.
-
-    Returns:
-        Bytes of the file and the choice, the smallest first; and a size that the file of no
-        other choice that is allowed is below.
+    Sizes are in bytes, the smallest first. The second result is a size that no other allowed
+    choice is below. `below` is a size that is known to be reached.
     """
     found: list[tuple[float, Choice]] = []
     rest = written_bytes(task.model) - sum(row[0].cost for row in rows)
@@ -647,10 +550,6 @@ def find_smallest_subset(
     Halves are tried first, so that few needed ones among many cost few tests (as QuickXplain;
     Junker, 2004). Then each is left out once, since not all that holds of some items holds of
     more.
-
-    Args:
-        items: Items for which together it holds.
-        holds: The test.
     """
     found = _find_needed([], list(items), holds, changed=False)
     for item in list(found):
@@ -681,15 +580,10 @@ def _find_needed(
 
 @dataclass(frozen=True)
 class Culprits:
-    """What was found.
+    """The nodes that must stay in float32; none of them may be left out.
 
-    Attributes:
-        format: The format of all other nodes.
-        nodes: The nodes that must stay in float32; none of them may be left out.
-        spent: What the model uses of the budget with these in float32.
-        without: What it uses with none in float32; None if it does not run.
-        runs: Number of models that were run.
-        model: The model with these in float32.
+    All others have `format`. `without` is what the model uses of the budget if none is in
+    float32; None if it does not run. `runs` counts models.
     """
 
     format: str
@@ -705,18 +599,9 @@ def find_culprits(
 ) -> Culprits:
     """Find the fewest nodes that must stay in float32.
 
-    No node of the result can be left out.
-
-    Args:
-        task: What is asked; its ranges are recorded.
-        item: The format.
-        report: Called with a sentence on each step.
-
-    Raises:
-        ConfigError: The original does not keep the budget.
-        EngineError: The engine does not run the original.
-        IncompleteDataError: A part of the data could not be evaluated.
-        PassError: The pass of the format refuses the model.
+    No node of the result can be left out. ConfigError if the original does not keep the
+    budget, EngineError if the engine does not run it. IncompleteDataError if data could not be
+    evaluated, PassError if the format's pass refuses the model.
     """
     search = _Search(task, item)
     try:

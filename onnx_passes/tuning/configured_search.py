@@ -40,15 +40,7 @@ from onnx_passes.verify.reference_data import ReferenceData, load_reference
 
 @dataclass(frozen=True)
 class DataSource:
-    """A whole data set, and what runs models over it.
-
-    Attributes:
-        spec: The data set.
-        executor: Makes what runs the shards.
-        allow_mixed: Whether workers with different processors may run models in 8 bits.
-        journals: Folder of finished shards, from which a killed run continues; None for none.
-        watch: Shows how far a run is; see ``Stream``.
-    """
+    """A whole data set, and what runs models over it; for its fields see :class:`Stream`."""
 
     spec: DataSpec
     executor: Callable[[], Executor]
@@ -58,11 +50,7 @@ class DataSource:
 
 
 def source_of(config: PipelineConfig) -> DataSource | None:
-    """Return the whole data set that a pipeline file names; None if there is none.
-
-    Raises:
-        UsageError: It has no source, or two.
-    """
+    """Return the data set of a file, if any; UsageError if it has no source, or two."""
     data = config.reference.data
     if data is None:
         return None
@@ -76,15 +64,9 @@ def source_of(config: PipelineConfig) -> DataSource | None:
 def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> Stream:
     """Plan a data set, and choose the engine that runs over it.
 
-    Args:
-        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
-        config: The file: its engines, imports and metrics count.
-        source: The data set.
-
-    Raises:
-        ConfigError: A metric needs labels, and there are none.
-        ReferenceDataError: The data does not fit the model.
-        UsageError: A metric needs all samples at once, or the engine has no number of threads.
+    ConfigError if a metric lacks labels, ReferenceDataError if the data does not fit the
+    model. UsageError if a metric needs all samples at once, or the engine has no number of
+    threads.
     """
     plan = make_plan(source.spec, DataInterface.of(model))
     for name in config.verify.metrics:
@@ -113,15 +95,7 @@ def make_stream(model: ir.Model, config: PipelineConfig, source: DataSource) -> 
 
 
 def draw_batches(stream: Stream, count: int) -> list[Feeds]:
-    """Return samples from all over a data set, as the model is fed with them.
-
-    Args:
-        stream: The data set.
-        count: How many samples, at most; rounded up to whole batches.
-
-    Raises:
-        IncompleteDataError: They cannot be read.
-    """
+    """Return whole batches from all over a data set, or raise IncompleteDataError."""
     try:
         shard = DataSet(stream.plan).sample(count)
         return [feed for part in shard.batches() for feed in part.feeds]
@@ -152,17 +126,9 @@ def task_of(
 ) -> Task:
     """Return what a pipeline file asks.
 
-    Args:
-        model: The model; not changed.
-        config: The file: its sections ``tune``, ``reference``, ``engines`` and
-            ``verify.metrics`` count.
-        source: A whole data set; None for what the file says.
-        reference: Samples, in place of those of the file.
-
-    Raises:
-        ConfigError: The file is wrong, has no data, or no budget.
-        ReferenceDataError: The data does not fit the model.
-        IncompleteDataError: The samples of the scores cannot be read.
+    `source` and `reference` replace the data of the file; the model is not changed.
+    ConfigError if the file is wrong or lacks data or a budget. ReferenceDataError if the data
+    does not fit, IncompleteDataError if it cannot be read.
     """
     if config.passes:
         raise ConfigError(
@@ -377,11 +343,6 @@ def take_few(model: ir.Model, feeds: Sequence[Feeds], count: int) -> list[Feeds]
 
     A batch is cut where the model says that its inputs share a first dimension of any size;
     else whole feeds are taken.
-
-    Args:
-        model: The model.
-        feeds: All feeds.
-        count: Number of samples wanted.
     """
     dims = {_first(value) for value in model.graph.inputs if str(value.name) in feeds[0]}
     if len(dims) != 1 or None in dims:
@@ -411,18 +372,9 @@ def search_within(
 ) -> tuple[ir.Model | None, list[str]]:
     """Search for precisions on behalf of a pass.
 
-    Args:
-        model: The model; not changed.
-        config: The pipeline file as plain data; its own steps do not count.
-        samples: The user's samples.
-        record: A folder for decisions; None for none.
-
-    Returns:
-        The model that was chosen, None for the one given; and what was found, as text.
-
-    Raises:
-        ConfigError: There is no budget, or a setting is wrong.
-        PassError: The search was interrupted.
+    `config` is a pipeline file whose own steps do not count. Return the model, None for the
+    one given, and what was found as text. ConfigError without a budget or for a wrong setting,
+    PassError if the search was interrupted.
     """
     kept = {"tune", "verify", "engines", "imports"}
     own = {name: value for name, value in config.items() if name in kept}

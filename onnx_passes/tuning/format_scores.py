@@ -58,12 +58,7 @@ def why_of(error: Exception) -> str:
 
 
 class Judges:
-    """Asks engines whether they build models.
-
-    Args:
-        engines: The engines.
-        feeds: Inputs of the original, whose sizes models are built for.
-    """
+    """Asks engines whether they build models, for inputs of the sizes of `feeds`."""
 
     def __init__(self, engines: Sequence[Engine], feeds: Feeds) -> None:
         self._engines = list(engines)
@@ -71,11 +66,7 @@ class Judges:
         """Values by name, whose sizes parts are built for."""
 
     def refusals(self, model: ir.Model) -> dict[str, str]:
-        """Return why engines do not build a model, by name of the engine.
-
-        Args:
-            model: The original, a part of it, or either in other formats.
-        """
+        """Return why engines do not build a model, by name of the engine."""
         found: dict[str, str] = {}
         fixed = _fix_sizes(model, self.values) if self._engines else model
         for engine in self._engines:
@@ -87,12 +78,7 @@ class Judges:
         return found
 
     def refuses(self, before: Mapping[str, str], model: ir.Model) -> str | None:
-        """Return why an engine does not build a model, in one clause; None if all do.
-
-        Args:
-            before: The refusals of the same in float32: such an engine has no say.
-            model: The model.
-        """
+        """Return why an engine refuses a model and not the same in float32 (`before`)."""
         for name, why in self.refusals(model).items():
             if name not in before:
                 return f"{name} refuses it: {why}"[:300]
@@ -101,13 +87,7 @@ class Judges:
     def leave_out(
         self, before: ir.Model, models: dict[str, ir.Model], refused: dict[str, str]
     ) -> None:
-        """Leave out what an engine refuses that builds the same in float32.
-
-        Args:
-            before: A part in float32.
-            models: The part by format; what is refused is removed.
-            refused: Why, by format; added to.
-        """
+        """Remove what an engine refuses that builds the same in float32; add to `refused`."""
         known = self.refusals(before)
         for name, model in list(models.items()):
             why = self.refuses(known, model)
@@ -134,14 +114,9 @@ MEMORY = 1 << 30
 class RecordedRun:
     """A run of the original on a few samples.
 
-    Attributes:
-        feeds: The inputs of each sample.
-        rows: Values that regions read, by sample and name.
-        outputs: The outputs of each sample.
-        ranges: Least and greatest finite element of each float value, over the samples; in
-            bodies, over all iterations.
-        measured: Least and greatest element of each channel of values in bodies, by name, as
-            passes have measured them.
+    `rows` are values that regions read. `ranges` are the least and greatest finite element of
+    float values over the samples, in bodies over all iterations. `measured` has them by
+    channel for values in bodies.
     """
 
     feeds: Sequence[Feeds]
@@ -151,12 +126,7 @@ class RecordedRun:
     measured: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
     def channels(self, node: ir.Node, name: str) -> tuple[Array, Array] | None:
-        """Return the least and greatest finite element of each channel of a value.
-
-        Args:
-            node: The product that reads it.
-            name: Its name; None is returned if its numbers were not kept.
-        """
+        """Return the least and greatest finite element of each channel, if they were kept."""
         if name in self.measured:
             return self.measured[name]
         axis = 1 if node.op_type == Conv.op_type else -1
@@ -175,17 +145,7 @@ class RecordedRun:
 def record(
     model: ir.Model, engine: Engine, feeds: Sequence[Feeds], names: set[str]
 ) -> RecordedRun:
-    """Run the original once on each sample, and keep what is needed of it.
-
-    Args:
-        model: The original.
-        engine: Runs it.
-        feeds: The samples.
-        names: The values that are kept.
-
-    Raises:
-        EngineError: The engine does not run it.
-    """
+    """Run the original on each sample, keep values of `names`; EngineError if it fails."""
     found = RecordedRun(feeds)
     ends = [str(value.name) for value in model.graph.outputs]
     defaults: dict[str, Array] = {
@@ -217,14 +177,7 @@ def _widen(ranges: dict[str, tuple[float, float]], name: str, array: Array) -> N
 
 
 class OutputEffects:
-    """The nodes that follow a part, in one session for all formats of the part.
-
-    Args:
-        engine: Runs it.
-        regions: Regions of the model.
-        region: The nodes that follow the part; None if there are none.
-        recorded: A run of the original.
-    """
+    """The nodes that follow a part, in one session for all formats of the part."""
 
     def __init__(
         self,
@@ -250,15 +203,7 @@ class OutputEffects:
         self._stack.close()
 
     def move(self, base: Sequence[Outputs], new: Sequence[Outputs]) -> list[dict[str, Array]]:
-        """Return how far the outputs of the model move, by sample and name.
-
-        Args:
-            base: What the part computes.
-            new: What it computes in a format.
-
-        Raises:
-            EngineError: The engine does not run the nodes that follow it.
-        """
+        """Return how far the outputs move, by sample and name; EngineError if it fails."""
         recorded = self._recorded
         moved = [
             _move(old, after, row, self._ends)
@@ -309,17 +254,11 @@ def _shift(value: Data, old: object, new: object) -> Array:
 class Score:
     """A group in a format.
 
-    Attributes:
-        group: Name of the group.
-        format: Name of the format.
-        refused: Why the group cannot have it; empty if it can.
-        snr: Signal-to-noise ratio of what the group computes, in dB; NaN if it was not run.
-        cost: In the unit of the objective.
-        effect: By sample, how far each output of the model moves if this group alone has the
-            format; outputs that do not move are left out.
-        bounds: By node, the largest error that an element of its product can have, for any
-            input within the recorded ranges; only for products in integers.
-        shared: Of a cost in bytes, the most that neighbours of the format may share.
+    `refused` says why it cannot have it. `snr` is of what the group computes, in dB; NaN if it
+    was not run. `effect` is by sample how far the outputs of the model move if this group
+    alone has the format. `bounds` is by node the largest error of an element of a product in
+    integers, within the recorded ranges. `shared` is the part of a cost in bytes that
+    neighbours may share.
     """
 
     group: str
@@ -336,10 +275,8 @@ class Score:
 class Work:
     """What was run.
 
-    Attributes:
-        whole: Runs of the whole model over the samples of the scores.
-        partial: Such runs of parts, each times its share of the operations.
-        regions: Number of regions that were run.
+    `whole` and `partial` are in passes over the samples of the scores; a part counts by its
+    share of the operations.
     """
 
     whole: float = 0.0
@@ -350,15 +287,8 @@ class Work:
 class Scorer:
     """Scores groups of one model.
 
-    Args:
-        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
-        groups: Its groups.
-        formats: Formats by name.
-        engine: Runs the model and its parts.
-        objective: What counts.
-        feeds: The samples of the recorded run.
-        known: Filled with what was recorded, for passes.
-        judges: Engines that have to build a group in a format, if they build it in float32.
+    `known` is filled with what was recorded. Engines in `judges` must build a group in a
+    format if they build it in float32.
     """
 
     def __init__(
@@ -399,11 +329,7 @@ class Scorer:
         return operations(self.model, rows)
 
     def score(self, known: Callable[[str, str], Score | None]) -> list[Score]:
-        """Score each group in each of its formats.
-
-        Args:
-            known: Returns a score that an earlier run has found, or None.
-        """
+        """Score each group in each of its formats; `known` returns earlier scores."""
         found = []
         for group in self.groups:
             names = [FLOAT32, *(n for n in group.formats if n != FLOAT32)]
@@ -583,13 +509,7 @@ _NEGATED = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataTyp
 
 @dataclass(frozen=True)
 class GroupModel:
-    """A group by itself.
-
-    Attributes:
-        before: In float32.
-        models: In other formats, by name.
-        refused: Why it cannot have the others.
-    """
+    """A group by itself: in float32, in other formats, and why it cannot have the rest."""
 
     before: ir.Model
     models: dict[str, ir.Model]
@@ -603,12 +523,8 @@ def negate_ends(model: ir.Model, ends: Collection[str]) -> tuple[ir.Model, dict[
     leave an activation alone, and compute the product before it in integers. A Neg is not
     optimised away, and rounds nothing.
 
-    Args:
-        model: The part, in any format; not changed.
-        ends: Outputs that are outputs of the whole model as well; nobody reads these.
-
-    Returns:
-        The part, and by name of an output that is negated, the name of the result.
+    `ends` are outputs of the whole model as well, which nobody reads. Return the part, and by
+    name of an output that is negated the name of the result.
     """
     copy = copy_model(model)
     namer, negated = Namer(copy), dict[str, str]()
@@ -633,14 +549,8 @@ def run_part(
 ) -> list[Outputs]:
     """Run a part of a model.
 
-    Args:
-        engine: Runs it.
-        model: The part, in any format.
-        ends: Outputs that are outputs of the whole model as well.
-        rows: By sample, values by name, of any shapes and types; its inputs are among them.
-
-    Raises:
-        EngineError: The engine does not run it.
+    `ends` are outputs of the whole model as well. `rows` are by sample, and hold the inputs.
+    EngineError if the engine does not run it.
     """
     names = [str(value.name) for value in model.graph.inputs]
     read, negated = negate_ends(model, ends)

@@ -41,13 +41,7 @@ _DEPTH = 3
 
 @dataclass(frozen=True)
 class FormatGroup:
-    """Nodes that get one format.
-
-    Attributes:
-        name: What reports call it.
-        nodes: Names of its nodes, in order.
-        formats: Names of the formats that it may have; float32 is always among them.
-    """
+    """Nodes that get one format, by name in order; float32 is always among `formats`."""
 
     name: str
     nodes: tuple[str, ...]
@@ -58,9 +52,6 @@ def prepare(model: ir.Model) -> ir.Model:
     """Return a copy without functions, whose nodes have names and whose values have types.
 
     No two nodes have one name, nor two values, those in bodies among them.
-
-    Args:
-        model: Any model; not changed.
     """
     copy = copy_model(inlined(model))
     namer, seen = Namer(copy), set[str]()
@@ -93,18 +84,11 @@ def partition(
 ) -> list[FormatGroup]:
     """Divide a model.
 
-    Args:
-        model: As :func:`prepare` returns it.
-        formats: Formats that a group may have.
-        wanted: By name of a group, which nodes it has, in words of ``OnSomeNodes``, and its
-            formats (none for all). A node that several mean is of the first. Nodes that none
-            of them means stay in float32. Without any group, each layer with a weight is one,
-            with the nodes behind it up to the next layer. Nodes in bodies follow the node that
-            has the body.
-        most: Number of groups, if they are found by layers; neighbours are joined.
-
-    Raises:
-        ConfigError: A pattern matches nothing, or a group has no node that is left.
+    By group, `wanted` has its nodes in words of ``OnSomeNodes``, and its formats (none for
+    all). The first group that means a node gets it; other nodes stay in float32. Nodes in
+    bodies follow the node with the body. Without `wanted`, each layer with a weight is a
+    group, with the nodes up to the next layer; neighbours are joined down to `most`.
+    ConfigError for a pattern that matches nothing, or a group without nodes.
     """
     nodes = [node for node in model.graph.all_nodes() if not is_constant_node(node)]
     if not wanted:
@@ -172,9 +156,6 @@ def read_by_layers(model: ir.Model) -> set[str]:
     """Return the names of the values that products with a weight read.
 
     Those of a model with bodies need its inputs: what bodies compute is measured by runs.
-
-    Args:
-        model: As :func:`prepare` returns it.
     """
     holds = any(node.graph is not model.graph for node in model.graph.all_nodes())
     inputs = {str(value.name) for value in model.graph.inputs} if holds else set()
@@ -208,11 +189,7 @@ def _is_fixed(value: ir.Value, depth: int) -> bool:
 
 
 class ModelRegions:
-    """Regions of one model.
-
-    Args:
-        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
-    """
+    """Regions of one model, as :func:`prepare` returns it."""
 
     def __init__(self, model: ir.Model) -> None:
         self.model = model
@@ -234,9 +211,6 @@ class ModelRegions:
         """Return the nodes of a group, what they read, and what others read of them.
 
         In place of a node in a body is the node of the main graph that has the body.
-
-        Args:
-            group: The group.
         """
         members = self._members(group)
         inside = set(members)
@@ -253,11 +227,7 @@ class ModelRegions:
         return [node for node in self._nodes.values() if node in found]
 
     def others(self, group: FormatGroup) -> set[str]:
-        """Return the names of nodes in bodies that are run with a group, but are not of it.
-
-        Args:
-            group: The group.
-        """
+        """Return the names of nodes in bodies that are run with a group, but are not of it."""
         members = self._members(group)
         every = {str(inner.name) for node in members for inner in nodes_within(node)}
         every |= {str(node.name) for node in members}
@@ -281,34 +251,18 @@ class ModelRegions:
         return Region(tuple(nodes), boundary_of(nodes), tuple(made))
 
     def build(self, region: Region, rows: Sequence[Mapping[str, Array]]) -> ir.Model:
-        """Return a region as a model from its boundary to its frontier.
-
-        Args:
-            region: The region.
-            rows: Recorded values by name, one mapping a sample, arrays of the shapes in the
-                model.
-        """
+        """Return a region as a model from its boundary to its frontier, on `rows`."""
         inner = {str(v.name) for node in region.nodes for v in node.outputs}
         return region_model(self.model, region, rows, inner - set(region.frontier))
 
     def own_share(self, group: FormatGroup, costs: Mapping[str, float]) -> float:
-        """Return which part of the operations of what is run with a group are its own.
-
-        Args:
-            group: The group.
-            costs: Operations by name of a node.
-        """
+        """Return a group's own share of the operations of all nodes that run with it."""
         own = sum(costs.get(name, 0.0) for name in group.nodes)
         rest = sum(costs.get(name, 0.0) for name in self.others(group))
         return own / (own + rest) if own + rest else 0.0
 
     def is_unseen(self, group: FormatGroup, ranges: Mapping[str, tuple[float, float]]) -> bool:
-        """Whether all layers of a group are in bodies that do not run on the data.
-
-        Args:
-            group: The group.
-            ranges: Recorded ranges of values by name.
-        """
+        """Whether all layers of a group are in bodies that do not run on the data."""
         layers = [
             node
             for node in self.model.graph.all_nodes()
@@ -321,12 +275,7 @@ class ModelRegions:
         )
 
     def share(self, region: Region | None, costs: Mapping[str, float]) -> float:
-        """Return which part of the model's operations a region has.
-
-        Args:
-            region: The region.
-            costs: Operations by name of a node.
-        """
+        """Return which part of the model's operations a region has."""
         total = sum(costs.values())
         nodes = [i for n in (region.nodes if region else ()) for i in (n, *nodes_within(n))]
         own = sum(costs.get(str(node.name), 0.0) for node in nodes)
@@ -334,11 +283,7 @@ class ModelRegions:
 
 
 def nodes_within(node: ir.Node) -> list[ir.Node]:
-    """Return the nodes in the bodies of a node, those of inner bodies among them.
-
-    Args:
-        node: Any node.
-    """
+    """Return the nodes in the bodies of a node, those of inner bodies among them."""
     return [n for body in subgraphs_of(node) for g in graphs_within(body) for n in g]
 
 
@@ -357,17 +302,7 @@ FLOAT32 = "float32"
 
 @dataclass(frozen=True)
 class Format:
-    """A format.
-
-    Attributes:
-        name: What a user calls it.
-        pass_name: The pass that gives a part the format.
-        options: Of the pass.
-        weight_bits: Bits of a weight.
-        data_bits: Bits of a computed value.
-        before: Passes that run before it, on the same nodes, and their options.
-        after: Passes that run after it.
-    """
+    """A format: the pass that gives it, with passes that run before and after it."""
 
     name: str
     pass_name: str
@@ -468,10 +403,9 @@ BUILTIN = {
 class Observed:
     """What was recorded of the original on a few samples.
 
-    Attributes:
-        ranges: Least and greatest element of values by name.
-        values: Values by name, sample by sample; of what layers read, if a format asks.
-        state: What passes share; it lasts as long as the values.
+    `ranges` are the least and greatest element by name of a value. `values` are by sample,
+    only of what layers read and only if a format asks. Passes share `state`, which lasts as
+    long as the values.
     """
 
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -487,14 +421,8 @@ def convert(
 ) -> ir.Model:
     """Return a model some of whose nodes have another format.
 
-    Args:
-        model: It is not changed. Its nodes have names, and its values types.
-        chosen: Names of nodes by format; what is not among them stays as it is.
-        formats: The formats by name.
-        known: What was recorded of the original.
-
-    Raises:
-        PassError: A pass refuses the model.
+    `chosen` has names of nodes by format; other nodes stay as they are. The model is not
+    changed; its nodes have names, and its values types. PassError if a pass refuses it.
     """
     copy = copy_model(model)
     # The name of a node with a body would mean all that is in it.
@@ -515,12 +443,7 @@ def convert(
 def by_format(
     groups: Mapping[str, Sequence[str]], names: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Return the names of nodes by format.
-
-    Args:
-        groups: Names of nodes by group.
-        names: Format by group.
-    """
+    """Return the names of nodes by format."""
     found: dict[str, list[str]] = {}
     for group, name in names.items():
         found.setdefault(name, []).extend(groups[group])
@@ -536,16 +459,7 @@ _MOST_RUNS = 200
 
 
 def time_runs(engine: Engine, models: Sequence[ir.Model], feeds: Feeds) -> list[float]:
-    """Return the least seconds of a run of each model, runs of all taking turns.
-
-    Args:
-        engine: Runs them.
-        models: Models of the same inputs.
-        feeds: Their inputs.
-
-    Raises:
-        EngineError: The engine refuses a model.
-    """
+    """Return each model's least seconds of a run; runs of all take turns."""
     with ExitStack() as stack:
         sessions = [stack.enter_context(engine.prepare(model)) for model in models]
         for session in sessions:
@@ -567,10 +481,6 @@ def shared_bytes(before: ir.Model, after: ir.Model) -> float:
     """Return the most bytes that a converted group may share with its neighbours.
 
     That is what it adds beside weights, but for nodes that read weights alone.
-
-    Args:
-        before: The group in float32.
-        after: The group in a format.
     """
     old = {str(node.name) for node in before.graph.all_nodes()}
     own = sum(
@@ -587,9 +497,7 @@ def operations(model: ir.Model, rows: Mapping[str, Array]) -> dict[str, float]:
 
     Those of a node in a body are those of all iterations, if their number is known.
 
-    Args:
-        model: The model.
-        rows: Inputs by name, arrays of any type whose shapes give the dynamic dimensions.
+    The shapes of `rows` give the dynamic dimensions.
     """
     dims = {
         str(dim.value): int(size)
@@ -609,12 +517,6 @@ def bit_operations(
     """Return the operations of a group, each times the bits of both its operands.
 
     A format of integers holds for the nodes that read a weight, one of 16 bits for all.
-
-    Args:
-        model: The model.
-        group: The group.
-        item: Its format.
-        costs: Operations by name of a node.
     """
     total = 0.0
     for node in model.graph.all_nodes():

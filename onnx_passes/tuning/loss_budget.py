@@ -38,12 +38,9 @@ from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 class Flips:
     """How often the largest score may be another one.
 
-    Attributes:
-        most: Share of the samples.
-        confidence: With which the share of all data, not of the samples alone, is below.
-        looks: How many models are judged on the samples before one is chosen: each bound has
-            to hold with more confidence, so that all hold together.
-        output: The output with scores along the last axis; None for the first.
+    `most` is a share of the samples. The share of all data is below it with `confidence`. If
+    `looks` models are judged on the same samples, each bound needs more confidence, so that
+    all hold together. Scores are along the last axis of `output`, by default the first output.
     """
 
     most: float
@@ -54,12 +51,7 @@ class Flips:
     def count(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs]
     ) -> tuple[int, int]:
-        """Return the number of decisions that differ, and of all.
-
-        Args:
-            produced: Outputs of the candidate, one mapping of arrays [..., classes] a sample.
-            expected: Outputs of the original, of the same shapes.
-        """
+        """Return the number of decisions that differ, and of all, in arrays [..., classes]."""
         flipped = total = 0
         for new, old in zip(produced, expected, strict=True):
             name = self.output or next(iter(old))
@@ -69,12 +61,7 @@ class Flips:
         return flipped, total
 
     def bound(self, flipped: int, total: int) -> Interval:
-        """Return the share with its exact bounds.
-
-        Args:
-            flipped: How many decisions differ.
-            total: How many there are.
-        """
+        """Return the share with its exact bounds."""
         return clopper_pearson(flipped, total, 1 - (1 - self.confidence) / self.looks)
 
 
@@ -82,10 +69,7 @@ class Flips:
 class Spent:
     """What a model uses of the budget.
 
-    Attributes:
-        shares: By metric, and "flips": 0 for what the original has, 1 for the limit.
-        values: The metrics.
-        flips: The share of flips with its bounds; None where they are not limited.
+    `shares` are by metric and "flips": 0 for the original, 1 for the limit.
     """
 
     shares: Mapping[str, float]
@@ -105,13 +89,7 @@ class Spent:
 
 @dataclass
 class LossBudget:
-    """What a model may lose against the original on samples.
-
-    Attributes:
-        limits: Range of each metric, by name.
-        flips: What may flip; None for anything.
-        labels: Per sample, what the user expects; empty for nothing.
-    """
+    """What a model may lose against the original on samples; no `flips` allows any number."""
 
     limits: Mapping[str, tuple[float, float]]
     flips: Flips | None = None
@@ -119,25 +97,13 @@ class LossBudget:
     _start: dict[str, float] = field(default_factory=dict)
 
     def begin(self, original: Sequence[Outputs]) -> None:
-        """Measure the original, which has to keep the budget.
-
-        Raises:
-            ConfigError: It does not, so that nothing can.
-        """
+        """Measure the original; ConfigError if it does not keep the budget."""
         values = self._measure(original, original, sure=True)
         flips = self.flips
         self.begin_with(values, flips.count(original, original)[1] if flips else 0)
 
     def begin_with(self, values: Mapping[str, float], decisions: int) -> None:
-        """Take what was measured of the original.
-
-        Args:
-            values: Its metrics.
-            decisions: Number of decisions that may flip.
-
-        Raises:
-            ConfigError: It does not keep the budget.
-        """
+        """Take what was measured of the original; ConfigError if it breaks the budget."""
         self._start = dict(values)
         for name, value in self._start.items():
             low, high = self.limits[name]
@@ -158,13 +124,7 @@ class LossBudget:
     def measure(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs], *, sure: bool = True
     ) -> Spent:
-        """Return what some outputs use of the budget.
-
-        Args:
-            produced: Outputs by sample.
-            expected: Those of the original.
-            sure: Whether flips count with their upper bound, and not as they are.
-        """
+        """Return what outputs use of the budget; if `sure`, flips by their upper bound."""
         values = self._measure(produced, expected, sure)
         counted = self.flips.count(produced, expected) if self.flips else (0, 0)
         return self.spend(values, counted, sure=sure)
@@ -174,10 +134,8 @@ class LossBudget:
     ) -> Spent:
         """Return what metrics and flips use of the budget.
 
-        Args:
-            values: The metrics.
-            counted: Number of decisions that differ, and of all.
-            sure: Whether flips count with their upper bound, and not as they are.
+        `counted` has the decisions that differ, and all. If `sure`, flips count with their
+        upper bound.
         """
         shares = {n: self.share(n, value) for n, value in values.items()}
         found = None
@@ -209,12 +167,7 @@ class LossBudget:
         return found
 
     def share(self, name: str, value: float) -> float:
-        """Return what the value of a metric uses of the budget.
-
-        Args:
-            name: The metric.
-            value: Its value.
-        """
+        """Return what the value of a metric uses of the budget."""
         low, high = self.limits[name]
         start = self._start.get(name, value)
         if math.isnan(value):
@@ -245,19 +198,16 @@ class AllSamples(Protocol):
     def begin(self) -> Spent:
         """Measure the original.
 
-        Raises:
-            ConfigError: It does not keep the budget.
-            EngineError: The engine does not run it.
-            IncompleteDataError: A part of the data could not be evaluated.
+        ConfigError if it does not keep the budget, EngineError if the engine does not run it,
+        IncompleteDataError if a part of the data could not be evaluated.
         """
         ...
 
     def measure(self, model: ir.Model) -> Spent:
         """Measure a model against the original.
 
-        Raises:
-            RejectedError: It did not run on all samples.
-            OnnxPassesError: Nothing can be measured any more.
+        RejectedError if it did not run on all samples. Any other OnnxPassesError ends all
+        measuring.
         """
         ...
 
@@ -277,14 +227,7 @@ class AllSamples(Protocol):
 
 
 class SamplesInMemory:
-    """Samples that are held in memory, as are the outputs of the original.
-
-    Args:
-        model: The original.
-        engine: Runs models.
-        feeds: The samples.
-        budget: What may be lost.
-    """
+    """Samples that are held in memory, as are the outputs of the original."""
 
     def __init__(
         self, model: ir.Model, engine: Engine, feeds: Sequence[Feeds], budget: LossBudget
@@ -329,15 +272,10 @@ class SamplesInMemory:
 class Stream:
     """A data set that is read as a stream.
 
-    Attributes:
-        plan: The data set.
-        engine: Runs models in each worker.
-        executor: Makes what runs the shards.
-        allow_mixed: Whether workers with different processors may run models in 8 bits.
-        imports: Modules that workers import first.
-        journals: Folder of finished shards, from which a killed run continues; None for none.
-        watch: Given what ends the watching, returns what is called after each shard; None for
-            nothing.
+    `executor` makes what runs the shards. `allow_mixed` lets workers with different processors
+    run models in 8 bits. Workers import `imports` first. A killed run continues from
+    `journals`; None for none. `watch` gets what ends the watching, and returns what is called
+    after each shard.
     """
 
     plan: ShardPlan
@@ -350,13 +288,7 @@ class Stream:
 
 
 class StreamedSamples:
-    """Samples of a data set, with no more than a shard in memory.
-
-    Args:
-        model: The original.
-        stream: The data set.
-        budget: What may be lost.
-    """
+    """Samples of a data set, with no more than a shard in memory."""
 
     def __init__(self, model: ir.Model, stream: Stream, budget: LossBudget) -> None:
         self._model, self._stream, self._budget = model, stream, budget
@@ -445,11 +377,7 @@ class StreamedSamples:
 
 
 def _check_complete(counts: PlainMapping) -> None:
-    """Check that all samples were evaluated.
-
-    Raises:
-        IncompleteDataError: Some were not.
-    """
+    """Check that all samples were evaluated; IncompleteDataError if not."""
     left_out = counts["left_out"]
     why = [f"samples {e['first']:,} to {e['stop'] - 1:,}: {e['reason']}" for e in left_out]
     why += [f"{part['name']}: {part['reason']}" for part in counts["broken"]]
@@ -466,12 +394,7 @@ _NOISE, _PROBES = 0.05, 2
 
 
 def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
-    """Return what samples lose by noise, floats by sample; None if nothing is lost.
-
-    Args:
-        samples: What the original computes, arrays of any shape and type by name.
-        budget: What may be lost.
-    """
+    """Return what samples lose by noise, floats by sample; None if nothing is lost."""
     rng = np.random.default_rng(0)
     total = np.zeros(len(samples))
     rows = _stack(samples, budget)
@@ -490,10 +413,8 @@ def sensitivity(samples: Sequence[Outputs], budget: LossBudget) -> Array | None:
 def add_noise(value: Data, level: float, rng: np.random.Generator) -> Data:
     """Return values with white noise.
 
-    Args:
-        value: Values of any shape; what are not floats stays as it is.
-        level: Root of the mean square of the noise, as a share of that of the values.
-        rng: Draws the noise.
+    `level` is the root mean square of the noise, as a share of that of the values. Data other
+    than floats stay as they are.
     """
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
         return value
@@ -514,13 +435,7 @@ def _one_by_one(
 
 
 def _of_rows(rows: Array, budget: LossBudget, rng: np.random.Generator) -> dict[str, Array]:
-    """Return the same for one row of scores a sample, all at once.
-
-    Args:
-        rows: The scores, floats [samples, classes].
-        budget: What may be lost; only metrics of rows.
-        rng: Draws the noise.
-    """
+    """Return by metric what samples lose by noise; `rows` has shape [samples, classes]."""
     wide = rows.astype(np.float64)
     size = np.sqrt(np.square(wide).mean(1, keepdims=True))
     moved = (wide + rng.normal(size=rows.shape) * _NOISE * size).astype(rows.dtype)
@@ -571,13 +486,10 @@ _SENSITIVE = 0.75
 class Sketch:
     """Few samples.
 
-    Attributes:
-        feeds: The samples: whole feeds, or rows of them in one feed.
-        numbers: Of these feeds or rows among all; empty if they are the first, and are
-            measured as they are.
-        represented: By feed of all, the place in the sketch of what represents each of its
-            rows; one list of one place a feed if whole feeds represent each other.
-        by_rows: Whether rows represent each other.
+    They are whole feeds, or rows of one feed (`by_rows`). `numbers` are those of the samples
+    among all; empty for the first ones, which are measured as they are. `represented` has for
+    each feed of all the places in the sketch of what represents its rows. It is one place a
+    feed if whole feeds represent each other.
     """
 
     feeds: Sequence[Feeds]
@@ -594,14 +506,7 @@ class Sketch:
         *,
         by_rows: bool,
     ) -> Self:
-        """Return a sketch of chosen samples.
-
-        Args:
-            feeds: All samples, arrays by name with the axis of samples first.
-            numbers: See the attributes.
-            represented: See the attributes.
-            by_rows: See the attributes.
-        """
+        """Return a sketch of chosen samples."""
         if not by_rows:
             return cls([feeds[number] for number in numbers], numbers, represented)
         whole = _join(feeds)
@@ -609,12 +514,7 @@ class Sketch:
         return cls([_rows(whole, numbers)], numbers, represented, by_rows)
 
     def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Return outputs of all samples, made of those that represent them.
-
-        Args:
-            outputs: Arrays by name, of any type, with the axis of samples first, of the
-                samples of the sketch.
-        """
+        """Return outputs of all samples, made of those that represent them."""
         if not self.represented:
             return outputs
         if not self.by_rows:
@@ -623,15 +523,7 @@ class Sketch:
         return [_rows(own, places) for places in self.represented]
 
     def take(self, feeds: Sequence[Feeds], outputs: Sequence[Outputs]) -> list[Outputs] | None:
-        """Return the outputs of the samples of the sketch among those of all.
-
-        Args:
-            feeds: All samples.
-            outputs: Their outputs, arrays of any type by name with the axis of samples first.
-
-        Returns:
-            Outputs by feed of the sketch; None if they cannot be distinguished.
-        """
+        """Return the outputs of the sketch's samples; None if they cannot be distinguished."""
         if self.by_rows:
             whole = _join(outputs)
             return None if whole is None else [_rows(whole, self.numbers)]
@@ -658,14 +550,8 @@ def draw(
 ) -> Sketch:
     """Return a sketch of the size of another one, of samples by their sensitivity.
 
-    Args:
-        feeds: All samples, arrays by name with the axis of samples first.
-        first: A sketch: the first feeds, the last of them cut if the model allows it.
-        original: What the original computes on all samples, arrays by name.
-        budget: What may be lost.
-
-    Returns:
-        The sketch; the one given if samples cannot be distinguished.
+    `first` is a sketch of the first feeds, the last of them cut if the model allows it. It is
+    returned if samples cannot be distinguished.
     """
     plain = Sketch(first)
     pairs = list(zip(feeds, first, strict=False))
@@ -695,13 +581,8 @@ def draw(
 def _choose(weights: Array, size: int) -> tuple[Array, Array]:
     """Choose samples, all of the most sensitive and some of the others.
 
-    Args:
-        weights: How sensitive samples are, floats of shape [samples].
-        size: How many are chosen.
-
-    Returns:
-        The numbers of the chosen samples, in order; and for each sample, the place among these
-        of the one that represents it.
+    Return their numbers in order, and for each sample the place among these of the one that
+    represents it.
     """
     order = np.argsort(-weights, kind="stable")
     count, squares = len(weights), np.cumsum((weights[order] ** 2)[::-1])[::-1]

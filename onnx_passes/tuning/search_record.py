@@ -50,23 +50,12 @@ from onnx_passes.verify.snapshot import ReadBack
 class Task:
     """A model, its groups and formats, and what may be lost.
 
-    Attributes:
-        model: As :func:`onnx_passes.tuning.groups.prepare` returns it.
-        groups: Its groups.
-        formats: Formats by name.
-        engine: Runs models, and is what they are measured on.
-        objective: What has to be small.
-        budget: What may be lost.
-        feeds: The samples that the budget is about; empty if they are a stream.
-        sketch: The samples that groups are scored on.
-        evaluations: Number of whole models that may be run on all samples.
-        seconds: After which no other model is tried.
-        stream: A data set that is read as a stream, in place of feeds.
-        known: What was recorded of the original; filled by the search.
-        judges: Engines that have to build what is chosen; they measure nothing.
-        gap: The search ends once no choice is expected to cost less by more than this share.
-        drawn: The samples of the scores as the search has drawn them; None before.
-        score_all: Whether groups are scored though the cheapest choice keeps the budget.
+    The budget is about all `feeds`, or a `stream` in their place; groups are scored on
+    `sketch`. `evaluations` is the number of whole models that may run on all samples; no other
+    starts after `seconds`. The search fills `known` and `drawn`. Engines in `judges` must
+    build what is chosen, and measure nothing. The search ends once no choice is expected to
+    cost less by more than the share `gap`. With `score_all`, groups are scored even if the
+    cheapest choice keeps the budget.
     """
 
     model: ir.Model
@@ -87,14 +76,7 @@ class Task:
     score_all: bool = False
 
     def build(self, names: Mapping[str, str]) -> ir.Model:
-        """Return the model in which groups have certain formats.
-
-        Args:
-            names: Format by group.
-
-        Raises:
-            PassError: A pass refuses it.
-        """
+        """Return the model with formats by group, or raise PassError."""
         nodes = {group.name: group.nodes for group in self.groups}
         return convert(self.model, by_format(nodes, names), self.formats, self.known)
 
@@ -110,11 +92,7 @@ class Task:
         return SamplesInMemory(self.model, self.engine, self.feeds, self.budget)
 
     def spread(self, outputs: Sequence[Outputs]) -> Sequence[Outputs]:
-        """Return outputs of all samples, made of those of the samples of the scores.
-
-        Args:
-            outputs: Arrays by name, of any type, with the axis of samples first.
-        """
+        """Return outputs of all samples, made of those of the samples of the scores."""
         return outputs if self.drawn is None else self.drawn.spread(outputs)
 
     def join(self, outputs: list[Outputs]) -> list[Outputs]:
@@ -123,12 +101,7 @@ class Task:
         return outputs if size is None else join_outputs(outputs, size)
 
     def join_effects(self, score: Score, outputs: list[Outputs]) -> Score:
-        """Join what a group moves, as its outputs are joined.
-
-        Args:
-            score: What a group moves.
-            outputs: The outputs of the samples, arrays by name with the axis of samples first.
-        """
+        """Join what a group moves, as its outputs are joined."""
         size = self._batch
         return score if size is None else join_effects(score, outputs, size)
 
@@ -168,15 +141,10 @@ class Task:
 
 @dataclass(frozen=True)
 class TriedModel:
-    """A model that was run.
+    """A model that was run, with the format of each group.
 
-    Attributes:
-        names: Format by group.
-        cost: Sum of the costs of its groups.
-        predicted: Share of the budget that it was expected to use.
-        spent: What it uses; None if it did not run.
-        accepted: Whether it keeps the budget.
-        why: Why it was rejected, in one clause.
+    `predicted` is a share of the budget. Without `spent`, it did not run. `why` is one clause
+    if it was rejected.
     """
 
     names: Mapping[str, str]
@@ -196,21 +164,10 @@ Ended: TypeAlias = Literal[
 class SearchResult:
     """How a search ended.
 
-    Attributes:
-        task: The task.
-        model: The best model that keeps the budget; never missing.
-        best: What is known of it.
-        bound: No choice that may be expected to keep the budget costs less, unless it was run
-            and rejected.
-        start: Cost of the original.
-        tried: All models that were run, in order.
-        scores: All scores.
-        front: Expected loss and cost of choices that no other beats in both.
-        ended: Why the search ended.
-        work: Runs of whole models and of parts, in passes over all samples.
-        seconds: What it took.
-        judges: By engine that has to build what is chosen, why it does not build the original;
-            empty if it does.
+    `model` is the best that keeps the budget, and never missing; `start` is the cost of the
+    original. No choice that may be expected to keep the budget costs less than `bound`, unless
+    it was run and rejected. `front` has choices that no other beats in loss and cost. `work`
+    is in passes over all samples. `judges` holds by engine why it does not build the original.
     """
 
     task: Task
@@ -251,15 +208,7 @@ def _bytes(feeds: Sequence[Feeds]) -> int:
 
 
 def join_outputs(batches: Sequence[Outputs], size: int) -> list[Outputs]:
-    """Join the outputs of batches along the axis of samples.
-
-    Args:
-        batches: Outputs of each batch.
-        size: Samples in a batch.
-
-    Returns:
-        One entry for all; the batches as they are where an output does not join.
-    """
+    """Join batches along the axis of samples, or return them if an output does not join."""
     joined: Outputs = {}
     for name in batches[0]:
         whole = _join([batch.get(name) for batch in batches], size)
@@ -270,13 +219,7 @@ def join_outputs(batches: Sequence[Outputs], size: int) -> list[Outputs]:
 
 
 def join_effects(score: Score, batches: Sequence[Outputs], size: int) -> Score:
-    """Join what a group in a format moves, as its outputs are joined.
-
-    Args:
-        score: The score.
-        batches: Outputs of the original by batch.
-        size: Samples in a batch.
-    """
+    """Join what a group in a format moves, as its outputs are joined."""
     if len(join_outputs(batches, size)) == len(batches):
         return score
     moved = dict.fromkeys(name for effect in score.effect for name in effect)
@@ -316,12 +259,8 @@ _NAME = "record.jsonl"
 class Record:
     """Decisions in a folder, one a line, from which a search continues.
 
-    Args:
-        folder: The folder; it is made if it is not there. None keeps all in memory.
-        key: What identifies model, data and settings.
-
-    Raises:
-        UsageError: The folder holds the record of another search.
+    Without a folder, all is in memory. `key` identifies model, data and settings: UsageError
+    if the folder holds the record of another search.
     """
 
     def __init__(self, folder: Path | None, key: str) -> None:
@@ -382,12 +321,7 @@ class Record:
         )
 
     def score(self, group: str, name: str) -> Score | None:
-        """Return a score that was written down; None if there is none.
-
-        Args:
-            group: Name of the group.
-            name: Name of the format.
-        """
+        """Return a score that was written down; None if there is none."""
         for entry in self.of("score"):
             if (entry["group"], entry["format"]) == (group, name):
                 return self._read(entry)
@@ -422,23 +356,14 @@ class Record:
             )
 
     def sketch(self, feeds: Sequence[Feeds]) -> Sketch | None:
-        """Return the samples that were chosen by an earlier run; None if none were.
-
-        Args:
-            feeds: All samples, arrays of any type by name with the axis of samples first.
-        """
+        """Return the samples that were chosen by an earlier run; None if none were."""
         for entry in self.of("sketch"):
             numbers, represented = entry["numbers"], entry["represented"]
             return Sketch.of(feeds, numbers, represented, by_rows=entry["by_rows"])
         return None
 
     def add_outputs(self, names: Mapping[str, str], outputs: Sequence[Outputs]) -> None:
-        """Record what a choice computed on the few samples; nothing without a folder.
-
-        Args:
-            names: The format of each group.
-            outputs: The outputs by name, of any shape and type, for each sample.
-        """
+        """Record what a choice computed on the few samples; nothing without a folder."""
         if self.folder is None or self.outputs(names) is not None:
             return
         number = len(self.of("run"))
@@ -489,11 +414,7 @@ def _lines(path: Path) -> Iterator[PlainDict]:
 
 
 def read_record(folder: Path) -> list[PlainDict]:
-    """Return the decisions in a folder.
-
-    Raises:
-        UsageError: There are none.
-    """
+    """Return the decisions in a folder; UsageError if there are none."""
     path = folder / _NAME
     if not path.is_file():
         raise UsageError(
@@ -503,12 +424,7 @@ def read_record(folder: Path) -> list[PlainDict]:
 
 
 def record_tried(record: Record, tried: TriedModel) -> None:
-    """Write down a model that was tried.
-
-    Args:
-        record: The journal.
-        tried: The model, and what was found of it.
-    """
+    """Write down a model that was tried."""
     spent = tried.spent
     record.add(
         "try",
@@ -524,12 +440,7 @@ def record_tried(record: Record, tried: TriedModel) -> None:
 
 
 def find_tried(record: Record, names: Mapping[str, str]) -> TriedModel | None:
-    """Return what an earlier run has found of a choice; None if nothing.
-
-    Args:
-        record: The journal.
-        names: The format of each group, by name.
-    """
+    """Return what an earlier run has found of a choice; None if nothing."""
     for entry in record.of("try"):
         if entry["names"] == dict(names):
             shares, values = entry["shares"], entry["values"]
@@ -557,15 +468,8 @@ Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 def save(result: SearchResult, path: Path, source: LoadedModel) -> None:
     """Write the model; the file is read back before it is in its place.
 
-    Args:
-        result: What the search found.
-        path: The file.
-        source: The model that was read, for its external data.
-
-    Raises:
-        ModelError: The file cannot be written.
-        VerificationError: It does not hold the model that was measured, or a layer does not
-            have the format that was chosen.
+    `source` has its external data. ModelError if the file cannot be written, VerificationError
+    if it does not hold the measured model or a chosen format.
     """
     attach_to_model(result.model, (CUSTOM,))
     save_model(result.model, path, source=source, inspect=inspector(result))
@@ -669,11 +573,7 @@ def _group(result: SearchResult, name: str, tried: Sequence[PlainMapping]) -> Pl
 
 
 def lines(data: PlainMapping) -> list[str]:
-    """Return a result as lines of text: a table of groups, then the front.
-
-    Args:
-        data: What :func:`to_json` returns.
-    """
+    """Return a result (see :func:`to_json`) as text: a table of groups, then the front."""
     unit, cost = data["unit"], data["cost"]
     if cost["original"]:
         saved = 1 - cost["chosen"] / cost["original"]
@@ -732,13 +632,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def explain(entries: Sequence[PlainMapping], node: str, data: PlainMapping) -> list[str]:
-    """Return why a node has its format, from the record of a search.
-
-    Args:
-        entries: The record.
-        node: Name of the node.
-        data: The groups: names of nodes by group.
-    """
+    """Return why a node has its format, from the record of a search."""
     group = next((name for name, nodes in data.items() if node in nodes), None)
     if group is None:
         return [f"{node} is in no group, so it stays in float32"]
@@ -775,15 +669,7 @@ def _why(
     chosen: tuple[str, float],
     entries: Sequence[PlainMapping],
 ) -> str:
-    """Return why a group does not have a format.
-
-    Args:
-        name: The format.
-        group: The group.
-        gain: What it gains.
-        chosen: The format that was chosen, and what it gains.
-        entries: Models that were tried and interactions that were found, as a record has them.
-    """
+    """Return why a group does not have a format."""
     if gain <= 0:
         return "not chosen, it costs as much as float32 or more"
     for other in reversed(entries):
