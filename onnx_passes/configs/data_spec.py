@@ -11,15 +11,7 @@ from onnx_passes.plain import PlainDict, PlainMapping
 
 
 def read_share(given: object, what: str) -> float:
-    """Read ``0.5 %``, ``0.5%`` or ``0.005``.
-
-    Args:
-        given: The text, or a number.
-        what: What it is, for messages.
-
-    Raises:
-        UsageError: It is not a share.
-    """
+    """Read ``0.5 %``, ``0.5%`` or ``0.005``. UsageError names `what`."""
     match = re.fullmatch(r"([0-9.]+(?:[eE]-?\d+)?)\s*(%?)", str(given).strip())
     try:
         assert match is not None
@@ -45,22 +37,16 @@ SHARD_BYTES = 64 << 20
 class DataSpec:
     """A data set, and how it is fed to a model.
 
-    Attributes:
-        sources: Folders, files, patterns, URLs, or one ``module:function``.
-        named: Files by the column that they hold, in place of ``sources``.
-        columns: Column of each model input, by input name; by default the same name.
-        labels: The column of labels; by default one of a usual name, if there is any.
-        prepare: ``module:function`` that turns a sample into another, both mappings of
-            columns to values.
-        split: The split of a Hugging Face data set that has several.
-        batch: Samples fed at once; by default what the model demands, else 1.
-        shuffle: Seed of the order; None for the order of the files.
-        limit: Number of samples that are used, of the order.
-        fraction: Share of the samples that are used, above 0 and up to 1.
-        early: Whether the run may stop early, so that shards are smaller.
-        shard: Samples in a shard; rounded up to a multiple of the batch.
-        allow_nan: Whether inputs may hold NaN.
-        base: Folder that relative paths start from.
+    `sources` are folders, files, patterns, URLs, or one ``module:function``; `named` has files
+    by the column that they hold in their place. `columns` are by input name, the same name by
+    default. `labels` is a column of a usual name by default. `prepare` is a
+    ``module:function`` from sample to sample, both mappings of columns to values. `split` is
+    that of a Hugging Face data set.
+
+    `batch` is by default what the model demands, else 1. `shuffle` is a seed; None keeps the
+    order of the files. `limit` samples and `fraction` (up to 1) are of that order. A run that
+    may stop `early` has smaller shards; `shard` is rounded up to whole batches. Relative paths
+    start from `base`.
     """
 
     sources: tuple[str, ...] = ()
@@ -79,11 +65,7 @@ class DataSpec:
     base: str = ""
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: One is out of range, or there is no source.
-        """
+        """Check the numbers; UsageError if one is out of range, or without a source."""
         if bool(self.sources) == bool(self.named):
             raise UsageError(
                 "a data set has no source"

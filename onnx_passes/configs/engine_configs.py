@@ -17,13 +17,7 @@ from onnx_passes.runtime.engines import engine_from_config, engine_names
 
 @dataclass(frozen=True)
 class EngineStep:
-    """An engine that checks, and when.
-
-    Attributes:
-        engine: The engine.
-        when: "each" pass, at every "checkpoint" and the end, or only at the "end".
-        where: Excerpt of the place it was written at.
-    """
+    """An engine that checks, and when; `where` is an excerpt of the place in the file."""
 
     engine: Engine
     when: When
@@ -35,8 +29,7 @@ def resolve_engines(config: PipelineConfig) -> tuple[EngineStep, ...]:
 
     Call it after ``resolve``, since ``imports:`` may register engines.
 
-    Raises:
-        ConfigError: There is no such engine, or no such option, or a value does not fit.
+    ConfigError if there is no such engine or option, or a value does not fit.
     """
     return tuple(_engine(config, use) for use in config.engines)
 
@@ -57,12 +50,7 @@ def _engine(config: PipelineConfig, use: EngineUse) -> EngineStep:
 
 
 def options_of(config: PipelineConfig, use: EngineUse) -> PlainDict:
-    """Return the options of an engine, those for all engines of its name included.
-
-    Args:
-        config: The pipeline file.
-        use: The engine in it.
-    """
+    """Return the options of an engine, those for all engines of its name included."""
     shared = config.onnxruntime.engine_options() if use.name == "onnxruntime" else {}
     return {**shared, **use.options}
 

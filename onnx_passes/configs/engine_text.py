@@ -18,14 +18,9 @@ _END = "ExecutionProvider"
 def parse_engine(text: str, *, isolate: bool | None = None, lean: bool = False) -> Engine:
     """Make an engine; it is not started.
 
-    Args:
-        text: Its name, then options in braces, as a pipeline file has them. An execution
-            provider of ONNX Runtime may stand after a colon, short or in full.
-        isolate: Whether it runs in a child process where the text does not say.
-        lean: Whether ONNX Runtime keeps no copies of weights where the text does not say.
-
-    Raises:
-        ConfigError: The text is not an engine, or an option does not fit.
+    An execution provider of ONNX Runtime may stand after a colon, short or in full. Where the
+    text does not say, `isolate` decides on a child process, and `lean` that ONNX Runtime keeps
+    no copies of weights. ConfigError if it is not an engine, or an option does not fit.
     """
     name, options = read_engine(text, isolate=isolate)
     if lean and name == "onnxruntime":
@@ -40,13 +35,8 @@ def parse_engine(text: str, *, isolate: bool | None = None, lean: bool = False) 
 def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, PlainDict]:
     """Return the name and the options of an engine, as :func:`parse_engine` reads them.
 
-    Args:
-        text: The value of ``--engine``: a name, and options in braces.
-        isolate: Whether it runs in a child process if the text does not say; None for the
-            default.
-
-    Raises:
-        ConfigError: The text is not an engine.
+    `isolate` counts if the text does not say; None is the default. ConfigError if it is not an
+    engine.
     """
     steps = parse_pipeline(text, Source("--engine", text, is_file=False))
     match steps:

@@ -29,11 +29,8 @@ def import_modules(config: PipelineConfig) -> Scope:
     in this order. A module from another config's folder does not count as one of the same name
     here. Nothing else is imported.
 
-    Returns:
-        Whose passes win where the library has a pass of the same name: those of the modules.
-
-    Raises:
-        ConfigError: A module is not there, or fails to import.
+    Return the scope of these modules, whose passes win over those of the library. ConfigError
+    if a module is not there, or fails to import.
     """
     if not config.imports:
         return Scope()
@@ -48,12 +45,7 @@ def import_modules(config: PipelineConfig) -> Scope:
 
 
 def imported_files(config: PipelineConfig, modules: Iterable[str]) -> list[Path]:
-    """Return the files of the packages of some modules, and of those under ``imports:``.
-
-    Args:
-        config: The pipeline file.
-        modules: Names of further modules.
-    """
+    """Return the files of the packages of some modules, and of those under ``imports:``."""
     tops = {name.partition(".")[0] for name in (*modules, *config.imports, *_ours)}
     tops.discard("onnx_passes")  # its version says which one it is
     found = [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0] in tops]

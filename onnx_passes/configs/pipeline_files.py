@@ -54,12 +54,7 @@ def extend(tree: Tree) -> Tree:
     """Return a file with what it takes from the pipeline that its key ``extends`` names.
 
     Steps come after those of that pipeline, sections are merged, and other keys replace its.
-
-    Args:
-        tree: The file, as it was written.
-
-    Raises:
-        ConfigError: No pipeline of the package has that name.
+    ConfigError if the package has no pipeline of that name.
     """
     own = tree.data
     if not isinstance(own, dict) or (name := own.get("extends")) is None:
@@ -104,16 +99,11 @@ _HELP = "write KEY=VALUE, such as verify.scope=model or passes.0.fold-constants.
 
 
 def apply_override(tree: Tree, text: str) -> None:
-    """Change one key of a pipeline file.
+    """Change one key of a pipeline file in place.
 
-    Args:
-        tree: The file, changed in place.
-        text: ``KEY=VALUE``. Keys are joined by dots, list items are numbers from 0, and a key
-            that holds a dot is quoted. The value is YAML.
-
-    Raises:
-        ConfigError: The text is not an assignment, or its key leads through something that is
-            neither a mapping nor a list.
+    `text` is ``KEY=VALUE``. Keys are joined by dots, list items are numbers from 0, a key that
+    holds a dot is quoted, and the value is YAML. ConfigError if it is not an assignment, or
+    its key leads through something that is neither a mapping nor a list.
     """
     source = Source("--set", text, is_file=False)
     parts, begin = _split(source)
@@ -187,15 +177,9 @@ def load_config(
 ) -> PipelineConfig:
     """Read a pipeline file.
 
-    Args:
-        path_or_name: Path of a YAML file, or the name of a pipeline that ships with the
-            package. A path that exists wins.
-        overrides: ``KEY=VALUE`` texts that change single keys, in order.
-        extra_passes: Texts of steps that run after the file's.
-        first_passes: Texts of steps that run before the file's.
-
-    Raises:
-        ConfigError: The file cannot be read or is wrong; the error says where.
+    A name is that of a pipeline of the package; a path that exists wins. `overrides` are
+    ``KEY=VALUE``. Steps of `extra_passes` run after the file's, `first_passes` before.
+    ConfigError says where the file is wrong.
     """
     name = os.fspath(path_or_name)
     if not os.path.lexists(name) and name in shipped_configs():
@@ -220,15 +204,7 @@ def load_config(
 def default_config(
     overrides: Sequence[str] = (), extra_passes: Sequence[str] = ()
 ) -> PipelineConfig:
-    """Return what runs if there is no pipeline file: only ``extra_passes``.
-
-    Args:
-        overrides: Texts ``KEY=VALUE`` as on the command line.
-        extra_passes: Passes to run, as on the command line.
-
-    Raises:
-        ConfigError: An override or a pass is wrong.
-    """
+    """Return what runs without a pipeline file: `extra_passes`, changed by `overrides`."""
     return _build(Tree({}), "(defaults)", Path.cwd(), overrides, extra_passes)
 
 
@@ -237,12 +213,7 @@ def config_from_data(
 ) -> PipelineConfig:
     """Return the pipeline that plain data describes, as a file would.
 
-    Args:
-        data: What the YAML would hold.
-        folder: Where modules and reference data are found from; the working folder if None.
-
-    Raises:
-        ConfigError: The data is wrong.
+    Paths start from `folder`, by default the working folder. ConfigError if it is wrong.
     """
     where = Path.cwd() if folder is None else Path(folder).absolute()
     return _build(Tree(dict(data)), "(data)", where, (), ())

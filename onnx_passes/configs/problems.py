@@ -30,14 +30,8 @@ _EXPECTED = {
 def checked(cls: type[SectionT], data: object, tree: Tree, path: YamlPath = ()) -> SectionT:
     """Return the section that ``data`` describes.
 
-    Args:
-        cls: The section.
-        data: Plain data.
-        tree: Where things were written.
-        path: Where ``data`` stands in the tree.
-
-    Raises:
-        ConfigError: A key is unknown or a value does not fit; it names the first of them.
+    `path` is where it stands in the tree. ConfigError names the first unknown key or wrong
+    value.
     """
     try:
         return cls.model_validate(data, context=SectionPlace(tree, path))
@@ -94,13 +88,7 @@ def _explained(errors: list[ErrorDetails], tree: Tree, base: YamlPath) -> Config
 
 
 def unknown_key_help(key: str, known: list[str], path: YamlPath) -> str:
-    """Return what to do about an unknown key.
-
-    Args:
-        key: The key.
-        known: The keys that may stand there.
-        path: Where it is in the file; empty at the top.
-    """
+    """Return what to do about an unknown key."""
     others = f"the keys here are {', '.join(known)}" if known else "it has no keys"
     if not path:
         others += "; data for your own passes goes under 'extra:'"

@@ -55,11 +55,8 @@ def translate_names(
 ) -> tuple[Step, ...]:
     """Replace names of the seed system by passes of this package.
 
-    Args:
-        steps: The steps.
-        for_seed: Whether the pipeline was written for that system, so that a name that a pass
-            here has too means what it means there.
-        scope: Whose passes keep their names.
+    Passes of `scope` keep their names. If the pipeline was written `for_seed`, names of that
+    system win over those of passes here.
     """
     found: list[Step] = []
     for step in steps:
@@ -86,15 +83,7 @@ def translate_names(
 
 @dataclass(frozen=True)
 class PassStep:
-    """A pass to run.
-
-    Attributes:
-        cls: Its class.
-        options: All its options, checked and converted.
-        on_failure: What to do if it fails, where that differs from the pipeline's.
-        tolerance: Its tolerance, where that differs from the pipeline's.
-        where: Excerpt of the place it was written at.
-    """
+    """A pass to run, with all options checked. None means the pipeline's setting."""
 
     cls: type[Pass]
     options: PlainMapping
@@ -108,15 +97,7 @@ class PassStep:
         return format_steps([_unresolved(self)])
 
     def make(self, config: PlainDict, state: PlainDict) -> Pass:
-        """Create the pass.
-
-        Args:
-            config: The pipeline file as plain data.
-            state: The data that passes of a run share.
-
-        Raises:
-            PassError: Its own constructor raises.
-        """
+        """Create the pass with the `state` of a run, or raise PassError."""
         try:
             return self.cls(config, state, **self.options)
         except (OnnxPassesError, MemoryError):
@@ -132,15 +113,7 @@ class PassStep:
 
 @dataclass(frozen=True)
 class GroupStep:
-    """Steps that belong together.
-
-    Attributes:
-        name: What a report calls them.
-        steps: The steps.
-        repeat: "once", or "fixpoint" to repeat them until the model stops changing.
-        limit: Number of rounds after which a fixpoint has failed.
-        where: Excerpt of the place it was written at.
-    """
+    """Steps that belong together; a fixpoint has failed after `limit` rounds."""
 
     name: str
     steps: tuple[ResolvedStep, ...]
@@ -151,12 +124,7 @@ class GroupStep:
 
 @dataclass(frozen=True)
 class CheckpointStep:
-    """A point at which the whole model is held against the original.
-
-    Attributes:
-        name: What a report calls it.
-        where: Excerpt of the place it was written at.
-    """
+    """A point at which the whole model is held against the original."""
 
     name: str
     where: str | None = field(default=None, compare=False, repr=False)
@@ -180,10 +148,8 @@ class ResolvedPipeline:
 def format_pipeline(pipeline: ResolvedPipeline) -> str:
     """Return a text that :func:`read_pipeline` reads back to the same pipeline.
 
-    Options that have the default of their class are left out.
-
-    Raises:
-        ConfigError: An option has a value that no text can express.
+    Options that have the default of their class are left out. ConfigError if no text can
+    express a value.
     """
     return format_steps([_unresolved(step) for step in pipeline.steps])
 
@@ -246,11 +212,8 @@ def resolve(config: PipelineConfig) -> ResolvedPipeline:
 
     ``exhaustive: true`` becomes a fixpoint around all steps.
 
-    Raises:
-        ConfigError: A module does not import, or a group of passes is given options.
-        UnknownPassError: A pass is not registered.
-        OptionError: A pass has no such option, or its value does not fit.
-        UnknownMetricError: A metric is not registered.
+    ConfigError if a module does not import, or a group of passes is given options.
+    UnknownPassError, UnknownMetricError or OptionError for what does not exist or fit.
     """
     scope = import_modules(config)
     for name in config.verify.metrics:
@@ -297,12 +260,9 @@ def resolve_steps(
     defaults: Mapping[str, PlainMapping] | None = None,
     scope: Scope = LIBRARY,
 ) -> tuple[ResolvedStep, ...]:
-    """Look up the passes of some steps.
+    """Look up passes; a registered group becomes its passes, and those of `scope` win.
 
-    Args:
-        steps: The steps. A registered group of passes becomes its passes.
-        defaults: Options of the library's passes by name, for what a step does not give.
-        scope: Whose passes win over those of the library.
+    `defaults` are options of the library's passes by name, for what a step does not give.
     """
     return tuple(f for step in steps for f in _resolve(step, defaults or {}, scope))
 
@@ -448,15 +408,9 @@ def with_budget(
 ) -> tuple[PipelineConfig, list[str]]:
     """Return a pipeline with a budget for its passes that promise metrics, and a note of it.
 
-    Nothing changes if the pipeline has a budget, or no such pass, or checks nothing.
-
-    Args:
-        config: The pipeline.
-        model: The model, for the form of its first output.
-        given: Whether there are samples beside those of the pipeline.
-
-    Raises:
-        ConfigError: A pass of it needs data, and there is none.
+    Nothing changes if the pipeline has a budget, or no such pass, or checks nothing. `given`
+    says that there are other samples than the pipeline's. ConfigError if a pass needs data,
+    and there is none.
     """
     given = given or config.reference.inputs is not None
     data = given or config.reference.data is not None

@@ -37,14 +37,7 @@ WHEN: tuple[When, ...] = ("each", "checkpoint", "end")
 
 @dataclass(frozen=True)
 class EngineUse:
-    """An engine that checks, and when.
-
-    Attributes:
-        name: Registered name of the engine.
-        options: Its options, not yet checked.
-        when: "each" pass, at every "checkpoint" and the end, or only at the "end".
-        places: Where it was written.
-    """
+    """An engine that checks, and when; its options are not yet checked."""
 
     name: str
     options: PlainMapping = field(default_factory=dict)
@@ -298,13 +291,7 @@ class PipelineConfig(Section):
         return self._tree
 
     def attach(self, tree: Tree, file: str, folder: Path) -> None:
-        """Say where this was read from.
-
-        Args:
-            tree: Places of keys and values.
-            file: Name of the file, for messages.
-            folder: The folder that paths in it start from.
-        """
+        """Say where this was read from; paths in it start from `folder`."""
         self._tree, self._file, self._folder = tree, file, folder
         self.verify.attach(for_seed=is_for_seed(tree.data or {}))
 

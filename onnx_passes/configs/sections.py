@@ -44,11 +44,7 @@ def wrong(expected: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A mapping with known keys. A key without a value has its default.
-
-    Attributes:
-        also: Further names of fields, and the fields.
-    """
+    """A mapping whose keys without a value have the default; `also` maps names to fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -334,13 +330,8 @@ class DataSection(Section):
     def spec(self, base: str, *, early: bool, allow_nan: bool) -> DataSpec:
         """Return the data set.
 
-        Args:
-            base: Folder that relative paths start from.
-            early: Whether the run may stop early, which needs a shuffled order.
-            allow_nan: Whether inputs may hold NaN.
-
-        Raises:
-            UsageError: There is no source, or there are two.
+        A run that may stop `early` needs a shuffled order. UsageError without a source, or for
+        two.
         """
         from onnx_passes.configs.data_spec import DataSpec
 
@@ -519,11 +510,7 @@ class Verify(Section):
         return self._for_seed
 
     def attach(self, *, for_seed: bool) -> None:
-        """Say what system the file was written for.
-
-        Args:
-            for_seed: Whether it is the seed system.
-        """
+        """Say what system the file was written for."""
         self._for_seed = for_seed
 
     @property
@@ -688,12 +675,7 @@ class TuneSection(Section):
 class Waiver:
     """A known shortcoming of a rule or a pass that a user accepts.
 
-    Attributes:
-        what: Name of the rule or pass.
-        is_rule: Whether it is a rule.
-        reason: Why it is accepted.
-        model: Pattern of the names of model files.
-        expires: The last day on which it counts; None for no end.
+    `model` is a pattern of file names. `expires` is the last day on which it counts.
     """
 
     what: str
@@ -724,15 +706,8 @@ def find_waivers(
 ) -> tuple[Waiver, ...]:
     """Return the waivers that accept what a pass has done to a model; none if they do not.
 
-    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules
-    has one.
-
-    Args:
-        waivers: The waivers of the pipeline file.
-        pass_name: Name of the pass, with or without options.
-        rules: The rules that are to blame, or that were applied.
-        model_name: Name of the model's file.
-        today: The day, for waivers that expire.
+    A waiver of the pass accepts all of it. Waivers of rules accept it if each of the rules has
+    one.
     """
     valid = [w for w in waivers if w.covers_model(model_name) and not w.has_expired(today)]
     own = _plain(pass_name.partition("{")[0])

@@ -27,13 +27,7 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True)
 class Places:
-    """Where a step was written.
-
-    Attributes:
-        name: Its name.
-        keys: The names of its options.
-        values: The values of its options.
-    """
+    """Where a step was written."""
 
     name: Span | None = None
     keys: Mapping[str, Span] = field(default_factory=dict)
@@ -41,13 +35,7 @@ class Places:
 
     @classmethod
     def of(cls, name: Span | None, tree: Tree, path: YamlPath = ()) -> Places:
-        """Return the places of a step whose options stand at ``path`` in ``tree``.
-
-        Args:
-            name: Where the name of the step is.
-            tree: Places of all keys and values.
-            path: Where the options are.
-        """
+        """Return the places of a step whose options stand at ``path`` in ``tree``."""
         size = len(path) + 1
         keys, values = (
             {str(p[-1]): s for p, s in table.items() if len(p) == size and p[:-1] == path}
@@ -56,26 +44,13 @@ class Places:
         return cls(name, keys, values)
 
     def option(self, key: str, *, value: bool = False) -> Span | None:
-        """Return where an option is, or its value, or else the step.
-
-        Args:
-            key: Name of the option.
-            value: Whether the place of the value is wanted, and not that of the key.
-        """
+        """Return where an option is, or its value, or else the step."""
         return (self.values if value else self.keys).get(key, self.name)
 
 
 @dataclass(frozen=True)
 class PassUse:
-    """A pass, or a registered group of passes, with its options.
-
-    Attributes:
-        name: Name of the pass or group.
-        options: Options given here, not yet checked.
-        on_failure: What to do if it fails, where that differs from the pipeline's.
-        tolerance: Its tolerance, where that differs from the pipeline's.
-        places: Where it was written.
-    """
+    """A pass or group with unchecked options; None means the pipeline's setting."""
 
     name: str
     options: PlainMapping = field(default_factory=dict)
@@ -86,15 +61,7 @@ class PassUse:
 
 @dataclass(frozen=True)
 class Group:
-    """Steps that belong together.
-
-    Attributes:
-        steps: The steps.
-        name: What a report calls it.
-        repeat: "once", or "fixpoint" to repeat them until the model stops changing.
-        limit: Number of rounds after which a fixpoint has failed.
-        places: Where it was written.
-    """
+    """Steps that belong together; a fixpoint has failed after `limit` rounds."""
 
     steps: tuple[Step, ...]
     name: str = "group"
@@ -105,12 +72,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A point at which the whole model is held against the original.
-
-    Attributes:
-        name: What a report calls it.
-        places: Where it was written.
-    """
+    """A point at which the whole model is held against the original."""
 
     name: str = "checkpoint"
     places: Places = field(default_factory=Places, compare=False, repr=False)
@@ -161,13 +123,8 @@ _CLOSERS = {"(": ")", "{": "}", "<": ">", "[": "]"}
 def parse_pipeline(text: str, source: Source | None = None, start: int = 0) -> list[Step]:
     """Read the steps that a text names.
 
-    Args:
-        text: The text.
-        source: What complaints point into, if ``text`` is part of something else.
-        start: Offset of ``text`` in ``source``.
-
-    Raises:
-        ConfigError: The text is not a pipeline; the error points at the column.
+    Complaints point into `source`, in which the text starts at `start`. ConfigError points at
+    the column.
     """
     if source is None:
         source = Source("pipeline", text, is_file=False)
@@ -336,16 +293,7 @@ _FIXPOINT = "write '- group: [...]' and, right below 'group', 'repeat: fixpoint'
 
 
 def read_steps(data: Plain, tree: Tree, path: YamlPath) -> tuple[Step, ...]:
-    """Return the steps of a list, or of the text of a pipeline.
-
-    Args:
-        data: Plain data; steps that are read already are kept.
-        tree: Where things were written.
-        path: Where ``data`` stands in the tree.
-
-    Raises:
-        ConfigError: Something is not a step.
-    """
+    """Return the steps of a list or a text, and those that were read already as they are."""
     if data is None:
         return ()
     if isinstance(data, str):
@@ -453,14 +401,7 @@ def format_steps(steps: Iterable[Step]) -> str:
 
 
 def format_value(value: Plain) -> str:
-    """Return a value as YAML in one line.
-
-    Args:
-        value: None, bool, int, float, str, or lists and mappings of these.
-
-    Raises:
-        TypeError: It is something else, or text with half of a surrogate pair.
-    """
+    """Return plain data as YAML in one line, or raise TypeError."""
     match value:
         case None:
             return "null"
@@ -482,15 +423,7 @@ def format_value(value: Plain) -> str:
 
 
 def format_file(value: Plain, indent: str = "") -> list[str]:
-    """Return plain data as lines of YAML; parts that are short take one line each.
-
-    Args:
-        value: A mapping or list, as a pipeline file holds it.
-        indent: What each line begins with.
-
-    Raises:
-        TypeError: Something in it is not plain data.
-    """
+    """Return plain data as lines of YAML, short parts in one line, or raise TypeError."""
     lines: list[str] = []
     deeper = f"{indent}  "
     if isinstance(value, Mapping):

@@ -25,25 +25,14 @@ _MARGIN = 60  # characters of a long line shown on either side of the place in q
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and where it comes from.
-
-    Attributes:
-        name: What a message calls it: a path, or ``--set``.
-        text: The text.
-        is_file: Whether ``name`` is a path, so that lines count.
-    """
+    """A text and where it comes from: a path if it `is_file`, else a name as ``--set``."""
 
     name: str
     text: str = field(repr=False)
     is_file: bool = True
 
     def span(self, start: int, end: int | None = None) -> Span:
-        """Return the part from offset ``start`` to ``end``, cut at the end of its line.
-
-        Args:
-            start: Offset of the first character, from 0.
-            end: Offset after the last character; None for one character.
-        """
+        """Return the part from offset ``start`` to ``end``, cut at the end of its line."""
         line = column = 0
         for match in _BREAK.finditer(self.text):
             if match.end() > start:
@@ -59,14 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of one line of a source.
-
-    Attributes:
-        source: The source.
-        line: Line, counted from 0.
-        column: Column of its first character, counted from 0.
-        width: Number of characters.
-    """
+    """Part of one line of a source; lines and columns count from 0."""
 
     source: Source
     line: int
@@ -123,23 +105,13 @@ _TAB_HELP = "YAML is indented with spaces; a tab is never right before a key or 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the text that is parsed starts in its source.
-
-    Attributes:
-        source: The source.
-        start: Its first character; None for the start of the source.
-    """
+    """Where the text that is parsed starts in its source. None is the start of the source."""
 
     source: Source
     start: Span | None = None
 
     def span(self, start: Any, end: Any = None) -> Span:
-        """Return the place between two marks of PyYAML, up to the end of the first line.
-
-        Args:
-            start: A mark of PyYAML.
-            end: The mark after the last character; None for one character.
-        """
+        """Return the place between two marks of PyYAML, up to the end of the first line."""
         line, column = start.line, start.column
         if self.start is not None:
             column += self.start.column if line == 0 else 0
@@ -158,15 +130,7 @@ class Frame:
 
 
 def compose(text: str, frame: Frame) -> yaml.Node | None:
-    """Return the root node of one YAML document; None if it is empty.
-
-    Args:
-        text: The document.
-        frame: Where the text is in its file.
-
-    Raises:
-        ConfigError: It is not YAML, or is too deep.
-    """
+    """Return the root node of a YAML document, None if it is empty, or raise ConfigError."""
     composer = None
     try:
         composer = _Composer(frame, text)
@@ -268,13 +232,7 @@ MAX_NODES = 100_000
 
 @dataclass
 class Tree:
-    """Plain data, and where each part of it was written.
-
-    Attributes:
-        data: Mappings, lists and scalars.
-        keys: Where the key or the list item at a path starts.
-        values: Where the value at a path is.
-    """
+    """Plain data, and where it was written: the start of each key or item, and each value."""
 
     data: Plain = None
     keys: dict[YamlPath, Span] = field(default_factory=dict)
@@ -295,12 +253,7 @@ class Tree:
         return None
 
     def graft(self, path: YamlPath, other: Tree) -> None:
-        """Take over the places of ``other``, which now stands at ``path``.
-
-        Args:
-            path: Where ``other`` is put.
-            other: Places from its own root.
-        """
+        """Take over the places of ``other``, which now stands at ``path``."""
         for table, new in ((self.keys, other.keys), (self.values, other.values)):
             for old in [p for p in table if p[: len(path)] == path]:
                 if table is self.values or old != path:
@@ -309,25 +262,15 @@ class Tree:
 
 
 def parse_yaml(source: Source) -> Tree:
-    """Parse a source as one YAML document.
-
-    Raises:
-        ConfigError: It is not YAML, has a key twice, or is too deep or too big.
-    """
+    """Parse one YAML document; ConfigError also for a repeated key, or if it is too big."""
     return _parse(source.text, Frame(source))
 
 
 def parse_value(source: Source, begin: int, stop: int, *, flow: bool = False) -> Tree:
     """Parse part of a source as one YAML value.
 
-    Args:
-        source: The source; with ``flow``, there is at least one character before ``begin``.
-        begin: Offset of the first character.
-        stop: Offset after the last.
-        flow: Whether the value stands within brackets, where commas end it.
-
-    Raises:
-        ConfigError: It is not a YAML value.
+    With `flow`, the value stands within brackets, where commas end it, and at least one
+    character comes before ``begin``. ConfigError if it is not a YAML value.
     """
     text = source.text[begin:stop]
     if not flow:
