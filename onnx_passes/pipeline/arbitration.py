@@ -52,13 +52,8 @@ _MOVED = 2.0
 class Arbiter:
     """Looks into failures on engines that rewrite graphs.
 
-    Attributes:
-        state: What is known of the original, and of the model accepted last.
-        before: The model that the other one is held against.
-        model: The model that some engine does not agree about.
-        asked: The engines that were asked.
-        second: Asks an engine that runs node by node, which is not among them, about the
-            change itself; returns it where it finds nothing wrong.
+    ``second`` asks an engine that runs node by node, which is not one of ``asked``, about the
+    change. It returns that engine if it finds no fault.
     """
 
     state: State
@@ -78,13 +73,7 @@ class Arbiter:
         contracts: Sequence[Contract],
         override: OutputTolerance | None,
     ) -> list[Check]:
-        """Separate the failures of a pass from those of an engine.
-
-        Args:
-            checks: The checks of the pass.
-            contracts: What it promises.
-            override: Tolerances of this use of it.
-        """
+        """Separate the failures of a pass from those of an engine."""
         checks = [self._without_steps(check) for check in checks]
         plain = self._plain(checks, contracts, override)
         return checks if plain is None else self._judged(checks, plain)
@@ -146,14 +135,7 @@ class Arbiter:
         bench: Bench,
         produced: Callable[[], Sequence[Outputs]],
     ) -> OutputCheck | None:
-        """Return an output as passed, where rounding decides what differs; None elsewhere.
-
-        Args:
-            output: The output.
-            moved: What moved weights do to it.
-            bench: The engine.
-            produced: Runs the result there, once.
-        """
+        """Return an output as passed, where rounding decides what differs; None elsewhere."""
         if moved is None:
             return None
         size = output.max_abs or 0.0
@@ -298,11 +280,7 @@ _MOST_WORK = 1 << 33
 class ContextNoise:
     """Asks how near both models are to the original in double precision, on one engine.
 
-    Attributes:
-        state: What is known of the original.
-        model: The result.
-        plain: An engine that runs node by node, and finds the two to agree.
-        bench: The engine that does not.
+    ``plain`` runs node by node and finds that the two agree; ``bench`` does not.
     """
 
     state: State
@@ -409,22 +387,13 @@ def _as_near(names: set[str], old: Outputs, new: Outputs, exact: Outputs) -> boo
 
 
 def settled(output: OutputCheck, reason: str = "context noise") -> OutputCheck:
-    """Return an output as passed.
-
-    Args:
-        output: What was found of it.
-        reason: Why it passes.
-    """
+    """Return an output as passed."""
     return replace(output, passed=True, reason=reason, mismatched=0)
 
 
 @dataclass
 class Opinion:
-    """What an engine that runs node by node says of a pass; it is asked at most once.
-
-    Attributes:
-        ask: Asks it.
-    """
+    """What an engine that runs node by node says of a pass; it is asked at most once."""
 
     ask: Callable[[], tuple[Bench, Regional | None]]
 
@@ -455,12 +424,7 @@ def arbitrated(
 ) -> list[Check]:
     """Separate what an engine that rewrites graphs does from what the pass did.
 
-    Args:
-        engines: Checks the whole model where a value inside says nothing.
-        state: What is known of the model before.
-        step: The pass.
-        checks: Its checks.
-        certain: Engines on which a value inside differs by more than rounding can do.
+    On the engines of ``certain`` a value inside differs by more than rounding can do.
     """
     asked = [b for b in state.baseline.benches if b.when == "each"]
     opinion = Opinion(lambda: _ask_node_by_node(engines, state, step))
@@ -480,11 +444,7 @@ def arbitrated(
 def _ask_node_by_node(
     engines: EngineCheck, state: State, step: Step
 ) -> tuple[Bench, Regional | None]:
-    """Ask an engine that runs node by node about what changed, with all its values inside.
-
-    Returns:
-        The engine, and what it found; None where it does not run the region.
-    """
+    """Ask an engine that runs node by node what changed; None if it does not run that."""
     comparing, bench = state.comparing, Bench(OnnxRuntimeEngine(), "never")
     check = RegionCheck(
         Recorder(bench, engines.settings.memory_limit),
@@ -502,15 +462,7 @@ def _ask_node_by_node(
 
 
 def check_original(state: State, settings: Verify) -> None:
-    """Ask whether the original itself keeps the metrics' ranges.
-
-    Args:
-        state: That of a model which no pass has changed.
-        settings: The section ``verify`` of the pipeline.
-
-    Raises:
-        ReferenceDataError: It does not, so that no pass could.
-    """
+    """Raise ReferenceDataError if the original itself breaks the metrics' ranges."""
     if settings.metrics:
         state.baseline.ready("each", "checkpoint", "end")
     for bench in state.baseline.benches:
@@ -532,14 +484,9 @@ def check_original(state: State, settings: Verify) -> None:
 def check_thresholds(
     state: State, steps: Sequence[tuple[str, str | None, OutputTolerance]] = ()
 ) -> None:
-    """Ask whether the limits that the user gave stand above the noise.
+    """Raise ConfigError if a limit that the user gave lies under the noise.
 
-    Args:
-        state: That of a model which no pass has changed.
-        steps: The passes with a tolerance of their own: name, place, tolerance.
-
-    Raises:
-        ConfigError: One does not.
+    ``steps`` are the passes with a tolerance of their own: name, place, tolerance.
     """
     thresholds = state.comparing.thresholds
     if not (thresholds.given or steps) or not state.baseline.samples:
@@ -553,12 +500,8 @@ def check_thresholds(
 def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Check]:
     """Hold a whole model against the original, on the engines of the given moments.
 
-    Nothing is run if no pass changed what is computed.
-
-    Args:
-        state: What is known of the model.
-        model: The model.
-        moments: Which engines run: those of "each", "checkpoint" or "end".
+    Nothing is run if no pass changed what is computed. ``moments`` are "each", "checkpoint" or
+    "end".
     """
     asked = [b for b in state.baseline.benches if b.when in moments]
     if not state.moved:
@@ -580,13 +523,7 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
 
 
 def run_end(bench: Bench, state: State, model: ir.Model) -> list[Check]:
-    """Hold a whole model against the original on one engine.
-
-    Args:
-        bench: The engine.
-        state: What is known of the model.
-        model: The model.
-    """
+    """Hold a whole model against the original on one engine."""
     name, samples = bench.engine.name, state.baseline.samples
     if not samples:
         reason = "there are no reference samples"
@@ -616,16 +553,9 @@ def check_deployed(
     All optimizations, copies of weights and the threads of the machine are on. The smallest
     sample is run. Where the result is farther from the original than the limits, both are run
     so. Where they are farther apart than the limits, and than this form of ONNX Runtime is
-    from the other on the original, it joins the engines of the pipeline.
-
-    Args:
-        state: What is known of the model.
-        model: The result.
-        found: What the engines of the pipeline found at the end.
-
-    Returns:
-        The state, and the check; none if the pipeline leaves out what ONNX Runtime rewrites,
-        or if nothing is computed differently.
+    from the other on the original, it joins the engines of the pipeline. The check is missing
+    if the pipeline leaves out what ONNX Runtime rewrites, or if nothing is computed
+    differently.
     """
     baseline, comparing = state.baseline, state.comparing
     ran = {b.engine: b for b in baseline.benches if b.ran}

@@ -63,15 +63,9 @@ KEPT = 2
 class Bench:
     """One engine, and what it gave for the reference samples.
 
-    Attributes:
-        engine: The engine that runs.
-        when: "each", "checkpoint" or "end"; "never" where another bench has the same engine,
-            or the engine cannot run the original.
-        fallback_for: Why it stands in for the engine asked for, as a sentence.
-        original: Outputs of the original model, by sample; empty until it ran.
-        ran: Whether the original was run.
-        doubted: Whether the original was run again, to see whether it repeats itself.
-        note: What a user should know of the runs, as a sentence.
+    ``when`` is "each", "checkpoint" or "end"; "never" if another bench has the same engine, or
+    if the engine cannot run the original. ``fallback_for`` and ``note`` are sentences.
+    ``doubted`` says that the original ran again, to see whether it repeats itself.
     """
 
     engine: Engine
@@ -89,10 +83,6 @@ class Bench:
 
         A model that was run on the same samples just before is not run again: what it gave is
         the same, weights by identity included.
-
-        Args:
-            model: The model.
-            samples: Inputs by name, one mapping a sample.
         """
         key = exact_key(model)
         for others, other, outputs in self._known:
@@ -115,12 +105,8 @@ class Bench:
         """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
 
         Passes are Python, and leave the other cores idle. An engine that would compete for
-        them is skipped, as is one that is at it already.
-
-        Args:
-            model: The model.
-            samples: Inputs by name, one mapping a sample.
-            name: What the run is called, should it end the process.
+        them is skipped, as is one that is at it already. ``name`` labels the run, should it
+        end the process.
         """
         if self._ahead is None and samples and concurrent(self.engine):
             pool = ThreadPoolExecutor(1, "onnx-passes-ahead")
@@ -141,12 +127,7 @@ class Bench:
             return [run_one(session, feeds) for feeds in samples]
 
     def run_anew(self, model: ir.Model, samples: Sequence[Feeds]) -> list[Outputs]:
-        """Return the outputs of ``model`` for every sample, by running it.
-
-        Args:
-            model: The model.
-            samples: Inputs by name, one mapping a sample.
-        """
+        """Return the outputs of ``model`` for every sample, by running it."""
         try:
             with self.engine.prepare(model) as session:
                 return run_each(self.engine, session, samples)
@@ -184,13 +165,7 @@ class Bench:
     def learn(
         self, model: ir.Model, samples: Sequence[Feeds], outputs: Sequence[Outputs]
     ) -> None:
-        """Remember what a model gave, where it was run together with its inner values.
-
-        Args:
-            model: The model.
-            samples: The samples that it ran on.
-            outputs: Its outputs, one mapping a sample.
-        """
+        """Remember what a model gave, where it was run together with its inner values."""
         known = (samples, exact_key(model), list(outputs))
         self._known = [*self._known[1 - KEPT :], known]
 
@@ -202,14 +177,7 @@ class Bench:
 def no_engine(
     error: EngineError, engine: str, stand_in: str, second: EngineError
 ) -> EngineError:
-    """Return the error of an original that the engine cannot run, nor the one in its place.
-
-    Args:
-        error: What the engine said.
-        engine: The engine, as text.
-        stand_in: The engine in its place, as text.
-        second: What that one said.
-    """
+    """Return the error of an original that neither the engine nor its substitute can run."""
     if isinstance(error, InputsRefusedError):
         return error
     if not isinstance(error, UnsupportedModelError):
@@ -229,12 +197,7 @@ def no_engine(
 
 
 def left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]) -> str:
-    """Return the note on adversarial samples that the original does not run on.
-
-    Args:
-        bench: The engine.
-        special: The samples, each with what the engine said.
-    """
+    """Return the note on adversarial samples that the original does not run on."""
     kinds = Counter(feeds.kind for feeds, _ in special)
     counted = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
     first, error = special[0]
@@ -253,13 +216,7 @@ def gentler_engine(engine: Engine, model: ir.Model) -> Engine | None:
 
     ONNX Runtime removes DequantizeLinear and QuantizeLinear around nodes such as MaxPool. It
     has no kernels of these for integers below 8 bits, so that a valid model does not load.
-
-    Args:
-        engine: The engine that does not run the model.
-        model: The model.
-
-    Returns:
-        The same engine without these rewrites; None if they are not the reason.
+    Returns None if these rewrites are not the reason.
     """
     if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
         return None
@@ -289,19 +246,10 @@ MOST_DRAWN = 4
 class Baseline:
     """The engines at work, the samples, and what cannot be compared.
 
-    Nothing is run until an engine's results are asked for: see :meth:`ready`.
-
-    Attributes:
-        model: The original.
-        benches: One for every engine.
-        samples: The inputs; those on which the original does not run are left out.
-        given: Whether the user gave the samples; one that does not run is then an error.
-        unstable: Outputs in which two runs of the original differ.
-        notes: What a user should know of the above, a sentence each.
-        unheard: Engines on which the result is not compared, with the reason, a sentence each.
-        substitutes: Other inputs for an original that does not run on generated ones.
-        ahead: Whether runs may go on beside each other. Each session has the weights in its
-            own part of the address space, mapped or not.
+    Nothing is run until an engine's results are asked for: see :meth:`ready`. If the user gave
+    the samples (``given``), one that does not run is an error. Of generated ones it is left
+    out. ``unstable`` are outputs in which two runs of the original differ. ``ahead`` allows
+    runs beside each other: each session has its weights in an address space of its own.
     """
 
     model: ir.Model
@@ -352,11 +300,9 @@ class Baseline:
 
         An engine that cannot run it is replaced by onnx's reference evaluator if that can, and
         the notes say so. Else it is left out if it is not the one that checks each pass and
-        another engine ran the original: the result is then not verified on it.
-
-        Raises:
-            EngineError: Neither the engine nor the reference evaluator can run the original.
-            EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
+        another engine ran the original: the result is then not verified on it. Raises
+        EngineError if neither can run it, and EngineUnavailableError if an engine is not on
+        this machine, for which there is no substitute.
         """
         for bench in self.benches:
             if bench.when in moments and not bench.ran:
@@ -381,8 +327,7 @@ class Baseline:
     def doubt(self, bench: Bench) -> bool:
         """Ask the original to repeat itself on an engine, before a pass is accused.
 
-        Returns:
-            Whether it newly gave other results, so that outputs are left out as unstable.
+        Returns whether it newly gave other results, so that outputs are left out as unstable.
         """
         if bench.doubted or not self.samples:
             return False
@@ -452,19 +397,10 @@ class Baseline:
     def sift(
         self, bench: Bench, session: Session, names: Sequence[str] | None = None
     ) -> list[Outputs]:
-        """Leave out the generated samples that the original does not run on.
+        """Return outputs of the generated samples that the original runs on; drop the others.
 
-        Args:
-            bench: The engine.
-            session: The original on it.
-            names: Outputs to compute; None for all.
-
-        Returns:
-            Outputs of each sample that is kept; empty if only special ones would be, and none
-            is left out then.
-
-        Raises:
-            EngineError: The engine does not know the model, or the user gave the samples.
+        Nothing is dropped, and the result is empty, if only special samples would remain.
+        Raises EngineError if the engine does not know the model, or the user gave the samples.
         """
         found: dict[int, Outputs] = {}
         notes = []
@@ -517,12 +453,7 @@ class Baseline:
     def _note_left_out(
         self, bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]
     ) -> None:
-        """Say which of the special samples that were asked for the original does not take.
-
-        Args:
-            bench: The engine.
-            special: Special samples that the original fails on, with the error of each.
-        """
+        """Note the special samples that the original does not run on."""
         if asked := [pair for pair in special if pair[0].asked]:
             self.notes.append(left_out(bench, asked))
 
@@ -536,8 +467,7 @@ class Baseline:
     def add(self, values: Feeds) -> bool:
         """Add a sample with other values of inputs, if the original runs on it everywhere.
 
-        Returns:
-            Whether it was added: no more than a few are, and none twice.
+        Returns False also if it is a duplicate, or if enough were added.
         """
         drawn = [
             s for s in self.samples if isinstance(s, AdversarialFeeds) and s.kind == DRAWN
@@ -602,21 +532,15 @@ _SPREADS = 4.0
 class Moved:
     """What moved weights do to one output.
 
-    Attributes:
-        most: Largest difference.
-        runs: What the output is, by sample and run; empty for floats.
+    ``most`` is the largest difference. ``runs`` holds the output by sample and run; empty for
+    floats.
     """
 
     most: float = 0.0
     runs: tuple[tuple[Data, ...], ...] = ()
 
     def has(self, sample: int, value: Data) -> bool:
-        """Whether each element is what it was in some run.
-
-        Args:
-            sample: Number of the sample.
-            value: The value, of any shape and type.
-        """
+        """Whether each element is what it was in some run."""
         new, known = np.asarray(value), [np.asarray(run) for run in self.runs[sample]]
         same = [new == run for run in known if run.shape == new.shape]
         return bool(same) and bool(np.logical_or.reduce(same).all())
@@ -628,9 +552,6 @@ class Noise:
 
     A second run of one sample is made the first time that an engine is asked about, before
     something is blamed; other levels count where the pipeline runs them anyway.
-
-    Attributes:
-        baseline: The original on every engine.
     """
 
     baseline: Baseline
@@ -640,15 +561,7 @@ class Noise:
     _spreads: list[tuple[Feeds, dict[str, Array | None]]] = field(default_factory=list)
 
     def of(self, bench: Bench, *, again: bool = True) -> list[OriginalRuns]:
-        """Return the runs on an engine, and those of it with other optimizations.
-
-        Args:
-            bench: The engine.
-            again: Whether the original is run a second time, if that was not done.
-
-        Raises:
-            EngineError: The engine cannot run the original.
-        """
+        """Return the runs on an engine, and those of it with other optimizations."""
         if not self.baseline.samples:
             return []
         # The other levels are asked later anyway, once a pass has changed what is computed.
@@ -681,9 +594,6 @@ class Noise:
         """Return how outputs move if weights move by one unit in the last place.
 
         Asked for only where something is about to fail.
-
-        Raises:
-            EngineError: The engine cannot run the original.
         """
         known = self._moved.get(id(bench))
         if known is None or known[0] is not bench.original:
@@ -704,18 +614,8 @@ class Noise:
     ) -> Check | None:
         """Return a failed check as passed where outputs drift as rounding moves the original.
 
-        What drifts by more than :data:`SIGHT` is not judged.
-
-        Args:
-            check: The check.
-            bench: The engine.
-            produced: What the result gives there, by sample.
-
-        Returns:
-            None where an output drifts farther.
-
-        Raises:
-            EngineError: The engine cannot run the original.
+        What drifts by more than :data:`SIGHT` is not judged. Returns None if an output drifts
+        farther.
         """
         found = {output.output: output for output in check.outputs}
         told = []

@@ -51,18 +51,11 @@ class Judge(Protocol):
 class BisectionResult:
     """What a bisection found.
 
-    Attributes:
-        outcome: "found"; "sound" where the result is right; "undecided" where noise does not
-            allow an answer.
-        noise: Score of what is known to be right.
-        final: Score of the result.
-        passes: Number of passes that changed the model.
-        runs: Number of models that were judged.
-        done: The first bad pass.
-        rewrite: Its first bad rewrite; None if it made none that can be separated.
-        good: Score before it.
-        bad: Score after it.
-        also: What was found once the rewrites found before it were left out, in that order.
+    The outcome is "sound" if the result is right, and "undecided" if noise allows no answer.
+    ``noise`` is the score of what is known to be right, and ``final`` that of the result.
+    ``good`` and ``bad`` are the scores before and after the first bad pass ``done``.
+    ``rewrite`` is None if that made none that can be separated. ``also`` is what was found
+    without the rewrites found before.
     """
 
     outcome: Literal["found", "sound", "undecided"]
@@ -85,12 +78,7 @@ class BisectionResult:
 
 @dataclass
 class ByScore:
-    """Judges by the error of the outputs against those of the original.
-
-    Attributes:
-        original: The original.
-        baseline: Its outputs on the first engine of the pipeline, and the samples.
-    """
+    """Judges by the error of the outputs against those of the original."""
 
     original: ir.Model
     baseline: Baseline
@@ -113,11 +101,7 @@ class ByScore:
 
 @dataclass
 class ByCheck:
-    """Judges by a predicate, which noise does not touch.
-
-    Attributes:
-        holds: Whether a model is good.
-    """
+    """Judges by a predicate, which noise does not touch."""
 
     holds: Callable[[ir.Model], bool]
     noise: float = 0.0
@@ -128,17 +112,7 @@ class ByCheck:
 
 
 def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
-    """Run the original on the pipeline's reference data and first engine that executes.
-
-    Args:
-        model: The original.
-        config: The pipeline file.
-
-    Raises:
-        ConfigError: The pipeline names something that does not exist, or no such engine.
-        ReferenceDataError: The reference data does not fit the model.
-        EngineError: The engine cannot run the model.
-    """
+    """Run the original on the pipeline's reference data and first engine that executes."""
     resolve(config)  # imports the modules that may register engines
     settings = config.reference
     given = load_reference(settings.model_dump(), model, config.folder).samples
@@ -172,15 +146,9 @@ def bisect(model: ir.Model, config: PipelineConfig, judge: Judge) -> BisectionRe
     The pipeline runs unchecked, and models are judged in a logarithmic number: those after
     passes, then those of the pipeline limited to so many rewrites.
 
-    A rewrite found is left out, and the search continues until the result is right.
-
-    Args:
-        model: The original; it is not changed.
-        config: The pipeline; what it says of verification does not matter.
-        judge: What says how bad a model is.
-
-    Raises:
-        OnnxPassesError: The pipeline is wrong, or a pass raised.
+    A rewrite found is left out, and the search continues until the result is right. Whether
+    the pipeline verifies does not matter, and the model is not changed. A pass that raises
+    ends the search with its error.
     """
     original, quiet = Snapshot(model), _quiet(config)
     bisection = _Bisection(original, quiet, judge)

@@ -52,11 +52,8 @@ _MORE = r"[\w./:+{}\[\]-]"
 class Part:
     """One side of a rewrite, as a model of its own.
 
-    Attributes:
-        model: Its nodes. Inputs have the types and shapes that were recorded.
-        rows: The values that its inputs were recorded with, by sample.
-        nodes: What its nodes are called, by the names that they have here.
-        prefix: What stands before the names of its values here; empty for nothing.
+    Its inputs have the types and shapes of the recorded ``rows``, one a sample. ``nodes`` maps
+    the names of its nodes to those in the original; ``prefix`` begins the names of its values.
     """
 
     model: ir.Model
@@ -81,15 +78,7 @@ def record(
     feeds: Feeds,
     engine: Engine,
 ) -> dict[str, Array]:
-    """Return the values at the borders of rewrites, of one run of each model.
-
-    Args:
-        before: The model before.
-        after: The model after.
-        pieces: The rewrites.
-        feeds: A sample.
-        engine: What runs both.
-    """
+    """Return the values at the borders of rewrites, of one run of each model."""
     arrays: dict[str, Array] = {}
     sides = [(piece.old, piece.new) for piece in pieces]
     for model, index in ((before, 0), (after, 1)):
@@ -108,15 +97,8 @@ def side_part(
 ) -> Part | None:
     """Return a side of a rewrite as a model of its own.
 
-    Args:
-        prefix: What the names of its values and nodes are to begin with.
-        model: The model that the side is of.
-        side: The side.
-        arrays: Values by name, of the shapes and types in the model.
-        static: Whether inputs have the shapes of these values; else their dimensions are free.
-
-    Returns:
-        The part; None if it computes nothing, or a value at its border is not known.
+    With ``static`` its inputs have the shapes of the arrays; else their dimensions are free.
+    None if it computes nothing, or a value at its boundary is not known.
     """
     read = [str(value.name) for value in side.read()]
     computed = {value for node in side.nodes for value in node.outputs}
@@ -134,15 +116,9 @@ def make_part(
 ) -> Part | None:
     """Return some nodes as a model of their own.
 
-    Args:
-        model: The model that the nodes are of.
-        cut: The nodes in order, the names of what they read, and of what they are to return.
-        rows: Values by name, by sample, of the shapes and types in the model.
-        static: Whether inputs have the shapes of these values, where all samples agree; else
-            their dimensions are free.
-
-    Returns:
-        The part; None if it computes nothing, or a value at its border is not known.
+    ``cut`` holds the nodes in order, the names that they read, and those to return. With
+    ``static`` inputs have the shapes of the rows if all agree; else their dimensions are free.
+    None if it computes nothing, or a value at its boundary is not known.
     """
     nodes, read, ends = cut
     if not ends or not all(row.keys() >= {*read, *ends} for row in rows):
@@ -173,12 +149,7 @@ def make_part(
 
 
 def with_prefix(part: Part, prefix: str) -> Part:
-    """Return a copy of a part whose nodes and values have a prefix, and a dot behind it.
-
-    Args:
-        part: The part.
-        prefix: The prefix, without the dot.
-    """
+    """Return a copy of a part whose nodes and values have a prefix, and a dot behind it."""
     model = part.model.clone()
     names: dict[str, str] = {}
     for node in model.graph:
@@ -191,12 +162,7 @@ def with_prefix(part: Part, prefix: str) -> Part:
 
 
 def is_left(piece: ApplicationPieces, made: set[str]) -> bool:
-    """Whether a model still has what a rewrite put there, by the names that it computes.
-
-    Args:
-        piece: Both sides of the rewrite.
-        made: Names of the values that the model computes.
-    """
+    """Whether a model still has what a rewrite put there, by the names that it computes."""
     return all(str(v.name) in made for node in piece.new.nodes for v in node.outputs if v.name)
 
 
@@ -246,10 +212,6 @@ def told(finding: Finding, part: Part) -> str:
     """Return what a compiler says of a part, its own layers beside the nodes of the model.
 
     TensorRT names the layers of a node after it, with endings of its own.
-
-    Args:
-        finding: What the compiler found.
-        part: The part that it got.
     """
     reason, layers = finding.reason, list[str]()
     for name, shown in part.nodes.items():
@@ -265,24 +227,14 @@ def told(finding: Finding, part: Part) -> str:
 
 
 def own_name(layer: str, part: Part) -> str:
-    """Return the name of a layer with the names that nodes have in the model.
-
-    Args:
-        layer: The name that the compiler gives.
-        part: The part, with the names of its nodes in the model.
-    """
+    """Return the name of a layer with the names that nodes have in the model."""
     for name in sorted(part.nodes, key=len, reverse=True):
         layer = layer.replace(name, part.nodes[name].partition(" ")[0])
     return layer
 
 
 def names_part(reason: str, part: Part) -> bool:
-    """Whether what a compiler says names a node of a part.
-
-    Args:
-        reason: What the compiler says.
-        part: The part.
-    """
+    """Whether what a compiler says names a node of a part."""
     # A number that follows belongs to another node's name.
     return any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\d)", reason) for n in part.nodes)
 
@@ -294,13 +246,9 @@ _UNMATCHED = "values inside cannot be matched by name"
 class RegionPair:
     """Both sides of one connected part of a change.
 
-    Attributes:
-        what: The part, as text.
-        numbers: Numbers of the rewrites that made it.
-        ends: What must be equal.
-        old: The nodes that were removed; None where they are not to be built.
-        new: Those put in place; None where nothing is to be built, as for a constant.
-        known: What is known of the part without a build; None where it is to be built.
+    ``numbers`` are those of its rewrites, and ``ends`` must be equal. A side is None if it is
+    not built: ``new`` is, for one, if it is a constant. If ``known`` is set, no build is
+    needed.
     """
 
     what: str
@@ -315,12 +263,8 @@ class RegionPair:
 class Batch:
     """What one pass changed, to be run on engines that compile.
 
-    Attributes:
-        name: The pass.
-        promises: What it promises, with its limits for values inside.
-        pairs: The parts of the change.
-        bodies: Numbers of the rewrites inside bodies, and the names of their rules.
-        varying: Names of the values before that depend on data.
+    ``bodies`` maps numbers of rewrites inside bodies to their rules. ``varying`` names the
+    values before that depend on data.
     """
 
     name: str
@@ -364,14 +308,6 @@ def pair_up(
 
     Parts end where a rewrite says that a value was replaced. Each is fed with the values
     recorded before the pass, so that a fault in one does not show in another.
-
-    Args:
-        name: The pass.
-        models: The model before and after it.
-        applied: The rewrites that it recorded.
-        promises: What it promises.
-        samples: Inputs of the model.
-        engine: What runs the model before, for the values at the borders.
     """
     before, after = map(inlined, models)
     numbers = tuple(application.number for application in applied)
@@ -488,11 +424,7 @@ Models = tuple[ir.Model, ir.Model | None, Feeds]
 class Sides:
     """A connected part in which two models differ.
 
-    Attributes:
-        numbers: Numbers of the rewrites that made it.
-        old: Its nodes in the first model.
-        new: Its nodes in the second model.
-        ends: Pairs of names of values, in the first model and in the second, that are equal.
+    ``ends`` are pairs of values that are equal: names in the first model and in the second.
     """
 
     numbers: tuple[int, ...]
@@ -502,12 +434,7 @@ class Sides:
 
 
 class Beside:
-    """Two models of the same computation, side by side.
-
-    Args:
-        before: The first model, without functions.
-        after: The second model, without functions.
-    """
+    """Two models of the same computation, side by side; both are without functions."""
 
     def __init__(self, before: ir.Model, after: ir.Model) -> None:
         self.before, self.after = before, after
@@ -519,14 +446,9 @@ class Beside:
         ]
 
     def parts(self, applied: Sequence[Application]) -> list[Sides] | None:
-        """Return the parts that rewrites have made.
+        """Return the parts that rewrites made; ``applied`` is empty if none are recorded.
 
-        Args:
-            applied: The rewrites; empty where none are recorded.
-
-        Returns:
-            None where values cannot be matched by name, or a rewrite or a change belongs to
-            no part.
+        None if values cannot be matched by name, or a rewrite or a change belongs to no part.
         """
         region = changed_region(self.before, self.after)
         if region is None:
@@ -557,15 +479,8 @@ class Beside:
         """Return each part as two models, its neighbours included, with recorded inputs.
 
         An engine fuses nodes with their neighbours: without these, a part that keeps it from
-        doing so would look as if it made no difference.
-
-        Args:
-            parts: The parts, from :meth:`parts`.
-            samples: Inputs of the models.
-            engine: What runs the first model for the values at the borders.
-
-        Returns:
-            None where a value at a border cannot be recorded, or is not a tensor.
+        doing so would look as if it made no difference. None if a value at a boundary cannot
+        be recorded, or is not a tensor.
         """
         wide = [self._with_neighbours(part) for part in parts]
         names = {n for part in wide for n in (*boundary_of(part.old), *boundary_of(part.new))}

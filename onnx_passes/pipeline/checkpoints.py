@@ -74,15 +74,7 @@ _VERDICTS = {RunOutcome.PASSED: Verdict.PASSED, RunOutcome.FAILED: Verdict.FAILE
 
 
 class WholeData:
-    """Holds models against the original over the data set of a pipeline.
-
-    Args:
-        config: The pipeline.
-        original: The original model.
-
-    Raises:
-        OnnxPassesError: The data does not fit the model.
-    """
+    """Holds models against the original over the data set of a pipeline."""
 
     def __init__(self, config: PipelineConfig, original: ir.Model) -> None:
         self._config, self._original = config, original
@@ -119,10 +111,7 @@ class WholeData:
     ) -> list[Check]:
         """Compare a model with the original on every engine that executes at a moment.
 
-        Args:
-            model: The model.
-            moments: When engines are asked.
-            small: The checks on few samples, with the limits that were raised above noise.
+        ``small`` are the checks on few samples, with the limits that were raised above noise.
         """
         uses = [use for use in self._config.engines if use.when in moments]
         found: list[Check] = []
@@ -248,20 +237,7 @@ def _metrics(result: DataResult) -> tuple[MetricCheck, ...]:
 
 @dataclass(frozen=True)
 class Drifted:
-    """A result that is too far from the original.
-
-    Attributes:
-        original: The original.
-        result: The result.
-        kept: The passes between them.
-        checks: What was found, some of it failed.
-        gate: What checked it.
-        config: The pipeline.
-        plain: The same as passes see it.
-        report: The report of the run.
-        name: Names the folder of the reproducer.
-        title: What failed, as text.
-    """
+    """A result that is too far from the original."""
 
     original: Snapshot
     result: ir.Model
@@ -282,13 +258,7 @@ class Drifted:
 
 @dataclass
 class Traced:
-    """What a drift was traced to.
-
-    Attributes:
-        blame: The rewrite, the pass, or the first value that diverges.
-        notes: What a reader should know, a sentence each.
-        folder: The reproducer; None where none was left.
-    """
+    """What a drift was traced to; ``folder`` holds the reproducer."""
 
     blame: list[Blame] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -298,9 +268,7 @@ class Traced:
 def trace_drift(drifted: Drifted, error: str) -> Traced:
     """Find out what took a result too far from the original, and leave a reproducer.
 
-    Args:
-        drifted: The result, and how it came about.
-        error: The error that it led to, as text.
+    ``error`` is what the drift led to, as text.
     """
     traced = Traced()
     judgement = Judgement.of(drifted.gate, drifted.checks)

@@ -79,13 +79,8 @@ _BATCH_BYTES = 256 << 20
 class RegionBuilds:
     """Builds both sides of what passes change, and runs them.
 
-    Attributes:
-        engine: The engine, as models are built on it.
-        most: Number of builds that a run may make.
-        share: Time that they may take, as a share of that of whole models; None for any.
-        whole_seconds: Time that whole models took.
-        seconds: Time that builds of regions took.
-        builds: Number of builds made.
+    ``most`` limits the builds of a run, and ``share`` their time as a share of that of whole
+    models; None for any.
     """
 
     engine: Engine
@@ -108,9 +103,7 @@ class RegionBuilds:
     def judge(self, batch: Batch) -> tuple[list[Check], list[Evidence]]:
         """Run what a pass changed, and hold each part to the promise of the pass.
 
-        Returns:
-            A check of scope "region", none where nothing is computed otherwise, and what
-            vouches for each part on this engine.
+        The check has scope "region"; there is none if all is computed as before.
         """
         start, first = time.perf_counter(), self.builds
         asked = [pair for pair in batch.pairs if pair.known is None]
@@ -169,10 +162,7 @@ class RegionBuilds:
     def _run(self, parts: Sequence[Part], *, reserve: bool = False) -> dict[bytes, Ran]:
         """Return what each part gave; those that are not known are built side by side.
 
-        Args:
-            parts: The parts.
-            reserve: Whether a build is left for the other sides, without which these show
-                nothing.
+        ``reserve`` keeps one build for the other sides, without which these show nothing.
         """
         missing: dict[bytes, Part] = {}
         keys = list(map(_key, parts))
@@ -294,12 +284,9 @@ _NAMED = 4
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of one side of a part.
+    """The run of one side of a part: outputs by sample, or why there are none.
 
-    Attributes:
-        outputs: What it gave, by sample; None where it was not executed.
-        reason: Why not.
-        refused: Whether it was not tried: the budget is used up, or one like it was not taken.
+    ``refused`` says that it was not tried: the budget is used up, or one like it was refused.
     """
 
     outputs: tuple[Outputs, ...] | None
@@ -315,13 +302,10 @@ class Ran:
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of a part.
+    """The verdict on a part.
 
-    Attributes:
-        evidence: What vouches for it.
-        checks: The comparison of each value.
-        fault: What is wrong with it; empty for nothing.
-        sample: The first sample that shows it.
+    ``checks`` compares each value. ``fault`` is empty if it is right; else ``sample`` is the
+    first that shows it.
     """
 
     evidence: Evidence
@@ -335,12 +319,6 @@ def judge_pair(pair: RegionPair, batch: Batch, old: Ran, new: Ran | None) -> Jud
 
     A value that differs is held against the running error of its operators. Where they have
     no bound, ONNX Runtime runs both sides, and decides: a fault of the part shows there, too.
-
-    Args:
-        pair: The part.
-        batch: The change that it is of.
-        old: What the nodes gave that were removed.
-        new: What those gave that are in their place; None where these are constants.
     """
     for side, ran in (("what was replaced", old), ("what is in its place", new)):
         if ran is not None and ran.outputs is None:
@@ -474,15 +452,9 @@ KEPT = 4
 class Compiler:
     """One engine that compiles.
 
-    Attributes:
-        engine: The engine, with profiles for the samples.
-        inner: The same, as it is in its child process.
-        when: "each", "checkpoint" or "end".
-        where: Excerpt of the place it was written at.
-        samples: What models are executed on; none where there is no GPU.
-        called: How the original is called; a model that is called otherwise is not executed.
-        original: How far the original got.
-        regions: Builds what passes change; None where nothing is executed, or with no budget.
+    ``engine`` has profiles for the samples; ``inner`` is the same in its child process.
+    Without a GPU ``samples`` is empty. A model that is called otherwise than ``called`` is not
+    executed. ``regions`` is None if nothing is executed, or there is no budget.
     """
 
     engine: Engine
@@ -498,9 +470,6 @@ class Compiler:
 
     def finding(self, model: ir.Model) -> Finding:
         """Return how far a model gets; one that was asked for just before is not built again.
-
-        Raises:
-            ConfigError: An option does not fit the engine or the model.
         """
         key = exact_key(model)
         known = self.known(key)
@@ -514,11 +483,7 @@ class Compiler:
         return known
 
     def reach(self, model: ir.Model) -> Finding:
-        """Return how far a model gets, or the original where that says it all.
-
-        Args:
-            model: The model.
-        """
+        """Return how far a model gets, or the original if that decides it."""
         if self.original.level is Level.ABSENT:
             return self.original  # nothing will appear in the course of a run
         try:
@@ -528,11 +493,7 @@ class Compiler:
             return Finding(Level.PARSED, error.message, error.help)
 
     def noise(self, model: ir.Model) -> list[OriginalRuns]:
-        """Return how far two builds of the original are apart: each chooses its kernels.
-
-        Raises:
-            ConfigError: An option does not fit the engine or the model.
-        """
+        """Return how far two builds of the original are apart: each chooses its kernels."""
         if self._again is None:
             self._again = examine(without_cache(self.engine), model, self.samples)
         if self._again.level is not Level.EXECUTED:
@@ -564,10 +525,7 @@ class Compiler:
 class CompiledLevels:
     """The engines of a pipeline that compile.
 
-    Attributes:
-        compilers: One for every engine.
-        original: The original model; None where there are no such engines.
-        comparing: Puts numbers side by side; None where nothing is executed.
+    ``original`` is None without such engines, and ``comparing`` if nothing is executed.
     """
 
     compilers: list[Compiler] = field(default_factory=list)
@@ -577,12 +535,8 @@ class CompiledLevels:
     def check(self, before: ir.Model, model: ir.Model, *moments: str) -> list[Check]:
         """Ask whether a model gets as far as the one before it, on the engines of moments.
 
-        Numbers are held against those of the original.
-
-        Args:
-            before: The model before the pass.
-            model: The model after it.
-            *moments: Which engines are asked: those of "each", "checkpoint" or "end".
+        Numbers are held against those of the original. ``moments`` are "each", "checkpoint" or
+        "end".
         """
         return [
             self._compared(compiler, before, model, "the model before")
@@ -598,17 +552,9 @@ class CompiledLevels:
         promises: Sequence[Promise],
         engine: Engine,
     ) -> Batch | None:
-        """Cut what a pass changed into parts that compilers run.
+        """Cut what a pass changed into parts that compilers run; None if none executes.
 
-        Args:
-            name: The pass.
-            models: The model before and after it.
-            applied: The rewrites that it recorded.
-            promises: What it promises.
-            engine: What runs the model before, for the values at the borders of parts.
-
-        Returns:
-            The parts; None where no compiler executes.
+        ``engine`` runs the model before, for the values at the boundaries of parts.
         """
         samples = next((c.samples for c in self.compilers if c.regions is not None), ())
         if not samples or not promises:
@@ -618,12 +564,9 @@ class CompiledLevels:
         return pair_up(name, models, applied, promises, samples, engine)
 
     def later(self, known: tuple[Batch, ...], batch: Batch, limit: int) -> tuple[Batch, ...]:
-        """Return what compilers are to run that are asked later, with one more pass.
+        """Return the changes for compilers that are asked later, with one more pass.
 
-        Args:
-            known: What passes before it changed.
-            batch: What the pass changed.
-            limit: Bytes of recorded values that may be kept.
+        ``limit`` is in bytes of recorded values that may be kept.
         """
         if all(c.regions is None or c.when == "each" for c in self.compilers):
             return known
@@ -636,8 +579,8 @@ class CompiledLevels:
     ) -> tuple[list[Check], list[Evidence]]:
         """Run what passes changed on the compilers of moments, as far as it was not run yet.
 
-        Returns:
-            A check for each pass and compiler, and what vouches for each part on the first.
+        Returns a check for each pass and compiler, and evidence of each part on the first
+        compiler.
         """
         checks: list[Check] = []
         evidence: list[Evidence] = []
@@ -651,12 +594,7 @@ class CompiledLevels:
         return checks, evidence
 
     def at_end(self, model: ir.Model, *, changed: bool) -> list[Check]:
-        """Ask whether the result gets as far as the original, and as the pipeline demands.
-
-        Args:
-            model: The result.
-            changed: Whether it differs from the original.
-        """
+        """Ask whether the result gets as far as the original, and as the pipeline demands."""
         checks: list[Check] = []
         for compiler in self.compilers:
             assert self.original is not None
@@ -739,16 +677,9 @@ def begin(
 ) -> CompiledLevels:
     """Find out how far the original gets on the engines that compile.
 
-    Numbers are compared once ``comparing`` of what is returned is set.
-
-    Args:
-        model: The original.
-        samples: Reference inputs, from which dynamic inputs get their profiles.
-        engines: All engines of the pipeline; those that execute are left out.
-
-    Raises:
-        EngineUnavailableError: The pipeline demands a level that this machine cannot give.
-        ConfigError: An option does not fit the engine or the model.
+    Numbers are compared once ``comparing`` of what is returned is set. Raises
+    EngineUnavailableError if the pipeline demands a level that this machine cannot give, and
+    ConfigError if an option does not fit the engine or the model.
     """
     engines = [step for step in engines if only_compiles(step.engine)]
     if not engines:

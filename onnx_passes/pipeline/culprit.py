@@ -72,14 +72,11 @@ Scores = Callable[[Sequence[Application], frozenset[str], Attempt], list[LocalSc
 
 @dataclass(frozen=True)
 class Culprit:
-    """A rewrite found wrong.
+    """A rewrite found wrong; its number is that of the run that failed.
 
-    Attributes:
-        application: The rewrite, with its number in the run that failed.
-        how: How it was found: "by its own error", "by bisection", "the only rewrite", or "by
-            its region alone" and what a compiler says of that.
-        score: Its own error relative to the largest element; None where it has none.
-        value: The value that it computes wrongly, on recorded values; None where not known.
+    ``how`` is "by its own error", "by bisection", "the only rewrite", or "by its region alone"
+    with what a compiler says of that. ``score`` is its own error relative to the largest
+    element.
     """
 
     application: Application
@@ -90,12 +87,9 @@ class Culprit:
 
 @dataclass
 class CulpritSearch:
-    """What a search found.
+    """The rewrites found wrong, in the order found.
 
-    Attributes:
-        culprits: The rewrites found wrong, in the order in which they were found.
-        rest: The pass without them, where that keeps its contract.
-        notes: What a reader should know of the search, a sentence each.
+    ``rest`` is the pass without them, if that keeps its contract. The notes are sentences.
     """
 
     culprits: list[Culprit] = field(default_factory=list)
@@ -112,15 +106,9 @@ def find_culprits(
 ) -> CulpritSearch:
     """Find the rewrites without which a pass keeps its contract.
 
-    Args:
-        attempts: Runs the pass.
-        failed: What it made with all its rewrites.
-        scores: Local scores of rewrites, given those left out, on the sample that failed.
-        bisect: Whether to search where no rewrite is wrong by itself. Where the pass is held
-            against the original, the fault may be in an earlier one.
-
-    Returns:
-        The rewrites; none where no single one can be named, with a note that says why.
+    ``scores`` are local scores of rewrites, given those left out, on the sample that failed.
+    With ``bisect`` the search continues if no rewrite is wrong by itself. Without a single
+    culprit the result is empty, and a note says why.
     """
     search = CulpritSearch()
     if failed.applied:
@@ -148,15 +136,7 @@ def pairs_around(
     name: str,
     steps: tuple[str, ...] = (),
 ) -> list[Case]:
-    """Return pairs of models around what is wrong in a pass, those that differ least first.
-
-    Args:
-        attempts: Runs the pass.
-        failed: What it made with all its rewrites.
-        search: What was found in it.
-        name: What to call the pass.
-        steps: The pass, as the pipeline writes it.
-    """
+    """Return pairs of models around what is wrong in a pass, those that differ least first."""
     before, found = attempts.before.model, [c.application for c in search.culprits]
     pairs: list[tuple[ir.Model, ir.Model, str]] = []
     if found and found[0].key in failed.keys:  # else it only applies once others are left out
@@ -233,8 +213,7 @@ class _Hunt:
     def _by_score(self, current: Attempt) -> tuple[list[Culprit], Attempt] | None:
         """Accuse by local scores, the worst first, as few as cure the pass.
 
-        Returns:
-            Those accused and the pass without them; None where no rewrite is wrong by itself.
+        None if no rewrite is wrong by itself.
         """
         scores = [s for s in self.scores(current.applied, self.skip, current) if s]
         wrong = sorted((s for s in scores if not s.passed), key=lambda s: -s.score)
@@ -353,13 +332,8 @@ ON_ENGINE = "by its own error on that engine"
 class Regions:
     """The regions of the rewrites of one pass.
 
-    Attributes:
-        compiler: The engine that compiles.
-        before: The model before the pass.
-        after: The model after it.
-        feeds: A sample.
-        engine: What runs both, for the types and shapes at the borders of regions.
-        said: What the compiler said of the whole model that it does not take.
+    ``engine`` runs both models, for the types and shapes at the boundaries. ``said`` is what
+    the compiler said of the whole model that it refused.
     """
 
     compiler: Compiler
@@ -376,11 +350,8 @@ class Regions:
 
         Those that the compiler named in the whole model are built first. Where they are taken
         alone, all are. A rewrite inside a body, or one that a later one replaced, is not
-        looked at.
-
-        Args:
-            pieces: The rewrites.
-            left_in: The model that must still hold them; by default that after the pass.
+        looked at. ``left_in`` must still hold the rewrites; the model after the pass by
+        default.
         """
         named = self._named(pieces)
         found = self._scores(named, left_in) if named else {}
@@ -421,14 +392,8 @@ class Regions:
         """Run both sides of each rewrite on the engine, in one build for each side.
 
         What differs is held against the running error of its operators, since an engine that
-        fuses nodes rounds elsewhere on each side.
-
-        Args:
-            pieces: The rewrites.
-            promise: What each must keep.
-
-        Returns:
-            For each rewrite its score; None where one of its sides is not executed.
+        fuses nodes rounds elsewhere on each side. The score is None if one of the sides is not
+        executed.
         """
         looked, arrays = self._looked(pieces, self.after)
         sides: list[tuple[ApplicationPieces, Part, Part]] = []
@@ -552,12 +517,7 @@ def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
 def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
     """Return how far the outputs of a model are from those of the original, on one engine.
 
-    One that does not run is infinitely far off.
-
-    Args:
-        model: The model.
-        bench: The engine, with the outputs of the original.
-        baseline: The samples, and the outputs that do not repeat.
+    A model that does not run is infinitely far off.
     """
     try:
         produced = bench.run(model, baseline.samples)
@@ -570,11 +530,7 @@ def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
 class Judgement:
     """A check that failed, and what it was made with.
 
-    Attributes:
-        gate: What checked.
-        check: The check.
-        contracts: What the pass promises; none where several passes are judged.
-        override: The tolerance that the pipeline gives the pass.
+    ``contracts`` is empty if several passes are judged.
     """
 
     gate: Gate
@@ -590,14 +546,7 @@ class Judgement:
         contracts: Sequence[Contract] = (),
         override: OutputTolerance | None = None,
     ) -> Judgement | None:
-        """Return the first check that failed, one of an engine if there is any.
-
-        Args:
-            gate: The gate that checked.
-            checks: The checks of a pass.
-            contracts: Its contracts.
-            override: Limits of this use of the pass; None for none.
-        """
+        """Return the first check that failed, one of an engine if there is any."""
         failed = [check for check in checks if check.verdict is Verdict.FAILED]
         failed.sort(key=lambda check: (check.engine is None, check.kind == ENGINE))
         return cls(gate, failed[0], contracts, override) if failed else None
@@ -658,13 +607,7 @@ class Judgement:
     ) -> list[LocalScore | None]:
         """Score each rewrite of a pass by itself, by numbers or by what a compiler takes.
 
-        Args:
-            attempts: Runs the pass.
-            applied: The rewrites that it makes.
-            skip: Keys of the rewrites that are left out.
-
-        Raises:
-            OnnxPassesError: The pass raised, or does not repeat its rewrites.
+        Raises OnnxPassesError if the pass raised, or does not repeat its rewrites.
         """
         regions = self.check.kind == LEVEL and bool(self.samples)
         if not (self.numeric or regions) or not applied:
@@ -686,12 +629,7 @@ class Judgement:
         return next(c for c in compilers if c.engine.name == self.check.engine)
 
     def regions(self, before: ir.Model, after: ir.Model) -> Regions:
-        """Return the regions between two models, for the compiler of the check.
-
-        Args:
-            before: The model before the pass.
-            after: The model after it.
-        """
+        """Return the regions between two models, for the compiler of the check."""
         executing = [bench.engine for bench in self.gate.baseline.benches]
         engine = executing[0] if executing else OnnxRuntimeEngine()
         said = self.check.reason or ""
@@ -704,14 +642,7 @@ class Judgement:
         after: ir.Model,
         place: tuple[int | None, str],
     ) -> list[Blame]:
-        """Return what a failure is due to: rewrites, or the first value that diverges.
-
-        Args:
-            culprits: The rewrites found wrong.
-            before: A model that is right.
-            after: The model that is not.
-            place: Index and name of the pass.
-        """
+        """Return what a failure is due to: rewrites, or the first value that diverges."""
         sample = self.check.sample
         found = [
             Blame(

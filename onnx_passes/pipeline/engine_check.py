@@ -94,12 +94,7 @@ class Step:
 
 
 def held_by_type(contracts: Sequence[Contract], override: OutputTolerance | None) -> bool:
-    """Whether contracts leave limits to the types of values.
-
-    Args:
-        contracts: What a pass promises.
-        override: Tolerances of this use of it.
-    """
+    """Whether contracts leave limits to the types of values."""
     limits = [contract for contract in contracts if isinstance(contract, Tolerance)]
     return all(t.rtol is None and t.atol is None for t in limits) and override is None
 
@@ -119,24 +114,13 @@ class EngineFinding:
 
 
 def with_sight(one: Evidence, sees: bool | None) -> Evidence:
-    """Return evidence of outputs only, with what the outputs can see of the change.
-
-    Args:
-        one: The evidence.
-        sees: Whether the outputs see the change; None if that is not known.
-    """
+    """Return evidence of outputs only, with whether these see the change; None: unknown."""
     kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
     return replace(one, kind=kind, reason=f"{_SIGHT[sees]} ({one.reason})")
 
 
 def does_not_run(kind: str, bench: Bench, error: EngineError) -> Check:
-    """Return the check of a result that an engine refuses, which fails.
-
-    Args:
-        kind: The kind of the check.
-        bench: The engine.
-        error: What it raised.
-    """
+    """Return the check of a result that an engine refuses, which fails."""
     aside = f" ({error.help})" if error.help else ""
     reason = f"the result does not run: {error.message}{aside}"
     return Check(kind, Verdict.FAILED, bench.engine.name, reason=reason)
@@ -144,15 +128,11 @@ def does_not_run(kind: str, bench: Bench, error: EngineError) -> Check:
 
 @dataclass(frozen=True)
 class FoundRegion:
-    """What a pass changed.
+    """The nodes that a pass changed, and the values that they are compared on.
 
-    Attributes:
-        region: The nodes.
-        recorded: The values of the model before that they read and are compared with; None if
-            everything is proved.
-        required: The values that both models are asked for.
-        proved: Those of them that are computed alike.
-        needed: Names of the values that stay recorded.
+    ``recorded`` are the values of the model before that they read and are compared with; None
+    if everything is proved. Of the ``required`` values those in ``proved`` are computed alike.
+    ``needed`` stay recorded.
     """
 
     region: Region
@@ -173,20 +153,10 @@ def find_region(
 ) -> FoundRegion | None:
     """Find what changed, with the values recorded that it is held against.
 
-    A constant in place of a value that the engine computed is compared with that value:
-    equal bit for bit, it makes nothing new that reads it. Where one is not, its readers
-    are part of the region.
-
-    Args:
-        recorder: Records values on the engine.
-        baseline: The samples, and the original.
-        models: The model before and after.
-        applied: The rewrites that the pass recorded.
-        known: What is recorded of the model before.
-        untouched: Whether the model before computes what the original does.
-
-    Returns:
-        None if values cannot be matched or recorded.
+    A constant in place of a value that the engine computed is compared with that value: equal
+    bit for bit, it makes nothing new that reads it. Where one is not, its readers are part of
+    the region. With ``untouched`` the model before computes what the original does. None if
+    values cannot be matched or recorded.
     """
     before, after = models
     folded = Folded()
@@ -230,11 +200,7 @@ def _read_by_bodies(nodes: Sequence[ir.Node]) -> set[str]:
 
 
 def calls_of(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
-    """Count the calls of each function.
-
-    Args:
-        model: The model.
-    """
+    """Count the calls of each function."""
     found: dict[ir.OperatorIdentifier, int] = {}
     for node in all_nodes(model) if model.functions else ():
         key = node.op_identifier()
@@ -244,12 +210,7 @@ def calls_of(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
 
 
 def look_alike(old: Data, new: Data) -> bool:
-    """Whether two values are tensors of one type and shape.
-
-    Args:
-        old: A value.
-        new: Another value.
-    """
+    """Whether two values are tensors of one type and shape."""
     arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
     return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
 
@@ -267,16 +228,9 @@ _MOVES = frozenset(
 class RegionCheck:
     """The check of one pass on one engine.
 
-    Attributes:
-        recorder: Records values on the engine.
-        baseline: The samples, and the original.
-        before: The model before.
-        after: The model after.
-        applied: The rewrites that the pass recorded.
-        promises: What the pass promises, with its limits for values inside.
-        untouched: Whether ``before`` computes what the original does.
-        allowance: How many parts may be run on drawn values; None for all.
-        samples: For a body, the sample of the model that each of its own is from, by identity.
+    With ``untouched`` the model before computes what the original does. ``allowance`` is None
+    if any number of parts may run on random values. For a body, ``samples`` maps its samples
+    to those of the model, by identity.
     """
 
     recorder: Recorder
@@ -298,17 +252,9 @@ class RegionCheck:
             self.before, self.after = inlined(self.before), inlined(self.after)
 
     def run(self, known: Recorded | None) -> Regional | None:
-        """Check the region.
+        """Check the region, given the recorded values of the model before.
 
-        Args:
-            known: What is recorded of the model before.
-
-        Returns:
-            What was found; None if only a run of the whole model shows it: values cannot be
-            matched or recorded.
-
-        Raises:
-            EngineError: No engine can run the original.
+        None if only a run of the whole model shows it: values cannot be matched or recorded.
         """
         start = time.perf_counter()
         models = self.before, self.after
@@ -510,16 +456,7 @@ class RegionCheck:
 
 @dataclass
 class RegionRuns:
-    """Runs nodes of both models on recorded values.
-
-    Attributes:
-        recorder: Records values on the engine.
-        baseline: The samples, and the original.
-        models: The model before and after.
-        found: What changed.
-        recorded: The values of the model before.
-        untouched: Whether the model before computes what the original does.
-    """
+    """Runs nodes of both models on recorded values."""
 
     recorder: Recorder
     baseline: Baseline
@@ -529,13 +466,9 @@ class RegionRuns:
     untouched: bool
 
     def produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
-        """Run nodes of the model after.
+        """Run nodes of the model after; return their values by sample.
 
-        Args:
-            nodes: The nodes, in order.
-
-        Returns:
-            Their values by sample; None if a value that they need is not a tensor.
+        None if a value that they need is not a tensor.
         """
         if not nodes:
             return [{} for _ in self.recorded.samples]
@@ -556,14 +489,9 @@ class RegionRuns:
         return self._session(self.models[1], region, hidden)
 
     def fill(self, names: frozenset[str], compared: set[str]) -> bool:
-        """Record further values of the model before.
+        """Record further values of the model before; return whether that can be done.
 
-        Args:
-            names: Their names.
-            compared: Names of values that stay recorded for a comparison.
-
-        Returns:
-            Whether that can be done.
+        ``compared`` are values that stay recorded for a comparison.
         """
         obtained = self.recorder.obtain(
             self.recorded,
@@ -602,10 +530,7 @@ class RegionRuns:
 class EngineCheck:
     """Checks passes on an engine that executes.
 
-    Attributes:
-        settings: The section ``verify`` of the pipeline.
-        allowance: How many parts may be run on drawn values.
-        recorders: What records the values inside a model, by the engine.
+    ``recorders`` are by the number of the engine.
     """
 
     settings: Verify
@@ -613,14 +538,7 @@ class EngineCheck:
     recorders: dict[int, Recorder] = field(default_factory=dict)
 
     def check(self, index: int, bench: Bench, state: State, step: Step) -> EngineFinding:
-        """Return what one engine says of a pass; of the region that changed, if it can.
-
-        Args:
-            index: Number of the engine.
-            bench: The engine.
-            state: What is known of the model before.
-            step: The pass, with both models.
-        """
+        """Return the finding of one engine, on the region that changed if it can be run."""
         found = self._regional(index, bench, state, step)
         if found is not None and not is_in_doubt(state, bench, found.checks):
             return found
@@ -735,9 +653,6 @@ class EngineCheck:
         self, index: int, bench: Bench, state: State, step: Step
     ) -> tuple[list[Outputs], Budget]:
         """Return the outputs of the model before, and the budget as it is measured from there.
-
-        Raises:
-            EngineError: The model before does not run.
         """
         known = state.of(index)
         accepted = known.accepted
@@ -746,14 +661,7 @@ class EngineCheck:
         return accepted, known.budget.measured_from(accepted)
 
     def whole(self, index: int, bench: Bench, state: State, step: Step) -> EngineFinding:
-        """Check the whole model, against a run of the one before where that is missing.
-
-        Args:
-            index: Number of the engine.
-            bench: The engine.
-            state: What is known of the model before.
-            step: The pass, with both models.
-        """
+        """Check the whole model, against a run of the one before where that is missing."""
         state.baseline.ready(bench.when)
         contracts, samples = step.pass_.contracts(), state.baseline.samples
         kind = str(contracts[0]).partition("(")[0] if contracts else "none"
@@ -815,13 +723,7 @@ class EngineCheck:
 
 
 def is_in_doubt(state: State, bench: Bench, found: Sequence[Check]) -> bool:
-    """Whether checks failed, and the original turns out not to repeat itself.
-
-    Args:
-        state: What is known of the original.
-        bench: The engine.
-        found: Its checks.
-    """
+    """Whether checks failed, and the original turns out not to repeat itself."""
     if all(check.verdict is not Verdict.FAILED for check in found):
         return False
     try:

@@ -34,17 +34,8 @@ SEARCH_SECONDS = 300.0
 class FailedCheck:
     """A pass whose check failed.
 
-    Attributes:
-        state: The state of the pipeline run.
-        gate: What checked it.
-        pass_: The pass.
-        step: How it was asked for.
-        make: Creates it anew.
-        report: What is reported of it.
-        before: The model before it.
-        first: Position in the record of rewrites at which it began; None for a sequence of
-            passes, which have each been looked into already.
-        checked: What the gate said of it.
+    ``make`` creates the pass anew. ``first`` is the position in the record of rewrites at
+    which it began; None for a sequence of passes, each of which was examined already.
     """
 
     state: RunState
@@ -171,13 +162,7 @@ class FailedCheck:
         return rest
 
     def tell(self, rest: Attempt, search: CulpritSearch, message: str) -> None:
-        """Report the pass as what is left of it.
-
-        Args:
-            rest: The pass without its culprits, with its checks.
-            search: The culprits that were found.
-            message: What the report notes.
-        """
+        """Report the pass as what is left of it."""
         report = self.report
         report.rewrites = [rewrite_summary(a) for a in self.applied]
         report.checks, report.culprits, report.error = rest.checks, [], None

@@ -63,16 +63,7 @@ from onnx_passes.verify.well_formed import (
 
 
 def follow_interface(state: State, before: ir.Model, model: ir.Model) -> State:
-    """Keep the samples that a new interface admits, or make new ones.
-
-    Args:
-        state: What is known of the model before.
-        before: The model that had the interface before.
-        model: The model that has the new one.
-
-    Raises:
-        EngineError: The original or the model before does not run on the new samples.
-    """
+    """Keep the samples that a new interface admits, or make new ones."""
     baseline, labels = state.baseline, state.labels
     kept = [i for i, feeds in enumerate(baseline.samples) if _fit(feeds, model)]
     if len(kept) == len(baseline.samples):
@@ -100,14 +91,8 @@ def with_fixed_defaults(before: ir.Model, model: ir.Model) -> ir.Model:
     """Return a model whose inputs with defaults are weights where another model has weights.
 
     The new interface lets no caller override these. That says nothing of whether the weights
-    are the defaults, which the checks of the pass find out.
-
-    Args:
-        before: The model before.
-        model: The model that has the new interface.
-
-    Returns:
-        The model itself where there are none, else a copy.
+    are the defaults, which the checks of the pass find out. Returns the model itself if there
+    are no such inputs, else a copy.
     """
     inputs = {value.name for value in model.graph.inputs}
     fixed = {
@@ -132,14 +117,6 @@ def translate(state: State, mapped: InterfaceMap, before: ir.Model) -> State:
     The original and the model before run once more, on what they see of the new inputs, which
     may be rounded. Their results are translated without any graph, so that a fault of the pass
     cannot hide in it.
-
-    Args:
-        state: What is known before the pass.
-        mapped: How values of the old interface become those of the new one.
-        before: The model before the pass.
-
-    Raises:
-        EngineError: An engine cannot run the original.
     """
     baseline = state.baseline
     baseline.ready("each", "checkpoint", "end")
@@ -224,12 +201,6 @@ def check_annotations(
     """Hold the types and shapes that a pass noted against the values that were seen.
 
     Values that are recorded for this are those of the next passes, too.
-
-    Args:
-        engines: Records the values.
-        state: What is known of the model before.
-        before: The model before the pass.
-        model: The model after it.
     """
     start = time.perf_counter()
     index = next((i for i, b in enumerate(state.baseline.benches) if b.when == "each"), None)
@@ -282,14 +253,7 @@ DEFAULTS_FIXED = "inputs that had defaults are weights of the same content"
 def only_renamed(
     state: State, step: Step, checks: list[Check], what: str = ONLY_NAMES
 ) -> Checked:
-    """Say that nothing changed that is computed, so that nothing has to be run.
-
-    Args:
-        state: What the pass is held against.
-        step: The pass.
-        checks: What it was asked so far.
-        what: What changed.
-    """
+    """Say that nothing changed that is computed, so that nothing has to be run."""
     region = changed_region(step.before, step.model)
     if region is None or region.nodes:
         state = state.without_recordings()  # values have other names
@@ -308,16 +272,7 @@ def conclude(
     *,
     charged: bool,
 ) -> Checked:
-    """Return what follows, with the state in which the model is the accepted one.
-
-    Args:
-        state: What the pass was held against.
-        step: The pass.
-        checks: All that was asked.
-        evidence: What shows that the pass kept its promise.
-        change: How the model changed.
-        charged: Whether checks charge the budgets of errors.
-    """
+    """Return what follows, with the state in which the model is the accepted one."""
     if any(check.verdict is Verdict.FAILED for check in checks):
         return Checked(checks, evidence, state.distrusted(checks))
     spent = {check.engine: check.budget for check in checks}
@@ -353,16 +308,9 @@ AMPLIFIED = (
 class Gate:
     """Holds a model against the one before it, and against the original.
 
-    Attributes:
-        settings: The section ``verify`` of the pipeline.
-        state: What is known of the model that was accepted last.
-        faults: What was wrong with the structure of the model before the first pass, each
-            without names, and how often.
-        levels: The engines that compile.
-        opening: Leaves out what no engine runs.
-        allowance: How many parts may be run on drawn values.
-        engines: What checks a pass on an engine that executes.
-        checked: Nodes and tensors that onnx's checker has accepted.
+    ``faults`` counts what was wrong with the structure of the original, without names.
+    ``checked`` are nodes and tensors that onnx's checker has accepted. ``opening`` leaves out
+    what no engine runs.
     """
 
     settings: Verify
@@ -392,14 +340,7 @@ class Gate:
     ) -> Gate:
         """Return the gate of a run whose original has not been touched yet.
 
-        Args:
-            settings: The section ``verify`` of the pipeline.
-            baseline: The original with its results.
-            original: The original.
-            labels: Labels by name, one mapping a sample; None for none.
-            faults: What was wrong with the structure of the model before the first pass.
-            levels: Engines that compile and do not execute; None for none.
-            opening: Leaves out what no engine runs; the original is given without it.
+        The original in ``baseline`` is given without what ``opening`` leaves out.
         """
         comparing = Comparing(settings, baseline, original, labels)
         baseline.ahead &= original.weight_bytes <= settings.memory_limit
@@ -446,14 +387,6 @@ class Gate:
         """Put all questions that a pass must answer, the cheapest first.
 
         Numbers are only compared where the structure is sound. Nothing is kept by this.
-
-        Args:
-            pass_: The pass.
-            before: The model before it.
-            model: The model that it made.
-            change: How the two differ.
-            override: Tolerances of this use of the pass.
-            applied: The rewrites that it recorded.
         """
         state = self.state
         if state.at_origin:
@@ -553,13 +486,7 @@ class Gate:
         )
 
     def interface(self, pass_: Pass, old: Interface, new: Interface) -> Check:
-        """Ask whether the model is called as before, apart from what the pass declares.
-
-        Args:
-            pass_: The pass, for what it declares.
-            old: How the model was called before.
-            new: How it is called now.
-        """
+        """Ask whether the model is called as before, apart from what the pass declares."""
         changes = compare_interfaces(old, new, pass_.interface_changes)
         verdict = Verdict.FAILED if changes else Verdict.PASSED
         return Check("interface", verdict, reason="; ".join(changes) or None)
@@ -567,9 +494,7 @@ class Gate:
     def only_amplifies(self, check: Check, evidence: Sequence[Evidence] | None = None) -> bool:
         """Whether outputs drift beyond a default, though each change agrees by itself.
 
-        Args:
-            check: A check that failed.
-            evidence: What is known of the pass that failed; None for the result.
+        ``evidence`` is None for the result.
         """
         vouched = self.state.vouched and (evidence is None or vouches(evidence))
         held = self.state.comparing.thresholds.holds(check.kind)
@@ -578,21 +503,13 @@ class Gate:
     def local_limit(
         self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
     ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
-        """Return what inner values are held to where a check of some kind failed.
-
-        Args:
-            kind: The kind of the check.
-            contracts: The contracts of the pass.
-            override: Limits of this use of the pass; None for none.
-        """
+        """Return what inner values are held to where a check of some kind failed."""
         return self.state.comparing.thresholds.local(kind, contracts, override)
 
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
         """Hold a whole model against the original, on the engines of the given moments.
 
-        Args:
-            model: The model.
-            moments: Which engines run: those of "each", "checkpoint" or "end".
+        ``moments`` are "each", "checkpoint" or "end".
         """
         try:
             model = self.opening.open(model)
@@ -612,11 +529,7 @@ class Gate:
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
-        """Note what a check is called until the block ends, should it end the process.
-
-        Args:
-            name: What it is called.
-        """
+        """Note what a check is called until the block ends, should it end the process."""
         special = any(isinstance(s, AdversarialFeeds) for s in self.baseline.samples)
         with running(name), running(INPUTS) if special else nullcontext():
             yield

@@ -62,18 +62,11 @@ def prepared(
     special: Sequence[Feeds] = (),
     substitutes: Substitutes | None = None,
 ) -> Baseline:
-    """Put the engines beside the original; what shows without running it is asked here.
+    """Put the engines beside the original; ask what shows without running it.
 
-    Args:
-        model: The original.
-        samples: Reference inputs.
-        engines: The engines asked for; those that only compile are left out.
-        given: Whether the user gave the samples; one that does not run is then an error.
-        special: Samples of special values, which may fail to run.
-        substitutes: Other inputs, where the samples are generated and none of them runs.
-
-    Raises:
-        EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
+    If the user ``given`` the samples, one that does not run is an error; ``special`` ones may
+    fail. ``substitutes`` are used if no generated sample runs. Raises EngineUnavailableError
+    if an engine is not on this machine.
     """
     engines = [step for step in engines if not only_compiles(step.engine)]
     for step in engines:
@@ -93,19 +86,9 @@ def establish(
     special: Sequence[Feeds] = (),
     substitutes: Substitutes | None = None,
 ) -> Baseline:
-    """Put the engines beside the original, and run it once on each.
+    """Put the engines beside the original, and run it once on each; see :func:`prepared`.
 
-    Args:
-        model: The original.
-        samples: Reference inputs.
-        engines: The engines asked for.
-        given: Whether the user gave the samples; one that does not run is then an error.
-        special: Samples of special values, which may fail to run.
-        substitutes: Other inputs, where the samples are generated and none of them runs.
-
-    Raises:
-        EngineError: Neither the engine nor the reference evaluator can run the original.
-        EngineUnavailableError: An engine is not on this machine: nothing stands in for it.
+    Raises EngineError if neither an engine nor the reference evaluator can run the original.
     """
     baseline = prepared(
         model, samples, engines, given=given, special=special, substitutes=substitutes
@@ -128,18 +111,9 @@ def roll_out(
 ) -> ReferenceData:
     """Return reference inputs with a sample for each step: sample 9 is step 9.
 
-    The states are those that the original makes on the first engine that executes.
-
-    Args:
-        model: The original.
-        settings: Its section ``reference``.
-        reference: The inputs of the first step; given ones take turns at the later steps.
-        engines: The engines of the pipeline.
-        given: Whether the inputs are from the user.
-
-    Raises:
-        ReferenceDataError: What is fed does not fit the model.
-        EngineError: The original does not run on a step.
+    The states are those that the original makes on the first engine that executes. Given
+    inputs take turns at the later steps. Raises EngineError if the original does not run on a
+    step.
     """
     steps, feed = settings.steps or 1, settings.feed
     if reference.expected is not None:
@@ -165,15 +139,8 @@ def drift_along_steps(gate: Gate, model: ir.Model, settings: Settings) -> list[C
     """Run the original and the result each on its own states, and compare each step.
 
     Reference inputs hold the original's states at each step, so that a fault is seen where it
-    is made. What errors add up to where they are fed back only a run of its own shows.
-
-    Args:
-        gate: The gate of the run.
-        model: The result.
-        settings: The section ``reference``.
-
-    Returns:
-        A check for each engine that executed the original; none without steps.
+    is made. What errors add up to where they are fed back only a run of its own shows. Returns
+    a check for each engine that executed the original; none without steps.
     """
     if settings.steps is None or not gate.state.moved:
         return []
@@ -237,17 +204,8 @@ def make_gate(
 ) -> Gate:
     """Return what checks the passes of a run, with the engines and samples of the pipeline.
 
-    Args:
-        original: The original model.
-        config: The pipeline.
-        pipeline: The same with its passes.
-        report: Gets notes, engines, and where the samples are from.
-        reference: Reference data, in place of what the pipeline names or generates.
-
-    Raises:
-        ConfigError: The pipeline names an engine that does not exist.
-        ReferenceDataError: The reference data does not fit the model.
-        EngineError: An engine cannot run the original model.
+    ``report`` gets notes, engines, and the source of the samples. ``reference`` replaces what
+    the pipeline names or generates.
     """
     model = whole = original.model
     keep_split(model)
@@ -330,13 +288,7 @@ def _with_results(
 def make_baseline(
     model: ir.Model, config: PipelineConfig, reference: ReferenceData | None
 ) -> Baseline:
-    """Return the samples of a run that checks nothing.
-
-    Args:
-        model: The original model.
-        config: The pipeline.
-        reference: Reference data, in place of what the pipeline names or generates.
-    """
+    """Return the samples of a run that checks nothing."""
     if reference is None:
         spec = config.reference.model_dump()
         reference = load_reference(spec, model, config.folder or Path())
@@ -368,10 +320,7 @@ def _own_tolerances(
 def report_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None) -> None:
     """Report what is known of engines and samples, which is more once the original ran.
 
-    Args:
-        report: The report.
-        gate: What checked.
-        result: The result; None before the passes run.
+    ``result`` is None before the passes run.
     """
     baseline = gate.baseline
     report.engines = [

@@ -45,14 +45,8 @@ if TYPE_CHECKING:
 class PassRun:
     """One run of one pass.
 
-    Attributes:
-        state: The state of the pipeline run.
-        pass_: The pass.
-        step: How it was asked for.
-        report: What is reported of it.
-        before: The model before it.
-        first: Position in the record of rewrites at which it began; None for a sequence of
-            passes, which have each been judged already.
+    ``first`` is the position in the record of rewrites at which it began; None for a sequence
+    of passes, which were each judged already.
     """
 
     state: RunState
@@ -64,13 +58,7 @@ class PassRun:
 
     @classmethod
     def begin(cls, state: RunState, step: PassStep, group: str) -> PassRun:
-        """Create a pass, and begin its report.
-
-        Args:
-            state: The state of the pipeline run.
-            step: How the pass is asked for.
-            group: The group that it is in.
-        """
+        """Create a pass, and begin its report."""
         pass_, before = step.make(state.plain, state.state), state.snapshot
         report = state.add_report(step.text, pass_.promise(), group)
         return cls(state, pass_, step, report, before, len(state.rewrites.applied))
@@ -97,8 +85,7 @@ class PassRun:
     def execute(self) -> bool:
         """Run the pass, judge it, and return whether the model differs afterwards.
 
-        Raises:
-            Stopped: It failed, and the policy is to stop.
+        Raises Stopped if it failed and the policy is to stop, as :meth:`judge` does.
         """
         state, pass_, report = self.state, self.pass_, self.report
         pass_.context = state.context
@@ -140,11 +127,7 @@ class PassRun:
         return False
 
     def judge(self) -> bool:
-        """Measure what changed, check it, keep or undo it, and return whether it is kept.
-
-        Raises:
-            Stopped: It failed, and the policy is to stop.
-        """
+        """Measure what changed, check it, keep or undo it, and return whether it is kept."""
         start, state, report = time.perf_counter(), self.state, self.report
         try:
             change = self._change()
@@ -267,10 +250,9 @@ class PassRun:
         return needed or self.policy != "stop" or isinstance(self.pass_, Analysis)
 
     def _change(self) -> Change:
-        """Say what a pass has changed, in kind only where that is of use.
+        """Return what a pass changed, in kind only if that is of use.
 
-        Raises:
-            ModelError: The graph has a cycle, or weights cannot be read.
+        Raises ModelError if the graph has a cycle, or weights cannot be read.
         """
         model = self.state.model
         if self._may_undo():
@@ -359,11 +341,7 @@ class PassManager(RunState):
     """Runs the steps of a pipeline over a model."""
 
     def run(self, steps: Sequence[ResolvedStep]) -> None:
-        """Run all steps.
-
-        Raises:
-            Stopped: A pass failed, and the policy is to stop.
-        """
+        """Run all steps; raise Stopped if a pass failed and the policy is to stop."""
         for step in steps:
             self._step(step, "")
             if self.after_step is not None:

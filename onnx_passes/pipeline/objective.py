@@ -60,13 +60,10 @@ _SPENT = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class RewriteCost:
-    """What rewrites cost, and what is there without them.
+    """The cost of a model without and with rewrites, in the unit of the objective.
 
-    Attributes:
-        without: The cost without the rewrites, in the unit of the objective.
-        with_them: The cost with them.
-        noise: How far two measurements of the same are apart; None for an exact cost.
-        whole: Whether all of the model was measured, and not only what the rewrites change.
+    ``noise`` is how far two measurements of the same are apart; None for an exact cost. With
+    ``whole`` the whole model was measured, and not only what the rewrites change.
     """
 
     without: float
@@ -89,11 +86,8 @@ class RewriteCost:
 class Meter:
     """Measures what rewrites cost.
 
-    Attributes:
-        objective: What is measured.
-        engine: What models are timed on.
-        plain: The engine that records the values at borders of regions.
-        samples: Returns inputs of the model; called where times are measured.
+    Models are timed on ``engine``; ``plain`` records the values at boundaries of regions.
+    ``samples`` is called only if times are measured.
     """
 
     objective: Objective
@@ -108,17 +102,8 @@ class Meter:
         """Measure rewrites, those of one connected part of the model together.
 
         Where the parts cannot be separated, or not be run, the whole models are measured.
-
-        Args:
-            without: The model without the rewrites.
-            with_them: The model with them.
-            applied: The rewrites; empty for a pass that records none.
-
-        Returns:
-            Rewrites with their cost; None if the models are called in different ways.
-
-        Raises:
-            EngineError: The engine does not run one of the models.
+        ``applied`` is empty for a pass that records none. None if the models are called in
+        different ways.
         """
         if _interface(without) != _interface(with_them):
             return None
@@ -163,8 +148,7 @@ class Meter:
 def fast_form(engine: Engine) -> Engine:
     """Return the engine as users run it: ONNX Runtime with its optimisations.
 
-    Args:
-        engine: An engine that checks. Verification runs ONNX Runtime without optimisations.
+    Verification runs ONNX Runtime without optimisations.
     """
     if isinstance(engine, OnnxRuntimeEngine) and engine.optimization == "none":
         return dataclasses.replace(engine, optimization="all", prepacking=True)
@@ -176,17 +160,8 @@ def time_sides(
 ) -> RewriteCost:
     """Time two models of the same inputs, runs of both taking turns, the first one twice.
 
-    Args:
-        engine: Runs them.
-        without: The model without the rewrites.
-        with_them: The model with them; None if it computes nothing.
-        feeds: Their inputs.
-
-    Returns:
-        Medians in seconds. The noise is the difference of both medians of ``without``.
-
-    Raises:
-        EngineError: The engine refuses a model.
+    Costs are medians in seconds; the noise is the difference of both medians of ``without``.
+    ``with_them`` is None if it computes nothing.
     """
     models = [without, without, *([] if with_them is None else [with_them])]
     with ExitStack() as stack:
@@ -271,13 +246,7 @@ _MOST_ROUNDS = 4
 
 @dataclass
 class Chosen:
-    """What is left of a pass, and why.
-
-    Attributes:
-        rest: The pass with the rewrites that pay; None for nothing of it.
-        skip: Keys of the rewrites that were undone.
-        reports: What was measured.
-    """
+    """What is left of a pass, and why; ``rest`` is None if nothing is left."""
 
     rest: Attempt | None
     skip: frozenset[str] = frozenset()
@@ -298,11 +267,7 @@ class Chosen:
 
 @dataclass
 class Paying:
-    """Decides which rewrites of passes stay.
-
-    Attributes:
-        meter: Measures them.
-    """
+    """Decides which rewrites of passes stay."""
 
     meter: Meter
     _kept: set[str] = field(default_factory=set)
@@ -316,18 +281,7 @@ class Paying:
         gate: Gate | None,
         reference: ReferenceData | None,
     ) -> Paying:
-        """Measure on the last engine of a pipeline.
-
-        Args:
-            objective: What has to be small.
-            config: The pipeline file.
-            original: The model before the first pass.
-            gate: What checks; None where nothing is checked.
-            reference: Reference data, in place of what the pipeline names or generates.
-
-        Raises:
-            ConfigError: There is no engine to measure on.
-        """
+        """Measure on the last engine of a pipeline."""
         engines = resolve_engines(config)
         if not engines:
             raise ConfigError(
@@ -347,17 +301,7 @@ class Paying:
         return cls(Meter(objective, fast, engines[0].engine, samples))
 
     def choose(self, pass_: Pass, attempts: Attempts, made: Attempt) -> Chosen:
-        """Undo what does not pay.
-
-        Args:
-            pass_: The pass.
-            attempts: Runs it again with fewer rewrites.
-            made: What it made.
-
-        Raises:
-            EngineError: The engine does not run a model.
-            OnnxPassesError: The pass raised in a second run.
-        """
+        """Undo what does not pay."""
         if not made.applied:
             return self._choose_whole(pass_, attempts, made)
         chosen = Chosen(made)

@@ -49,15 +49,7 @@ def can_see(
 ) -> bool | None:
     """Return whether the outputs move when the values that a change replaced are disturbed.
 
-    Args:
-        engine: What runs the model before.
-        before: The model before.
-        after: The model after.
-        sample: Inputs.
-        ignored: Outputs that do not count as evidence.
-
-    Returns:
-        Whether they move; None where that cannot be asked.
+    None if that cannot be asked. ``ignored`` outputs do not count as evidence.
     """
     label = risky_runs.label(risky_runs.DRAWN, "disturbed values")
     if risky_runs.avoided(label):
@@ -123,11 +115,7 @@ def _bodies(node: ir.Node, other: ir.Node) -> list[tuple[ir.Graph, ir.Graph]]:
 def _note_types(
     model: ir.Model, copy: ir.Model, values: Sequence[ir.Value], engine: Engine, sample: Feeds
 ) -> None:
-    """Note the types of values, which few files hold: inferred, or as a run shows them.
-
-    Raises:
-        EngineError: The model does not run with these values as outputs.
-    """
+    """Note the types of values, which few files hold: inferred, or as a run shows them."""
     if any(value.dtype is None for value in values):
         inferred = copy_model(copy)  # as a whole it may not run: sequences become tensors
         infer_types(inferred)
@@ -147,13 +135,9 @@ def _note_types(
 
 
 def disturb_values(values: Iterable[ir.Value]) -> bool:
-    """Let the readers of some float values see others.
+    """Let the readers of some float values see others; the graphs change in place.
 
-    Args:
-        values: Results of nodes; their graphs are changed in place.
-
-    Returns:
-        Whether one of them is known to be a float.
+    Returns whether one of the values is known to be a float.
     """
     floats = [value for value in values if _is_float(value)]
     for value in floats:
@@ -208,13 +192,7 @@ _DRAWS = 3
 def nodes_behind(
     model: ir.Model, names: Collection[str], limit: int = GROWTH
 ) -> list[ir.Node]:
-    """Return the nodes that follow some values, the nearest first, up to a number of them.
-
-    Args:
-        model: The model.
-        names: Names of the values.
-        limit: How many nodes are returned at most.
-    """
+    """Return at most ``limit`` nodes that follow some values, the nearest first."""
     pending = [v for node in model.graph for v in node.outputs if v.name in names]
     pending += [v for v in model.graph.inputs if v.name in names]
     found: dict[ir.Node, None] = {}
@@ -238,11 +216,9 @@ def _readers(model: ir.Model, value: ir.Value) -> list[ir.Node]:
 class Agreement:
     """Where two models agree again behind a value that differs.
 
-    Attributes:
-        values: Names of the values that agree, in the model before.
-        reason: Why the difference matters nevertheless; None where it does not.
-        shown: Whether an output of the model differs.
-        by_chance: A value that agrees on the samples alone.
+    ``values`` are names in the model before. ``reason`` says why the difference matters; None
+    if it does not. ``shown`` says that an output differs. ``by_chance`` is a value that agrees
+    on the samples alone.
     """
 
     values: tuple[str, ...]
@@ -253,16 +229,10 @@ class Agreement:
 
 @dataclass
 class Downstream:
-    """Follows values that differ.
+    """Follows values that differ; both models are without functions.
 
-    Attributes:
-        before: The model before, without functions.
-        after: The model after, without functions.
-        engine: What runs parts of the model before.
-        recorded: The values of the model before.
-        produced: The values of the model after, as far as they were computed, by sample.
-        computed: The nodes of the model after that were run.
-        fill: Makes sure that values of the model before are recorded.
+    ``produced`` holds the values of the model after by sample, as far as they were computed,
+    and ``computed`` the nodes that ran. ``fill`` records values of the model before.
     """
 
     before: ir.Model
@@ -276,13 +246,7 @@ class Downstream:
     def settle(
         self, one: Obligation, names: Mapping[str, str], differs: Callable[[str, str], bool]
     ) -> Agreement:
-        """Find where the models agree again behind one value, and whether that sees it.
-
-        Args:
-            one: The value that differs.
-            names: For values of the model after, the names of those that they must equal.
-            differs: Whether a value of the model before differs from one of the model after.
-        """
+        """Find where the models agree again behind one value, and whether that sees it."""
         label = risky_runs.label(risky_runs.DRAWN, f"behind {one.old}")
         if why := risky_runs.avoided(label):
             return Agreement((), f"what follows {one.old} does not run: {why}")
@@ -454,13 +418,10 @@ def _other_value(array: Array, name: str, turn: int) -> Array:
 
 
 def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:
-    """Return a value changed by as much as another one differs from it, in another direction.
+    """Return a value changed by as much as another differs from it, in another direction.
 
-    Args:
-        old: The value, of any shape and type.
-        new: The one that differs; of another type or shape, all elements are changed a little.
-        seed: Of the signs.
-        sign: 1, or -1 for the opposite direction.
+    If ``new`` has another type or shape, all elements are changed a little. ``sign`` is 1, or
+    -1 for the opposite direction.
     """
     kind = kind_of(old.dtype)
     if kind == "bool":
@@ -494,10 +455,7 @@ def _range(dtype: DType) -> tuple[float, float]:
 def distance(one: Data, other: Data, *, finite: bool = False) -> float:
     """Return the largest difference of two values; infinite for another shape or type.
 
-    Args:
-        one: A value.
-        other: The one that is held against it.
-        finite: Whether elements that are NaN or infinite on one side alone do not count.
+    With ``finite``, elements that are NaN or infinite on one side alone do not count.
     """
     if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
         return 0.0

@@ -35,11 +35,7 @@ from onnx_passes.verify.snapshot import Snapshot
 class Comparing:
     """Puts what two models gave side by side, under the limits of the pipeline.
 
-    Attributes:
-        settings: The section ``verify`` of the pipeline.
-        baseline: The original on every engine.
-        original: The original model.
-        labels: Expected outputs or labels of each sample, where the user gave them.
+    ``labels`` are expected outputs or labels of each sample, if the user gave them.
     """
 
     settings: Verify
@@ -59,12 +55,7 @@ class Comparing:
         return low_tolerances(self.original.model)
 
     def inside(self, contract: Contract, override: OutputTolerance | None) -> Promise:
-        """Return what values inside a model are held to by a contract.
-
-        Args:
-            contract: Equality or a tolerance.
-            override: Limits of this use of the pass; None for none.
-        """
+        """Return what values inside a model are held to by a contract."""
         assert not isinstance(contract, Metric)
         if isinstance(contract, Equality):
             return Promise(contract, inside=True, negative_zero=self.settings.negative_zero)
@@ -82,17 +73,7 @@ class Comparing:
         budget: Budget,
         model: ir.Model,
     ) -> list[Check]:
-        """Hold outputs to a contract, against those of the model accepted last.
-
-        Args:
-            bench: The engine.
-            accepted: Outputs of the model accepted last, by sample.
-            produced: Those of the model in question.
-            contract: What the pass promises.
-            override: Tolerances of this use of it.
-            budget: What is left of each output's error budget.
-            model: The model in question.
-        """
+        """Hold outputs to a contract, against those of the model accepted last, by sample."""
         match contract:
             case Equality():
                 return [self.compare("equality", bench, accepted, produced, contract)]
@@ -126,15 +107,9 @@ class Comparing:
         *,
         vouched: bool = False,
     ) -> Check:
-        """Charge a pass for what it took of each output's error budget.
+        """Charge a pass for what it used of each output's error budget.
 
-        Args:
-            bench: The engine, as for :meth:`contract`, like the others.
-            accepted: Outputs of the model accepted last.
-            produced: Those of the model in question.
-            budget: What is left.
-            model: The model in question.
-            vouched: Whether each change up to it agrees by itself.
+        ``vouched`` says that each change up to the model agrees by itself.
         """
         origin = bench.original if budget.origin is None else budget.origin
         for again in (False, True):
@@ -161,15 +136,8 @@ class Comparing:
         """Return a failed check as passed where rounding is all there is.
 
         Limits that somebody gave hold. Where neither rounding nor another function is seen, it
-        is not judged if noise may be all there is.
-
-        Args:
-            bench: The engine.
-            produced: Outputs of the model in question.
-            check: What was found of them.
-            model: The model in question.
-            accepted: What they were compared with; None for the original's.
-            vouched: Whether each change up to the model agrees by itself.
+        is not judged if noise may be all there is. ``accepted`` is None for the original's
+        outputs. ``vouched`` says that each change up to the model agrees by itself.
         """
         wrong = {o.output for o in check.outputs if not o.passed}
         holds = self.thresholds.holds(check.kind)
@@ -224,13 +192,8 @@ class Comparing:
     ) -> list[Check]:
         """Hold outputs against the original's.
 
-        Args:
-            bench: The engine.
-            origin: Outputs of the last model that a metric kept, from which drift is measured;
-                None for the original's.
-            produced: The outputs of the result.
-            model: The result.
-            vouched: Whether each change agrees by itself.
+        ``origin`` are outputs of the last model that a metric kept, from which drift is
+        measured; None for the original's.
         """
         metrics = self.metrics(bench, produced, ())
         expected = bench.original if origin is None else origin
@@ -250,13 +213,7 @@ class Comparing:
     def metrics(
         self, bench: Bench, produced: list[Outputs], names: Sequence[str]
     ) -> list[Check]:
-        """Measure those of the pipeline's metrics that have these names, all for none.
-
-        Args:
-            bench: The engine.
-            produced: Outputs of the result, one mapping a sample.
-            names: Names of the metrics; empty for all.
-        """
+        """Measure the pipeline's metrics that have these names; all if there are no names."""
         ranges = self.settings.metrics
         wanted = {n: r for n, r in ranges.items() if not names or n in names}
         if not wanted:
@@ -275,16 +232,7 @@ class Comparing:
         contract: Equality | Tolerance,
         overrides: dict[str, Tolerance] | None = None,
     ) -> Check:
-        """Compare the outputs of all samples but those that do not count as evidence.
-
-        Args:
-            kind: The kind of the check.
-            bench: The engine.
-            expected: Outputs of the original, one mapping a sample.
-            produced: Outputs of the result, one mapping a sample.
-            contract: Equality, or the limits.
-            overrides: Limits of single outputs by name; None for none.
-        """
+        """Compare the outputs of all samples but those that do not count as evidence."""
         low = frozenset(self.low) - self.settings.tolerance.outputs.keys()
         promise = Promise(
             contract,
@@ -318,13 +266,7 @@ class Comparing:
     def moved_to(
         self, baseline: Baseline, original: Snapshot, labels: Sequence[Outputs] | None
     ) -> Comparing:
-        """Return the same for another interface; notes go to the same list.
-
-        Args:
-            baseline: The original with its results, called through the new interface.
-            original: The original.
-            labels: Labels by name, one mapping a sample; None for none.
-        """
+        """Return the same for another interface; notes go to the same list."""
         moved = replace(self, baseline=baseline, original=original, labels=labels)
         moved.thresholds.lifted |= self.thresholds.lifted
         return moved
@@ -337,15 +279,7 @@ def metrics_check(
     produced: Sequence[Outputs],
     labels: Sequence[Outputs] | None,
 ) -> Check:
-    """Measure every metric over all samples given, and hold it to its range.
-
-    Args:
-        bench: The engine.
-        ranges: The least and the greatest allowed value by metric.
-        original: Outputs of the original, one mapping a sample.
-        produced: Outputs of the result, one mapping a sample.
-        labels: Labels by name, one mapping a sample; None for none.
-    """
+    """Measure every metric over all samples given, and hold it to its range."""
     found: list[MetricCheck] = []
     for name, (low, high) in ranges.items():
         metric = metrics.lookup(name)
@@ -393,13 +327,10 @@ Limits = tuple[Tolerance, dict[str, Tolerance]]
 class Thresholds:
     """The limits of a pipeline.
 
-    Attributes:
-        settings: The section ``verify``.
-        notes: What was raised and why, a sentence each.
-        low: Returns the outputs computed by way of types below float32, each with its default.
-        lifted: Limits of outputs in place of a given tolerance that noise alone would break.
-        beyond: The limit that noise would lead to, by output and the largest limit that still
-            sees a fault, which holds instead. What breaks only the latter is not judged.
+    ``low`` returns the outputs computed by way of types below float32, each with its default.
+    ``lifted`` replaces given tolerances that noise alone would break. ``beyond`` is the limit
+    that noise would lead to, by output and the largest limit that still sees a fault. The
+    latter holds; what breaks it alone is not judged.
     """
 
     settings: Verify
@@ -409,12 +340,7 @@ class Thresholds:
     beyond: dict[tuple[str, Tolerance], Tolerance] = field(default_factory=dict)
 
     def step(self, contract: Tolerance, override: OutputTolerance | None = None) -> Limits:
-        """Resolve a tolerance: this use of the pass, then its class, then the pipeline.
-
-        Args:
-            contract: The tolerance that the class declares.
-            override: Limits of this use of the pass; None for none.
-        """
+        """Resolve a tolerance: this use of the pass, then its class, then the pipeline."""
         levels = [override, contract, self.settings.tolerance]
         rtol = next((t.rtol for t in levels if t and t.rtol is not None), None)
         atol = next((t.atol for t in levels if t and t.atol is not None), None)
@@ -433,13 +359,7 @@ class Thresholds:
     def local(
         self, kind: str, contracts: Sequence[Contract], override: OutputTolerance | None
     ) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:
-        """Return what inner values are held to where a check of some kind failed.
-
-        Args:
-            kind: The kind of the check.
-            contracts: The contracts of the pass.
-            override: Limits of this use of the pass; None for none.
-        """
+        """Return what inner values are held to where a check of some kind failed."""
         if kind == "equality":
             return Equality(), {}
         if kind == "drift" or (kind == ENGINE and not contracts):
@@ -459,9 +379,6 @@ class Thresholds:
         """Whether a limit that the user gave holds even where rounding alone breaks it.
 
         The tolerance of a file for the seed system is that of each pass, and not of the drift.
-
-        Args:
-            kind: The kind of the check, such as "tolerance" or "drift".
         """
         if kind == "drift" and self.settings.for_seed:
             return _given(self.settings.drift)
@@ -473,13 +390,8 @@ class Thresholds:
         """Raise a default to :data:`HEADROOM` times the noise, and note where that was done.
 
         The default of an output is that of the coarsest type that it is computed by way of. It
-        is raised as far as a fault is still seen.
-
-        Args:
-            limits: Limits; those that the user gave stay.
-            noise: Runs of the original.
-            ignored: Outputs that do not count as evidence.
-            what: Names the limit in the note: "tolerance" or "drift".
+        is raised as far as a fault is still seen. Limits that the user gave stay. ``what`` is
+        "tolerance" or "drift", for the note.
         """
         limit, overrides = limits
         if limit.rtol is not None or limit.atol is not None:
@@ -512,9 +424,7 @@ class Thresholds:
     ) -> Check:
         """Return a failed check as not verified where noise may be all there is.
 
-        Args:
-            check: The check.
-            compare_within: Repeats it with other limits of outputs.
+        ``compare_within`` repeats the check with other limits of outputs.
         """
         wrong = [o for o in check.outputs if not o.passed]
         known = {o.output: self.beyond.get((o.output, _limit(o))) for o in wrong}
@@ -549,15 +459,8 @@ class Thresholds:
         """Refuse limits that the user gave and that noise alone would break.
 
         The tolerance of a file for the seed system is raised instead, and that is noted.
-
-        Args:
-            noise: Runs of the original.
-            ignored: Outputs that do not count as evidence.
-            steps: The passes with a tolerance of their own: name, place in the pipeline file,
-                and tolerance.
-
-        Raises:
-            ConfigError: A limit lies under the noise.
+        Raises ConfigError. ``steps`` are the passes with a tolerance of their own: name, place
+        in the pipeline file, tolerance.
         """
         for what, where, (limit, overrides), all_given in self._asked(steps):
             for runs in noise:
@@ -647,11 +550,7 @@ KIND = "error-growth"
 class Truth:
     """What the original gives in double precision.
 
-    Attributes:
-        settings: The section ``verify`` of the pipeline.
-        baseline: The samples, and what may not be compared.
-        original: The original model.
-        reason: Why there is no such result; None where there is, or nobody asked yet.
+    ``reason`` says why there is no such result; None if there is, or nobody asked yet.
     """
 
     settings: Verify
@@ -695,12 +594,7 @@ class Truth:
         return [Check(KIND, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
 
     def judge(self, bench: Bench, produced: Sequence[Outputs]) -> Check:
-        """Compare the errors of a model with those of the original on the same engine.
-
-        Args:
-            bench: The engine, with the outputs of the original.
-            produced: Outputs of the result, one mapping a sample.
-        """
+        """Compare the errors of a model with those of the original on the same engine."""
         start = time.perf_counter()
         worst = Worst()
         rows = zip(bench.original, produced, self._outputs, strict=True)

@@ -48,46 +48,22 @@ class Instrument:
     """
 
     def start(self, report: RunReport, model: ir.Model) -> None:
-        """Called once, before the first pass.
-
-        Args:
-            report: The report of the run, still empty.
-            model: The model as it was loaded.
-        """
+        """Called once, before the first pass."""
 
     def before_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-        """Called before a pass runs.
-
-        Args:
-            pass_: The pass.
-            model: The model that it gets.
-            report: Its report, still empty.
-        """
+        """Called before a pass runs."""
 
     def after_pass(self, pass_: Pass, model: ir.Model, report: PassReport) -> None:
-        """Called when a pass has run and was checked; ``model`` is what the next one gets.
-
-        Args:
-            pass_: The pass.
-            model: The model that the next pass gets.
-            report: Its report.
-        """
+        """Called when a pass has run and was checked; ``model`` is what the next one gets."""
 
     def finish(self, report: RunReport, model: ir.Model) -> None:
-        """Called once, when the run has ended, however it did.
-
-        Args:
-            report: The report of the run.
-            model: The result.
-        """
+        """Called once, when the run has ended, however it did."""
 
 
 class Dump(Instrument):
     """Writes the model after passes, as ``DIR/0003-fold-constants.onnx``.
 
-    Args:
-        which: "all", "changed" for the passes that changed it, or names of passes.
-        folder: Made if it is missing.
+    ``which`` is "all", "changed" for the passes that changed it, or names of passes.
     """
 
     def __init__(self, which: Literal["all", "changed"] | list[str], folder: Path) -> None:
@@ -107,10 +83,9 @@ class Dump(Instrument):
 class SeedLogging(Instrument):
     """What the seed system's ``logging`` section asks for.
 
-    Args:
-        checkpoint: Name of a file, written anew before and after each pass with that prefix.
-        intermediates: Folder that gets the model after each pass.
-        folder: Where relative paths start.
+    The file ``checkpoint`` is written anew before and after each pass with that prefix. The
+    folder ``intermediates`` gets the model after each pass. Relative paths start at
+    ``folder``.
     """
 
     def __init__(
@@ -133,17 +108,10 @@ class SeedLogging(Instrument):
 
 
 def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.PassResult:
-    """Run a pass under a time limit.
+    """Run a pass under a time limit in seconds; the pass may change the model.
 
-    Args:
-        pass_: The pass.
-        model: The model; the pass may change it.
-        seconds: The time limit; None for none.
-
-    Raises:
-        PassError: It raised, did not end, or returned something else than a result.
-        LostWeightsError: It wrote to a file that the model reads.
-        OnnxPassesError: What the pass itself raised of our own errors.
+    Raises PassError if it raised, did not end, or returned something other than a result, and
+    LostWeightsError if it wrote to a file that the model reads. Our own errors pass through.
     """
     name = pass_.name
     stamps = {} if is_shipped(type(pass_)) else stamps_of(model)
@@ -181,12 +149,7 @@ def execute(pass_: Pass, model: ir.Model, seconds: float | None) -> ir.passes.Pa
 
 
 def complaint(pass_: Pass, change: Change) -> str | None:
-    """Say what a pass of its kind must not have done.
-
-    Args:
-        pass_: The pass.
-        change: What it changed.
-    """
+    """Return what a pass of its kind must not have done; None if it did nothing such."""
     if isinstance(pass_, Analysis) and change is not Change.NONE:
         return f"pass {pass_.name!r} is an analysis and changed the model ({change})"
     return None
@@ -196,15 +159,9 @@ def complaint(pass_: Pass, change: Change) -> str | None:
 def time_limit(seconds: float | None, what: str) -> Iterator[None]:
     """Raise in the code inside when it runs past ``seconds``.
 
-    Python can only interrupt its main thread, and only between two of its own instructions:
-    in another thread, and where the platform has no alarm, there is no limit.
-
-    Args:
-        seconds: The limit; None for none.
-        what: What runs, for the message.
-
-    Raises:
-        TimeLimitError: The time is up.
+    Python can only interrupt its main thread, and only between two of its own instructions: in
+    another thread, and where the platform has no alarm, there is no limit. Raises
+    TimeLimitError; ``what`` names what runs.
     """
     main = threading.current_thread() is threading.main_thread()
     if seconds is None or not main or not hasattr(signal, "setitimer"):
@@ -236,13 +193,7 @@ class SearchEnded(Exception):  # noqa: N818 - control flow, not an error
 
 @dataclass
 class Attempt:
-    """What a pass makes with some of its rewrites; it is checked once that is asked for.
-
-    Attributes:
-        attempts: What ran the pass.
-        model: The model.
-        applied: The rewrites made.
-    """
+    """What a pass makes with some of its rewrites; it is checked once that is asked for."""
 
     attempts: Attempts
     model: ir.Model
@@ -285,17 +236,9 @@ class Attempt:
 class Attempts:
     """Runs a pass again and again, each time from the same model.
 
-    Attributes:
-        make: Creates the pass anew.
-        before: The model before the pass.
-        context: What the pass shares with the pipeline; it is not changed.
-        first: Position in the record of rewrites at which the pass began.
-        check: Checks a model as the pass was checked.
-        pass_seconds: Time limit of one run.
-        runs: How many more runs there may be; infinity for any number.
-        deadline: When to stop, on the clock of ``time.monotonic``.
-        ask: Puts to a model only the question that failed, where all others take far longer;
-            None for those of ``check``.
+    ``first`` is the position in the record of rewrites at which the pass began, and
+    ``context`` is not changed. ``deadline`` is on the clock of ``time.monotonic``. ``ask``
+    puts only the question that failed, if all of ``check`` take far longer.
     """
 
     make: Callable[[], Pass]
@@ -317,18 +260,11 @@ class Attempts:
         expected: Sequence[str] | None = None,
         witness: Witness | None = None,
     ) -> Attempt:
-        """Run the pass.
+        """Run the pass without the rewrites of ``skip``, or with ``only`` these; None for all.
 
-        Args:
-            skip: Keys of rewrites to leave out, beside those that the run leaves out anyway.
-            only: Keys of the rewrites to make; None for all.
-            count: Number of rewrites to make; None for all.
-            expected: Keys of the rewrites that it has to make; None for any.
-            witness: Who looks on.
-
-        Raises:
-            OnnxPassesError: The pass raised, or did not make the rewrites expected.
-            SearchEnded: No run is left, or the deadline is over.
+        The run leaves out some in any case. ``count`` limits the rewrites, and ``expected``
+        are keys that it has to make. Raises OnnxPassesError if the pass raised or did not make
+        these, and SearchEnded if no run is left or the deadline is over.
         """
         if time.monotonic() > self.deadline:
             raise SearchEnded("the time for localising was over")
@@ -356,14 +292,7 @@ class Attempts:
     def known(
         self, model: ir.Model, applied: list[Application], change: Change, checked: Checked
     ) -> Attempt:
-        """Return a run of the pass that was checked before.
-
-        Args:
-            model: The model that the pass made.
-            applied: The applications that it made.
-            change: What changed.
-            checked: What the checks found.
-        """
+        """Return a run of the pass that was checked before."""
         made = Attempt(self, model, applied)
         made.change, made.checked = change, checked
         return made
@@ -371,25 +300,13 @@ class Attempts:
 
 @dataclass(frozen=True)
 class KeptNodes:
-    """The nodes that must stay.
-
-    Attributes:
-        operators: The operator of each, by its name or that of a value that it computes.
-    """
+    """The nodes that must stay: operators by the name of a node, or of a value it computes."""
 
     operators: dict[str, ir.OperatorIdentifier]
 
     @classmethod
     def of(cls, model: ir.Model, config: PipelineConfig) -> KeptNodes:
-        """Look the nodes up that a pipeline names.
-
-        Args:
-            model: The model before the first pass.
-            config: The pipeline.
-
-        Raises:
-            ConfigError: The model has no such node.
-        """
+        """Look up the nodes that a pipeline names; raise ConfigError if one does not exist."""
         known = _nodes(model) if config.keep else {}
         for index, name in enumerate(config.keep):
             if name not in known:
@@ -403,11 +320,7 @@ class KeptNodes:
         return cls({name: known[name].op_identifier() for name in config.keep})
 
     def lost_in(self, model: ir.Model) -> list[str]:
-        """Return the names of those that a model has no more.
-
-        Args:
-            model: The model after a pass.
-        """
+        """Return the names of those that a model no longer has."""
         found = _nodes(model) if self.operators else {}
         return [
             name
@@ -418,18 +331,10 @@ class KeptNodes:
     def restore(
         self, before: ir.Model, made: Attempt
     ) -> tuple[Attempt | None, frozenset[str]]:
-        """Run a pass again without the rewrites that remove a node.
+        """Run a pass again without the rewrites that remove a node; return also their keys.
 
-        Args:
-            before: The model before the pass.
-            made: What the pass made.
-
-        Returns:
-            What it makes without them, None if nothing less than the whole pass can be left
-            out, and the keys of the rewrites.
-
-        Raises:
-            OnnxPassesError: The pass raised in a second run.
+        The attempt is None if nothing less than the whole pass can be left out. Raises
+        OnnxPassesError if the pass raised in a second run.
         """
         nodes, skip, left = _nodes(before), frozenset[str](), made
         while lost := self.lost_in(left.model):

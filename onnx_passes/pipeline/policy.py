@@ -25,12 +25,10 @@ from onnx_passes.verify.judge import describe
 class Budget:
     """The error budget of each output on one engine; shares of the limit, 1 being all of it.
 
-    Attributes:
-        total: How far each output was from the original after the last accepted pass.
-        summed: Sum of the steps of the passes so far.
-        origin: Outputs that distances are measured from, by sample; None for the original's.
-        carried: What was spent when ``origin`` was taken.
-        moved: Whether a pass that is not charged for it has moved the outputs since.
+    ``total`` is the distance from the original after the last accepted pass, ``summed`` the
+    sum of the steps so far. Distances are measured from ``origin``, by sample; None for the
+    original's outputs. ``carried`` was spent when that was recorded. ``moved`` says that a
+    pass that is not charged has moved the outputs since.
     """
 
     total: Mapping[str, float] = field(default_factory=dict)
@@ -46,14 +44,10 @@ class Budget:
         return replace(self, origin=list(accepted), carried=dict(self.total), moved=False)
 
     def spend(self, drift: Check, step: Sequence[OutputCheck]) -> Check:
-        """Charge a pass, without accepting it yet.
+        """Charge a pass, without accepting it yet; the check fails if a budget is exceeded.
 
-        Args:
-            drift: The outputs after the pass against :attr:`origin`, under the drift limit.
-            step: The same outputs against those before the pass, under the same limit.
-
-        Returns:
-            The check with what was spent, failed where a budget is exceeded.
+        ``drift`` compares with :attr:`origin``, and ``step` with the outputs before the pass,
+        both under the drift limit.
         """
         moved = {output.output: output.share or 0.0 for output in step}
         spent: list[BudgetShare] = []
@@ -100,12 +94,7 @@ class Budget:
         )
 
     def charged(self, spent: Sequence[BudgetShare], *, moved: bool = False) -> Budget:
-        """Return the budget after a pass.
-
-        Args:
-            spent: What it spent.
-            moved: Whether it moved the outputs without being charged for it.
-        """
+        """Return the budget after a pass."""
         return replace(
             self,
             total={**self.total, **{one.output: one.total for one in spent}},
@@ -145,12 +134,7 @@ _WAIVED = "failed, and waived: "
 
 
 def list_waivers(config: PipelineConfig, today: date) -> list[WaiverReport]:
-    """Return what a report says of the waivers of a pipeline before they are used.
-
-    Args:
-        config: The pipeline file.
-        today: The day, for waivers that expire.
-    """
+    """Return what a report says of the waivers of a pipeline before they are used."""
     return [
         WaiverReport(
             str(waiver),
@@ -167,11 +151,6 @@ def waive_failure(config: PipelineConfig, run: RunReport, done: PassReport) -> b
     """Accept a failed pass if there are waivers for all that is to blame.
 
     The pass is kept, with its failure in the report.
-
-    Args:
-        config: The pipeline.
-        run: The report of the run.
-        done: The pass whose check failed, after the search for what is to blame.
     """
     failed = [check for check in done.checks if check.verdict is Verdict.FAILED]
     if not failed or any(check.kind in _NEVER for check in failed):
@@ -188,11 +167,8 @@ def waive_failure(config: PipelineConfig, run: RunReport, done: PassReport) -> b
 def waive_result(config: PipelineConfig, run: RunReport) -> bool:
     """Accept a result that is too far from the original if all that is to blame is waived.
 
-    Its failed checks become checks that verify nothing, and name the waiver.
-
-    Args:
-        config: The pipeline file.
-        run: The report of the run; its checks are changed.
+    Its failed checks become checks that verify nothing, and name the waiver. They are changed
+    in ``run``.
     """
     reasons = _accept(config, run, [(b.name, _rules(b, run)) for b in run.blame])
     if reasons is None:
@@ -202,13 +178,7 @@ def waive_result(config: PipelineConfig, run: RunReport) -> bool:
 
 
 def waive_gaps(config: PipelineConfig, run: RunReport, done: PassReport) -> str | None:
-    """Return why what is not verified of a pass is accepted; None if it is not.
-
-    Args:
-        config: The pipeline file.
-        run: The report of the run.
-        done: The report of the pass.
-    """
+    """Return why what is not verified of a pass is accepted; None if it is not."""
     if done.action == "waived":
         return next(n for n in done.notes if n.startswith("waived: ")).removeprefix("waived: ")
     return _accept(config, run, [(done.name, [r.rule for r in done.rewrites])])
@@ -258,12 +228,7 @@ if TYPE_CHECKING:
 
 
 def list_unverified(report: RunReport, config: PipelineConfig) -> list[str]:
-    """Return what of a result was not verified, and note what is waived.
-
-    Args:
-        report: The report of the run; what is waived is added to it.
-        config: The pipeline.
-    """
+    """Return what of a result was not verified; add what is waived to the report."""
     if not report.verify:
         changed = [p.name for p in report.passes if p.changed]
         return [f"verification is off: {', '.join(changed)} not verified"] if changed else []
@@ -329,12 +294,7 @@ def _part_text(done: PassReport, one: Evidence) -> str:
 
 
 def list_preconditions(report: RunReport, config: PipelineConfig) -> list[str]:
-    """Return what the kept passes did that holds on the values seen, and not on others.
-
-    Args:
-        report: The report of the run; what is waived is added to it.
-        config: The pipeline.
-    """
+    """Return what kept passes did that holds on the values seen only; note what is waived."""
     found: list[str] = []
     for done in report.passes:
         told = [

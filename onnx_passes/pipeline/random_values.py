@@ -52,13 +52,7 @@ from onnx_passes.verify.region import Region, Side, boundary_of, joined_model, l
 
 @dataclass
 class Allowance:
-    """How many parts of a run may be run on drawn values.
-
-    Attributes:
-        parts: The most parts; 0 runs none.
-        spent: How many were run.
-        refused: How many were not.
-    """
+    """How many parts of a run may run on random values, and how many did; 0 runs none."""
 
     parts: int
     spent: int = 0
@@ -108,15 +102,10 @@ class _Ready:
 class Drawing:
     """Compares parts of a change on drawn values.
 
-    Attributes:
-        before: The model before, without functions.
-        after: The model after, without functions.
-        recorded: The values of the model before: the types and shapes of those drawn.
-        engine: What runs the nodes.
-        promises: What the pass promises.
-        renamed: For values of the model after, the names of those that they must equal.
-        varying: Names of the values of the model before that depend on data.
-        fuses: Whether the engine rewrites graphs: what rounding explains does not count.
+    Both models are without functions. The recorded values give the types and shapes of random
+    ones. ``renamed`` maps values of the model after to those that they must equal; ``varying``
+    names values before that depend on data. If the engine ``fuses``, what rounding explains
+    does not count.
     """
 
     before: ir.Model
@@ -136,15 +125,9 @@ class Drawing:
 
         What differs on values drawn at its boundary may follow from values that never occur
         there: ``Relu(x)`` is ``x`` where ``x`` is the result of a Relu. Such a part is asked
-        again with the nodes ahead of it.
-
-        Args:
-            part: The part.
-            ties: Whether floats are drawn at breakpoints, and nothing else.
-            steps: How many nodes ahead it is asked again with at most.
-
-        Returns:
-            What was found; None where both sides do not run, or their values do not vary.
+        again with the nodes ahead of it. With ``ties`` floats are drawn at breakpoints only.
+        ``steps`` limits the nodes ahead. None if both sides do not run, or their values do not
+        vary.
         """
         # Specials are drawn where others show nothing, either.
         rounds = (DRAWS_OF_OTHERS,) if ties else (DRAWS, DRAWS_OF_SPECIALS)
@@ -166,8 +149,7 @@ class Drawing:
     def run_together(self, parts: Sequence[ObligationPart]) -> None:
         """Run parts in one session, for :meth:`probe` to ask about each.
 
-        Args:
-            parts: The parts; those that do not run beside others are left to be run alone.
+        Parts that do not run beside others are left to run alone.
         """
         label = risky_runs.label(DRAWN, MANY)
         if risky_runs.avoided(label):
@@ -385,15 +367,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Draws what the nodes of a part read.
-
-    Attributes:
-        before: The model before, without functions.
-        recorded: The values of the model before: the types and shapes of those drawn.
-        engine: What runs nodes, to find what they give wanted values on.
-        renamed: For values of the model after, the names of those that they must equal.
-        varying: Names of the values of the model before that depend on data.
-    """
+    """Draws what the nodes of a part read; see :class:`Drawing` for its fields."""
 
     before: ir.Model
     recorded: Recorded
@@ -411,13 +385,8 @@ class DrawnRows:
     ) -> list[dict[str, Array]]:
         """Return rows of values by name, some for each kind.
 
-        Args:
-            part: The part.
-            sources: What is drawn, with the names of the values that it is drawn like.
-            kinds: What the values are drawn from.
-            ahead: Nodes of the model before that the part is run behind.
-            wanted: Values that these nodes should compute, by name, of any shape and type;
-                None for none.
+        ``sources`` are the values to draw, with the names that they are drawn like. ``wanted``
+        are values that the nodes ``ahead`` should compute.
         """
         draws = [self._draw(sources, kind, k) for k, kind in enumerate(kinds)]
         if kinds is DRAWS_OF_OTHERS:
@@ -432,11 +401,9 @@ class DrawnRows:
         return draws
 
     def sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
-        """Return what has to be drawn, with the names of the values that it is drawn like.
+        """Return the names of values to draw, with those that they are drawn like.
 
-        Args:
-            part: The part.
-            ahead: Nodes of the model before that it is run behind.
+        ``ahead`` are nodes of the model before that the part runs behind.
         """
         mine, theirs = reads_of(part, part.old, part.new)
         made = {str(v.name) for node in ahead for v in node.outputs}
@@ -514,15 +481,10 @@ def reaching(
     varying: Collection[str],
     wanted: Feeds,
 ) -> Iterator[dict[str, Array]]:
-    """Yield feeds on which nodes compute wanted values, where they are found.
+    """Yield feeds on which nodes compute wanted values, if they are found.
 
-    Args:
-        engine: What runs the nodes.
-        model: The model that they are from.
-        nodes: The nodes, in order.
-        feeds: What they read, by name, of the shapes and types in the model.
-        varying: Names of those among these that may be other values.
-        wanted: Values that they should compute, by name, and maybe more.
+    Of the feeds only those in ``varying`` may be other values. ``wanted`` may hold more
+    values.
     """
     made = {str(v.name) for node in nodes for v in node.outputs}
     for name, values in wanted.items():
@@ -562,16 +524,8 @@ def reach(run: Run, like: Array, wanted: Array) -> Array | None:
 
     It is found where an element depends on that element of the input alone, and moves
     continuously with it, as behind activations and arithmetic with constants. Elsewhere what
-    comes out is another value.
-
-    Args:
-        run: Runs the nodes.
-        like: An array of the shape and float dtype of the input.
-        wanted: What the nodes should give, of the same shape.
-
-    Returns:
-        The input that comes nearest; elements that cannot be reached are those of ``like``.
-        None where no element can be.
+    comes out is another value. ``like`` has the shape and float dtype of the input; elements
+    that cannot be reached keep its values. None if no element can be reached.
     """
     fills = [np.full(like.shape, number, like.dtype) for number in _GRID]
     found = run(fills)
@@ -610,15 +564,11 @@ _SMALL = 1 << 16
 
 @dataclass(frozen=True)
 class Drawn:
-    """What drawn values show of a part.
+    """What random values show of a part.
 
-    Attributes:
-        agrees: Whether both sides agree on them.
-        elements: Number of elements that were compared; 0 where they do not vary.
-        values: Where they do not, what was drawn when they differ most, by name.
-        given: Whether these are inputs of the model, so that they may occur.
-        row: Which of the draws that is.
-        complete: Whether both sides ran on each of the draws.
+    ``elements`` counts those compared; 0 if they do not vary. If the sides differ, ``values``
+    are the ones drawn where they differ most, in draw ``row``; if these are inputs of the
+    model (``given``), they may occur. ``complete`` says that both sides ran on each draw.
     """
 
     agrees: bool
@@ -630,11 +580,7 @@ class Drawn:
 
 
 def is_plain(array: Array) -> bool:
-    """Whether an array is small, and of no float that every node rounds much.
-
-    Args:
-        array: Elements of any shape and type.
-    """
+    """Whether an array is small, and of no float that every node rounds much."""
     return array.size <= _SMALL and (kind_of(array.dtype) != "float" or array.itemsize > 2)
 
 
@@ -646,15 +592,9 @@ def row_of(*found: Mapping[str, Data]) -> Mapping[str, Data]:
 def reads_of(
     part: ObligationPart, old: Sequence[ir.Node], new: Sequence[ir.Node]
 ) -> tuple[set[str], set[str]]:
-    """Return what each side does not compute, and reads or is asked for.
+    """Return what each side reads or is asked for, and does not compute.
 
-    Args:
-        part: The values that the sides are asked for.
-        old: Nodes of the model before.
-        new: Nodes of the model after.
-
-    Returns:
-        Names of values, of the model before and of the model after.
+    Names of the model before, and of the model after.
     """
     asked = [one for one in part.obligations if one.tensor is None]
     found = []
@@ -665,25 +605,14 @@ def reads_of(
 
 
 def new_value(one: Obligation, old: Mapping[str, Data], new: Mapping[str, Data]) -> Data:
-    """Return what a value is after the change; where it was not computed anew, as before.
-
-    Args:
-        one: The pair of values.
-        old: Values before the change, arrays by name.
-        new: Values that the change computes, arrays by name.
-    """
+    """Return a value after the change; if it was not computed anew, as before."""
     if one.tensor is not None:
         return one.tensor.numpy()
     return new[one.new] if one.new in new else old.get(one.new)
 
 
 def named_anew(values: Mapping[str, Data], renamed: Mapping[str, str]) -> dict[str, Array]:
-    """Return values under the names of the model after, too.
-
-    Args:
-        values: Values by their names in the model before, tensors of any shape.
-        renamed: For values of the model after, the names of those that they must equal.
-    """
+    """Return values under their names in the model after as well."""
     found = dict(values)
     for new, old in renamed.items():
         if old in found:
@@ -699,10 +628,8 @@ _MOST_BYTES = 1 << 24
 class NodeRun:
     """Nodes that are run by themselves.
 
-    Attributes:
-        model: The model that they are from.
-        nodes: The nodes, in order.
-        rows: What they read, by name, and maybe more; of the same types and ranks in each row.
+    ``rows`` are what they read by name, and maybe more; of the same types and ranks in each
+    row.
     """
 
     model: ir.Model
@@ -720,10 +647,6 @@ def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
     """Whether nodes compute the same beside others, whatever their values are named.
 
     Seeds of random operators follow from names, and bodies read values by name.
-
-    Args:
-        model: The model that they are from.
-        nodes: The nodes.
     """
     return not model.functions and not any(
         may_draw(node) or any(subgraphs_of(node)) for node in nodes
@@ -733,13 +656,7 @@ def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
 def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
     """Run pieces in one session, each on its own rows.
 
-    Args:
-        engine: What runs them.
-        pieces: The nodes of each, with what they read.
-
-    Returns:
-        What each piece computes, by row; None where they do not run together, so that each
-        has to be run by itself.
+    Returns what each computes, by row; None if they do not run together.
     """
     imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
     versions = {piece.model.ir_version for piece in pieces}

@@ -50,9 +50,7 @@ from onnx_passes.verify.region import (
 class Recorded:
     """Values of one model, by sample. More of the same model may be added, none changed.
 
-    Attributes:
-        samples: The values of each sample.
-        filled: Names of those that only the check at hand needs.
+    Those ``filled`` only the check at hand needs.
     """
 
     samples: list[Recording]
@@ -91,12 +89,8 @@ def run_nodes(
 ) -> list[Outputs | None]:
     """Run nodes by themselves, once for each row; None for a row that they do not run on.
 
-    Args:
-        engine: What runs them.
-        model: The model that they are from.
-        nodes: The nodes, in order.
-        rows: What they read, by name, and maybe more; of the same types and ranks in each row,
-            of any shape.
+    Rows may hold more than the nodes read. Types and ranks are the same in each row, shapes
+    may differ.
     """
     if not nodes:
         return [{} for _ in rows]
@@ -114,17 +108,7 @@ def prepare_nodes(
     nodes: Sequence[ir.Node],
     rows: Sequence[Mapping[str, Array]],
 ) -> Iterator[Callable[[Mapping[str, Array]], Outputs | None]]:
-    """Give what runs nodes by themselves, for :func:`run_nodes`, in one session.
-
-    Args:
-        engine: The engine.
-        model: The model that the nodes are of.
-        nodes: The nodes.
-        rows: Recorded values by name, arrays of the shapes in the model, one mapping a sample.
-
-    Raises:
-        EngineError: The engine does not take the nodes.
-    """
+    """Yield what runs nodes by themselves, for :func:`run_nodes`, in one session."""
     boundary = boundary_of(nodes)
     part = region_model(model, Region(tuple(nodes), boundary, ()), rows)
     with engine.prepare(part) as session:
@@ -143,14 +127,7 @@ def record_weights(
 ) -> set[str]:
     """Record large values that read no input: once for all samples, some at a time.
 
-    Args:
-        engine: The engine that the other values were recorded on.
-        model: The model, without functions.
-        recordings: What is known of it, by sample.
-        names: Names of such values.
-
-    Returns:
-        The names of those that could be computed.
+    Returns the names of those that could be computed.
     """
     batches: list[list[str]] = [[]]
     size = 0
@@ -177,17 +154,8 @@ def recompute(
 
     Large values are left out of recordings, and passes ask for a few of them. An engine that
     runs each node as it is written gives the same bytes for them as a run of the whole model,
-    at the price of a few nodes.
-
-    Args:
-        engine: The engine that the values were recorded on.
-        model: The model that ran, without functions.
-        recordings: What is known of it, by sample; the same names for each.
-        names: Names of values of the main graph.
-
-    Returns:
-        The values, by sample; None where they cannot be had this way, or not for less than
-        half of the model.
+    at the price of a few nodes. None if they cannot be computed this way, or not for less than
+    half of the model.
     """
     known = recordings[0].keys()
     nodes = leading_to(names, model.graph, known.__contains__)
@@ -217,10 +185,8 @@ The first touch of memory costs more than most kernels: what is missing is compu
 class Recorder:
     """Records on one engine.
 
-    Attributes:
-        bench: The engine.
-        memory_limit: Bytes of recorded values kept in memory; more goes to disk.
-        usable: Whether the engine can record this model at all.
+    ``memory_limit`` is in bytes; more goes to disk. ``usable`` is False if the engine cannot
+    record this model at all.
     """
 
     bench: Bench
@@ -237,21 +203,10 @@ class Recorder:
         *,
         untouched: bool,
     ) -> Recorded | None:
-        """Return the values of a model, those needed among them.
+        """Return the values of a model, those needed among them; None if the engine cannot.
 
-        Args:
-            known: What is recorded of it.
-            model: The model, without functions.
-            baseline: The samples, and the original.
-            needed: Names that are kept in any case.
-            untouched: Whether the model computes what the original does. One run is then the
-                recording and the original's outputs.
-
-        Returns:
-            The values; None where the engine cannot give them.
-
-        Raises:
-            EngineError: No engine can run the original.
+        With ``untouched`` the model computes what the original does: one run is then the
+        recording and gives the original's outputs.
         """
         fixed: frozenset[str] = frozenset()
         if self.bench.node_by_node and baseline.deterministic:
@@ -272,10 +227,9 @@ class Recorder:
     def _fill(
         self, known: Recorded, model: ir.Model, needed: frozenset[str], fixed: frozenset[str]
     ) -> bool:
-        """Compute what a recording lacks, in place of what the last check lacked.
+        """Compute what a recording lacks, and drop what only the last check needed.
 
-        Returns:
-            Whether all that is needed is recorded now.
+        Returns whether all that is needed is recorded now.
         """
         if dropped := known.filled - needed:
             for recording in known.samples:
@@ -308,16 +262,8 @@ class Recorder:
         """Run a model once with every value as an output.
 
         Where all values are more than the memory limit, only those needed are kept: running
-        the model again is cheaper than reading them from disk.
-
-        Args:
-            model: The model.
-            baseline: The original with its samples.
-            needed: Names of the values that are recorded in any case.
-            untouched: Whether no pass has changed the model yet.
-
-        Raises:
-            EngineError: No engine can run the original.
+        the model again is cheaper than reading them from disk. With ``untouched`` no pass has
+        changed the model yet.
         """
         if not self.usable:
             return None
@@ -360,18 +306,10 @@ class Recorder:
         shaped: ir.Model | None = None,
         drop: Baseline | None = None,
     ) -> tuple[Recorded, list[Outputs]]:
-        """Run a model, and keep its inner values as far as they fit.
+        """Run a model, and keep its inner values as far as they fit, those needed in any case.
 
-        Args:
-            model: The model that is run.
-            samples: The inputs.
-            needed: Names that are kept in any case.
-            shaped: The model whose values may be asked for, if it differs.
-            drop: Where the model is the original, what leaves out the samples that it does
-                not take.
-
-        Raises:
-            EngineError: The model does not run.
+        Values of ``shaped`` may be asked for, if it differs. For the original, ``drop`` leaves
+        out the samples that it does not run on.
         """
         shaped = shaped or model
         names = [str(value.name) for value in model.graph.outputs]
@@ -415,13 +353,7 @@ class Recorder:
     def hidden(
         self, model: ir.Model, samples: Sequence[Feeds], needed: Collection[str]
     ) -> set[str]:
-        """Return the values of a model that are too large to be recorded.
-
-        Args:
-            model: The model.
-            samples: Inputs by name, one mapping a sample, whose shapes decide sizes.
-            needed: Names of the values that are recorded in any case.
-        """
+        """Return the values of a model that are too large to be recorded."""
         return self._hidden(model, model, samples, set(needed))
 
     def _hidden(
@@ -464,19 +396,7 @@ def _size(value: Data) -> int:
 
 
 def dump_context(model: ir.Model, baseline: Baseline, folder: Path) -> list[str]:
-    """Write the values of the first sample to ``context.npz``, and say what was left out.
-
-    Args:
-        model: The result of the pipeline.
-        baseline: Gives the engine and the sample.
-        folder: Made if it is missing.
-
-    Returns:
-        Sentences for the report.
-
-    Raises:
-        ModelError: The file cannot be written.
-    """
+    """Write the values of the first sample to ``context.npz``, and return what is left out."""
     if not baseline.samples or not baseline.benches:
         return ["full_context_dump: there are no samples to run the result on"]
     feeds = baseline.samples[0]

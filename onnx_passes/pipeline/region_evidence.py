@@ -48,18 +48,9 @@ from onnx_passes.verify.region import Region
 class RegionValues:
     """The values on both sides of a region.
 
-    Attributes:
-        before: The model before.
-        after: The model after.
-        region: What changed.
-        recorded: Values of the model before.
-        bench: The engine.
-        promises: What the pass promises, with its limits for values inside.
-        settled: Where values that differ agree again, by obligation.
-        rounded: Values that rounding below float32 explains.
-        fused: By obligation, whether an engine's rounding alone explains a difference; None
-            where that is not known.
-        causes: What double precision says of values, by obligation.
+    By obligation: ``settled`` says where values that differ agree again, and ``fused`` whether
+    an engine's rounding alone explains a difference; None if unknown. ``causes`` is what
+    double precision says. ``rounded`` are values that rounding below float32 explains.
     """
 
     before: ir.Model
@@ -82,14 +73,8 @@ class RegionValues:
     ) -> dict[Obligation, list[OutputCheck]]:
         """Compare values under each promise; the worst sample of each counts.
 
-        Args:
-            produced: Values that the nodes make, by sample and name.
-            obligations: Names of the values on both sides.
-            expected: Values of the model before, if not those recorded.
-            promises: The promises, if not those of the pass.
-
-        Returns:
-            By obligation, one comparison for each promise; none of values that are not kept.
+        One comparison for each promise; none of values that are not kept. ``expected`` and
+        ``promises`` default to those recorded and those of the pass.
         """
         known = (expected or self.recorded).samples
         sides: list[tuple[Outputs, Outputs]] = [({}, {}) for _ in known]
@@ -114,13 +99,7 @@ class RegionValues:
         produced: Sequence[Mapping[str, Data]],
         checks: list[OutputCheck],
     ) -> list[OutputCheck]:
-        """Return the comparison of a value, passed where it is rounding below float32.
-
-        Args:
-            one: Names of the value on both sides.
-            produced: Values that the nodes make, by sample and name.
-            checks: Its comparison, one for each promise.
-        """
+        """Return the comparison of a value, passed where it is rounding below float32."""
         tolerant = all(isinstance(p.contract, Tolerance) for p in self.promises)
         if all_passed(checks) or not tolerant:
             return checks
@@ -140,11 +119,6 @@ class RegionValues:
         """Let double precision decide if the limit of a type does not separate rounding.
 
         That is where values are beyond it, and where its absolute part alone allows them.
-
-        Args:
-            produced: Values that the nodes make, by sample and name.
-            results: Comparisons by obligation.
-            expected: Values of the model before, if not those recorded.
         """
         known = (expected or self.recorded).samples
         sides = (self.before, self.region.removed), (self.after, self.region.nodes)
@@ -205,13 +179,9 @@ class RegionValues:
         produced: Sequence[Mapping[str, Data]],
         checks: list[OutputCheck],
     ) -> list[OutputCheck]:
-        """Return the comparison of a value, passed where only an engine's rounding differs.
+        """Return the comparison of a value, passed if only an engine's rounding differs.
 
-        Args:
-            one: Names of the value on both sides.
-            expected: Values of the model before, in the form of the new nodes.
-            produced: Values that the nodes make, by sample and name.
-            checks: Its comparison, one for each promise.
+        ``expected`` are values of the model before, in the form of the new nodes.
         """
         if all_passed(checks):
             return checks
@@ -231,11 +201,7 @@ class RegionValues:
     ) -> None:
         """Follow the values that differ to where the models agree again.
 
-        Args:
-            produced: Values that the nodes make, by sample and name.
-            nodes: The nodes of the model after that were run.
-            results: Comparisons by obligation.
-            fill: Records further values of the model before; returns whether it can.
+        ``fill`` records further values of the model before, and returns whether it can.
         """
         down = Downstream(
             self.before,
@@ -268,24 +234,14 @@ class RegionValues:
             self.settled[one] = down.settle(one, names, differs)
 
     def is_good(self, one: Obligation, checks: Sequence[OutputCheck]) -> bool:
-        """Whether a value passed, or the models agree again behind it.
-
-        Args:
-            one: Names of the value on both sides.
-            checks: Its comparison, one for each promise.
-        """
+        """Whether a value passed, or the models agree again behind it."""
         if all_passed(checks):
             return True
         agreement = self.settled.get(one)
         return agreement is not None and agreement.reason is None
 
     def is_same(self, one: Obligation, produced: Sequence[Mapping[str, Data]]) -> bool:
-        """Whether a value is the same bit for bit on each sample, NaN being NaN.
-
-        Args:
-            one: Names of the value on both sides.
-            produced: Values that the nodes make, by sample and name.
-        """
+        """Whether a value is the same bit for bit on each sample, NaN being NaN."""
         return all(
             one.old in old and identical(old[one.old], new_value(one, old, new))
             for old, new in zip(self.recorded.samples, produced, strict=True)
@@ -294,13 +250,7 @@ class RegionValues:
     def worst_sample(
         self, one: Obligation, produced: Sequence[Mapping[str, Data]], promise: Promise
     ) -> tuple[int, Sequence[OutputCheck]]:
-        """Return the sample on which a value is farthest off, and how it differs there.
-
-        Args:
-            one: Names of the value on both sides.
-            produced: Values that the nodes make, by sample and name.
-            promise: What it is held to.
-        """
+        """Return the sample on which a value is farthest off, and how it differs there."""
         rows = list(zip(self.recorded.samples, produced, strict=True))
         olds: list[Outputs] = [{one.old: old[one.old]} for old, _ in rows]
         news: list[Outputs] = [{one.old: new_value(one, old, new)} for old, new in rows]
@@ -341,23 +291,10 @@ BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 class Weighing:
     """A change that was compared.
 
-    Attributes:
-        before: The model before, without functions.
-        after: The model after, without functions.
-        region: What changed.
-        recorded: The values of the model before.
-        bench: The engine.
-        promises: What the pass promises.
-        applied: The rewrites that the pass recorded.
-        bodies: Evidence inside bodies, by the node before that holds them.
-        idle: Names of bodies for which nothing vouches, by the node that holds them.
-        required: All that has to be equal.
-        settled: Where the models agree again behind values that differ.
-        proved: The values that are computed alike on both sides.
-        generated: Whether the inputs of the model were generated, so that others are as good.
-        allowance: How many parts may be run on drawn values; None for all.
-        inputs: Values of inputs of the model, where a part differs on them and they are as
-            good as those of the samples: what the caller adds to these.
+    Both models are without functions. ``bodies`` holds evidence inside bodies by the node that
+    holds them, and ``idle`` the bodies without evidence. If the inputs were ``generated``,
+    others are as good. ``inputs`` is then set to those on which a part differs, for the caller
+    to add.
     """
 
     before: ir.Model
@@ -383,9 +320,7 @@ class Weighing:
     ) -> list[Evidence]:
         """Return the evidence of each connected part of the change.
 
-        Args:
-            compared: The values that were compared, with a comparison for each promise.
-            failing: Those that break a promise.
+        ``compared`` holds a comparison for each promise.
         """
         agreed = {o for o, found in compared.items() if all(c.passed for c in found)}
         parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
@@ -585,12 +520,7 @@ class Weighing:
 def describe_places(
     ones: Iterable[Obligation], settled: Mapping[Obligation, Agreement]
 ) -> str | None:
-    """Say where the models agree again behind values that differ.
-
-    Args:
-        ones: Pairs of values that differ.
-        settled: Where values behind a pair agree again.
-    """
+    """Say where the models agree again behind values that differ."""
     places = [
         f"{one.old} differs, and agrees again at {', '.join(found.values)}"
         for one in ones
@@ -608,20 +538,13 @@ _ON_PURPOSE = (
 
 @dataclass(frozen=True)
 class Regional:
-    """What a check of a region found.
+    """What a check of a region found: a check for each promise, evidence for each part.
 
-    Attributes:
-        checks: One for each promise.
-        evidence: One for each connected part of the change.
-        recorded: The values of the model after; None where nothing is recorded.
-        moved: Whether a value that the region computes for others differs in any bit, so that
-            the outputs may be.
-        outputs: The outputs of the model after, where it was run as a whole.
-        differs: What is not equal, where a pass promises no more than equal outputs.
-        certain: Whether a value differs by more than rounding can do, wherever the engine
-            rounds: what other runs say does not excuse it.
-        inputs: Values of inputs of the model, on which a part differs that agrees on the
-            samples.
+    ``recorded`` and ``outputs`` are of the model after, if known. ``moved`` says that a value
+    the region computes for others differs in any bit. ``differs`` is what is not equal, if the
+    pass promises equal outputs only. ``certain`` says that a value differs by more than
+    rounding can do on any engine. On ``inputs`` of the model a part differs that agrees on the
+    samples.
     """
 
     checks: list[Check]
@@ -641,12 +564,10 @@ class Regional:
 
 @dataclass
 class InBodies:
-    """What was found of bodies that changed.
+    """What was found of bodies that changed, by the node before that holds them.
 
-    Attributes:
-        found: By the node before that holds them.
-        idle: Of nodes with bodies, the names of those bodies for which nothing vouches: they
-            were not run by themselves, and no sample enters them.
+    ``idle`` names the bodies without evidence: they were not run by themselves, and no sample
+    enters them.
     """
 
     found: dict[ir.Node, list[Regional]] = field(default_factory=dict)
@@ -662,12 +583,7 @@ class InBodies:
     def find_idle(
         self, nodes: Iterable[ir.Node], samples: Sequence[Mapping[str, Array]]
     ) -> None:
-        """Find the bodies for which nothing vouches.
-
-        Args:
-            nodes: Nodes of one side that the other does not have.
-            samples: Values of the model before, by name.
-        """
+        """Find the bodies without evidence, of nodes that the other side does not have."""
         for node in filter(holds_bodies, nodes):
             if node.op_type == "If" and branch_taken(node) is not None:
                 continue  # it never takes the other branch
@@ -683,15 +599,8 @@ class InBodies:
 class Conclusion:
     """What is known when the values of a region have been compared.
 
-    Attributes:
-        values: The values, with what excuses those that differ.
-        baseline: The samples, and the original.
-        applied: The rewrites that the pass recorded.
-        required: What the region computes for others.
-        proved: What of it is proved.
-        bodies: What was found of bodies.
-        samples: For a body, the sample of the model that each of its own is from, by identity.
-        allowance: How many parts may be run on drawn values; None for all.
+    ``required`` is what the region computes for others, and ``proved`` a part of it. For a
+    body, ``samples`` maps its samples to those of the model, by identity.
     """
 
     values: RegionValues
@@ -709,13 +618,7 @@ class Conclusion:
         results: Mapping[Obligation, list[OutputCheck]],
         recorded: Recorded,
     ) -> Regional:
-        """Put checks and evidence together.
-
-        Args:
-            produced: Values that the nodes make, by sample and name.
-            results: Comparisons by obligation, one for each promise.
-            recorded: Values of the model after, for the next pass.
-        """
+        """Put checks and evidence together."""
         values = self.values
         compared = {o: checks for o, checks in results.items() if checks}
         failing = [o for o, checks in compared.items() if not values.is_good(o, checks)]
@@ -845,12 +748,9 @@ class Conclusion:
 
 
 def outer_sample(sample: int, baseline: Baseline, samples: Mapping[int, int] | None) -> int:
-    """Return the sample of the model that one of a body is from.
+    """Return the sample of the model that a sample of a body is from.
 
-    Args:
-        sample: The sample.
-        baseline: The samples.
-        samples: The sample of the model by identity of that of the body; None for a model.
+    ``samples`` maps by identity; None if it is not a body.
     """
     return sample if samples is None else samples[id(baseline.samples[sample])]
 

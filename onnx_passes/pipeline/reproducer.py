@@ -62,16 +62,8 @@ from onnx_passes.verify.shrink import WHOLE, Case, Shrinker
 class Failure:
     """A check that failed, to be left as a reproducer.
 
-    Attributes:
-        judgement: The check.
-        name: Names the folder: the place in the run and what failed.
-        title: What failed, as text.
-        error: The error, as text.
-        contract: What was promised, as text.
-        pairs: Models that may show the fault, those that differ least first.
-        steps: The passes to run, as the pipeline writes them.
-        blame: What the failure was traced to.
-        make: Creates the pass anew; None where it is not one pass that failed.
+    ``name`` is that of the folder. ``pairs`` are models that may show the fault, those that
+    differ least first. ``make`` creates the pass anew; None if it is not one pass that failed.
     """
 
     judgement: Judgement
@@ -87,13 +79,7 @@ class Failure:
 
 @dataclass
 class Author(ABC):
-    """Turns a failure into bundles.
-
-    Attributes:
-        failure: What failed.
-        config: The pipeline.
-        run: The report of the run.
-    """
+    """Turns a failure into bundles."""
 
     failure: Failure
     config: PipelineConfig
@@ -114,12 +100,7 @@ class Author(ABC):
 
     @abstractmethod
     def bundles(self, case: Case, found: Any) -> Iterator[Bundle]:
-        """Yield what to write of a case, the smallest first.
-
-        Args:
-            case: The case.
-            found: What running it showed.
-        """
+        """Yield what to write of a case, the smallest first."""
 
     def every(self) -> Iterator[Bundle]:
         """Yield what to write, the smallest first; where none fails, the last case."""
@@ -135,9 +116,7 @@ class Author(ABC):
     def cut(self, feeds: Feeds, engine: Engine) -> Iterator[Case]:
         """Yield the regions in which the pairs of models differ.
 
-        Args:
-            feeds: Inputs by name.
-            engine: The engine that records the values at the boundary.
+        ``engine`` records the values at the boundary.
         """
         for pair in self.failure.pairs:
             try:
@@ -156,10 +135,7 @@ class Author(ABC):
     def pipeline(self, case: Case, engine: PlainMapping, **more: object) -> str:
         """Return a pipeline that runs the passes of a case alone.
 
-        Args:
-            case: The case.
-            engine: The options of the engine, by its name.
-            **more: Further sections of the pipeline.
+        ``engine`` holds options by the engine's name, and ``more`` further sections.
         """
         data = {
             "imports": list(self.config.imports),
@@ -172,14 +148,7 @@ class Author(ABC):
         return yaml.safe_dump({**kept, "reproducers": False}, sort_keys=False)
 
     def readme(self, case: Case, engine: str, facts: Sequence[str], model: str) -> str:
-        """Return what happened, in Markdown.
-
-        Args:
-            case: The models.
-            engine: The engine that judged.
-            facts: What else is known of the models, a sentence each.
-            model: The file to run the pass on.
-        """
+        """Return what happened, in Markdown."""
         failure, known = self.failure, self.run.versions
         versions = ", ".join(f"{n} {known[n]}" for n in self.packages if n in known)
         lines = [
@@ -292,12 +261,7 @@ class LevelReproduction(Author):
 
 
 def built_files(engine: Engine, case: Case) -> dict[str, bytes]:
-    """Build both models once more; return the engine, the timing cache and the log.
-
-    Args:
-        engine: The engine.
-        case: The models before and after.
-    """
+    """Build both models once more; return the engine, the timing cache and the log."""
     names = {"save": "before.engine", "timing_cache": "timing.cache"}
     with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
         paths = {option: str(Path(folder, name)) for option, name in names.items()}
@@ -312,10 +276,9 @@ def built_files(engine: Engine, case: Case) -> dict[str, bytes]:
 
 
 def _type_outputs(engine: Engine, feeds: Feeds, *models: ir.Model) -> None:
-    """Say the types of the outputs of parts, as a run gives them: TensorRT wants them.
+    """Set the types of outputs of parts, as a run gives them: TensorRT needs them.
 
-    Raises:
-        EngineError: The first model does not run.
+    Raises EngineError if the first model does not run.
     """
     with engine.prepare(models[0]) as session:
         found = session.run(feeds)
@@ -338,16 +301,9 @@ def leave_reproducer(
 ) -> tuple[str | None, list[str]]:
     """Write the smallest case found that fails when its folder is run.
 
-    Tried are, in this order, the regions in which the pairs of models differ, then the same
-    as whole models; what fails is made smaller, for ``limits.reproducer_seconds``.
-
-    Args:
-        failure: What failed, with pairs of models.
-        config: The pipeline file.
-        run: The report of the run, for names.
-
-    Returns:
-        The folder, None where none could be written, and what a user should know of it.
+    Tried are, in this order, the regions in which the pairs of models differ, then the same as
+    whole models; what fails is made smaller, for ``limits.reproducer_seconds``. Returns the
+    folder, None if none could be written, and sentences for the user.
     """
     author = _author_of(failure.judgement.check)(failure, config, run)
     stem = re.sub(r"[^\w.-]+", "-", f"{Path(run.model).stem or 'model'}")[:_LONGEST_NAME]

@@ -46,10 +46,8 @@ class Cause(StrEnum):
 class DerivedFinding:
     """Why a value differs.
 
-    Attributes:
-        cause: The cause.
-        apart: Largest difference of the two sides in double precision.
-        undecided: Elements that lie so near to a step that rounding decides.
+    ``apart`` is the largest difference of the sides in double precision. ``undecided`` counts
+    the elements that lie so near to a step that rounding decides.
     """
 
     cause: Cause
@@ -94,13 +92,9 @@ _MOVING = frozenset(("Resize",))
 
 @dataclass(frozen=True)
 class PartInFloat64:
-    """The nodes that lead to a value, as a model.
+    """The nodes that lead to the value ``name``, as a model, and what they read by sample.
 
-    Attributes:
-        name: The value.
-        model: The nodes.
-        feeds: What they read, by sample.
-        patient: Whether ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
+    If it is ``patient``, ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
     """
 
     name: str
@@ -116,14 +110,7 @@ class PartInFloat64:
         *,
         patient: bool = False,
     ) -> PartInFloat64 | None:
-        """Return the part that leads to a value; None if the recordings do not feed it.
-
-        Args:
-            name: The value.
-            side: A model, and those of its nodes that a pass changed.
-            recordings: What is known of the model before, by sample.
-            patient: Whether ``PATIENT_WORK`` limits an evaluation, and not ``MOST_WORK``.
-        """
+        """Return the part that leads to a value; None if the recordings do not feed it."""
         part = part_leading_to(name, side, recordings)
         if part is None:
             return None
@@ -156,11 +143,9 @@ class PartInFloat64:
 
     @cached_property
     def exact(self) -> list[Array]:
-        """What the value is in double precision, by sample.
+        """Return the value in double precision, by sample.
 
-        Raises:
-            EngineError: Some node has no kernel for doubles.
-            TooMuchWorkError: An evaluation takes too many operations.
+        Raises EngineError if a node has no kernel for doubles, and TooMuchWorkError.
         """
         most = PATIENT_WORK if self.patient else MOST_WORK
         found = evaluate(self.model, self.feeds, most=most)
@@ -169,12 +154,7 @@ class PartInFloat64:
         return [np.asarray(outputs[self.name], np.float64) for outputs in found.outputs]
 
     def spread(self, noise: RandomRoundings, trials: int) -> list[Array]:
-        """Return how far random roundings move each element, by sample.
-
-        Args:
-            noise: Where and how far results are moved.
-            trials: How many times.
-        """
+        """Return how far random roundings move each element, by sample."""
         exact: list[Outputs] = [{self.name: found} for found in self.exact]
         found = rounding_spread(self.model, self.feeds, noise, exact, trials)
         return [row[self.name] for row in found]
@@ -235,12 +215,8 @@ def excuse_outputs(
 ) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
-    Args:
-        check: The check.
-        old: What the original gave on the engine, by sample.
-        new: What the model in question gave.
-        exact: What the original gives in double precision.
-        limit: How many times the error may grow.
+    ``exact`` is what the original gives in double precision, and ``limit`` how many times the
+    error may grow.
     """
     wrong = {output.output for output in check.outputs if not output.passed}
     growth = 0.0
@@ -273,12 +249,8 @@ def is_rounding(
 ) -> bool:
     """Whether a value inside a model, below float32, differs by rounding alone.
 
-    Args:
-        model: The model before.
-        nodes: Those of its nodes that a pass removed.
-        name: The value that differs: of a type below float32, or computed by way of some.
-        recordings: The values of the model before, by sample.
-        produced: What the value is in the model after.
+    The value is of a type below float32, or computed by way of one. ``nodes`` are those that a
+    pass removed.
     """
     needed = leading_to([name], nodes, lambda _: False)
     low = all(getattr(recording[name], "dtype", None) in _LOW for recording in recordings)
@@ -307,14 +279,7 @@ def _rounds_below(node: ir.Node) -> bool:
 def error_growth_of(
     old: Data | None, new: Data | None, exact: Data | None, limit: float = GROWTH
 ) -> float | None:
-    """Return how many times the error has grown; None where that is too much.
-
-    Args:
-        old: What the engine gave before.
-        new: What it gave after, of the same shape and type.
-        exact: The value in double precision.
-        limit: How much is too much.
-    """
+    """Return how many times the error has grown; None if that is more than ``limit``."""
     arrays = (old, new, exact)
     if not all(isinstance(array, np.ndarray) for array in arrays):
         return None
@@ -375,16 +340,9 @@ def find_cause(
     """Return why a value differs.
 
     A part of a model is held to ``MOST`` and ``MOST_WORK``. Before a result is refused more is
-    allowed. Where all samples are still too much, those beyond their limit and one
-    other are evaluated.
-
-    Args:
-        one: The value.
-        before: The model before, and those of its nodes that a pass removed.
-        after: The model after, and its new nodes.
-        recordings: What is known of the model before, by sample: its inputs at least.
-        pairs: What the engine gave before and after, by sample, run in one form.
-        beyond: The samples on which it breaks its limit, if the result is refused for it.
+    allowed. Where all samples are still too much, those beyond their limit and one other are
+    evaluated. The pairs are run in one form, by sample. ``beyond`` are the samples on which
+    the value breaks its limit, if the result is refused.
     """
     patient = beyond is not None
     sides = before, after
@@ -449,15 +407,8 @@ def near_steps(
 ) -> DerivedFinding:
     """Return whether all elements of an output are as random roundings may make them.
 
-    Args:
-        name: The output.
-        model: The original.
-        feeds: The samples.
-        pairs: What an engine gave of the original and of the result, by sample.
-
-    Returns:
-        Rounding, with the number of elements that differ; or unknown, also where the model is
-        too large to be evaluated in double precision.
+    If so, the cause is rounding, with the number of elements that differ. It is unknown also
+    if the model is too large for double precision.
     """
     side = PartInFloat64(name, model, feeds)
     if not all(_comparable(*pair) for pair in pairs) or side.elements > MOST:
@@ -508,14 +459,8 @@ def excuse_by_cause(
 ) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
-    Args:
-        check: The check.
-        models: The original and the model in question.
-        samples: Inputs of the original.
-        rows: What an engine gave of both, by sample.
-        compared: What the outputs in question were compared with, by sample.
-        otherwise: What is returned if no output is another function, and some may not be
-            rounding; None for the check.
+    ``rows`` are what an engine gave of the original and the model, by sample. ``otherwise`` is
+    returned if no output is another function and some may not be rounding; None for the check.
     """
     causes = []
     old, new = map(inlined, models)
@@ -570,13 +515,8 @@ def distance_of(
 ) -> float | None:
     """Return how far two sides are apart in double precision.
 
-    Args:
-        sides: The part before, and the one after if the value is not a constant there.
-        tensor: The constant; None for none.
-
-    Returns:
-        0 where rounding of their constants explains it; None where shapes, NaN or infinities
-        differ.
+    ``sides`` has no second part if the value is the constant ``tensor`` there. 0 if rounding
+    of their constants explains it; None if shapes, NaN or infinities differ.
     """
     old = sides[0].exact
     new = (
@@ -654,16 +594,8 @@ def explain(
 ) -> bool | None:
     """Return whether rounding explains how a value inside a model differs.
 
-    Args:
-        one: The value.
-        before: The model before, and those of its nodes that a pass removed.
-        after: The model after, and its new nodes.
-        recordings: What both sides read, by sample, and maybe more: recorded or drawn.
-        pairs: What the engine gave before and after, by sample, run in one form.
-
-    Returns:
-        False if it differs by more, on some sample. None if that is not known: a part has an
-        operator without a bound, a body, or more elements than are evaluated.
+    The pairs are run in one form. False if the value differs by more on some sample. None if a
+    part has an operator without a bound, a body, or too many elements.
     """
     old = part_leading_to(one.old, before, recordings)
     # A constant is held to the bounds of what it replaces.

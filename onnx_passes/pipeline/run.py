@@ -68,16 +68,10 @@ _TORN = ".tmp"
 
 
 def save_state(folder: Path, model: ir.Model, state: PlainDict) -> Path:
-    """Save a model with data that JSON can hold, and remove states that are too many.
+    """Save a model with data that JSON can hold, and remove the oldest states.
 
-    Args:
-        folder: The folder of all states.
-        model: The model.
-        state: The data.
-
-    Raises:
-        ModelError: The model cannot be saved.
-        OSError: The folder cannot be written.
+    Raises ModelError if the model cannot be saved, and OSError if the folder cannot be
+    written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(_TORN, dir=folder, ignore_cleanup_errors=True) as temporary:
@@ -94,9 +88,7 @@ def save_state(folder: Path, model: ir.Model, state: PlainDict) -> Path:
 def list_states(folder: Path, suffix: str = "") -> list[Path]:
     """Return the states in a folder, the newest first.
 
-    Args:
-        folder: The folder of all states.
-        suffix: The ending of those that are listed; empty for complete ones.
+    ``suffix`` is the ending of those that are listed; empty for complete ones.
     """
     found: list[tuple[float, Path]] = []
     with suppress(OSError):
@@ -107,11 +99,7 @@ def list_states(folder: Path, suffix: str = "") -> list[Path]:
 
 
 def read_state(path: Path) -> PlainDict:
-    """Read the data of a state.
-
-    Raises:
-        ModelError: It is missing, or is not what was saved.
-    """
+    """Read the data of a state; raise ModelError if it is missing or damaged."""
     _check_digest(path / "state.json", path.name)
     state: PlainDict = json.loads((path / "state.json").read_bytes())
     return state
@@ -120,12 +108,7 @@ def read_state(path: Path) -> PlainDict:
 def read_model(path: Path, state: PlainDict) -> ir.Model:
     """Read the model of a state, which counts as new from now on.
 
-    Args:
-        path: The folder of the state.
-        state: Its data.
-
-    Raises:
-        ModelError: A file is missing, or is not what was saved.
+    Raises ModelError if a file is missing or damaged.
     """
     for name, digest in state["files"].items():
         _check_digest(path / name, digest)
@@ -167,12 +150,9 @@ _EARLIER = Application(0, "of an earlier run", "", (), (), ())  # only their num
 class Resume:
     """Saves the state of a run that ends early, and continues from one.
 
-    Attributes:
-        folder: Where states are saved.
-        files: The files of the model, the model itself first; absolute paths.
-        wanted: Whether to go on from a saved state.
-        began: Time before the files were read.
-        hint: How to go on from what is saved; None if nothing is.
+    ``files`` are absolute paths, the model itself first. With ``wanted`` the run continues
+    from a saved state; ``hint`` says how, None if nothing is saved. ``began`` is the time
+    before the files were read.
     """
 
     folder: Path
@@ -188,15 +168,7 @@ class Resume:
     _saved: Path | None = None
 
     def run(self, manager: PassManager, pipeline: ResolvedPipeline) -> None:
-        """Run the steps of a pipeline, or those that a saved state leaves to do.
-
-        Args:
-            manager: Runs the steps.
-            pipeline: The steps.
-
-        Raises:
-            Stopped: A pass failed, and the policy is to stop.
-        """
+        """Run the steps of a pipeline, or those that a saved state leaves to do."""
         self._notes = manager.report.notes
         if manager.gate is not None:
             self._manager, self._gate, self._steps = manager, manager.gate, pipeline.steps
@@ -383,14 +355,11 @@ def _digest(parts: Iterable[str]) -> str:
 
 @dataclass
 class PipelineRun:
-    """What a run left.
+    """What a run left; the policy lets the model out only if it is ``usable``.
 
-    Attributes:
-        model: The result; where the run failed, the last model that was accepted, or the
-            original where nothing was checked, as no states between are kept then.
-        report: What happened.
-        error: What ended the run early, or made it fail; None where it did not.
-        usable: Whether the model is one that the policy lets out.
+    If the run failed, the model is the last one accepted. It is the original if nothing was
+    checked, because no states between are kept then. ``error`` ended the run early, or made it
+    fail.
     """
 
     model: ir.Model
@@ -399,11 +368,7 @@ class PipelineRun:
     usable: bool = True
 
     def raise_for_failure(self) -> None:
-        """Raise what made the run fail.
-
-        Raises:
-            OnnxPassesError: The run failed.
-        """
+        """Raise what made the run fail."""
         if self.error is not None:
             raise self.error
 
@@ -421,25 +386,11 @@ def run_pipeline(
 ) -> PipelineRun:
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
-    Args:
-        model: The model; passes may change it in place.
-        config: The pipeline.
-        name: What the report calls the model.
-        reference: Reference data, in place of what the pipeline names or generates.
-        instruments: Who looks on.
-        notes: Sentences for the report.
-        resume: Saves the state if the run ends early, and continues from one; None for
-            neither. The caller removes what was saved once the result is written.
-        laps: The clock of the run, if it began earlier.
-
-    Returns:
-        The result. A failed check or pass does not raise: see ``PipelineRun.error``. If
-        nothing was checked, call ``report.settle()`` before the model changes.
-
-    Raises:
-        ConfigError: The pipeline names something that does not exist.
-        ReferenceDataError: The reference data does not fit the model.
-        EngineError: An engine cannot run the original model.
+    Passes may change ``model`` in place. ``reference`` replaces what the pipeline names or
+    generates. The caller removes what ``resume`` saved once the result is written. ``laps`` is
+    the clock of a run that began earlier.||A failed check or pass does not raise: see
+    ``PipelineRun.error``. A wrong pipeline, data that does not fit, or an original that does
+    not run do. If nothing was checked, call ``report.settle()`` before the model changes.
     """
     laps = laps or Laps()
     pipeline = resolve(config)

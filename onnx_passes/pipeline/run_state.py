@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 def summarize(state: Snapshot) -> ModelSummary:
-    """Return a model in numbers; its hash waits until somebody asks.
-
-    Args:
-        state: The model.
-    """
+    """Return a model in numbers; its hash waits until somebody asks."""
     summary = ModelSummary(
         nodes=state.nodes,
         operators=operator_histogram(state.model),
@@ -70,18 +66,8 @@ class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
 class RunState:
     """What the steps of a pipeline share.
 
-    Attributes:
-        model: The model; replaced as passes are kept or undone.
-        snapshot: The model before the pass at work.
-        config: The pipeline file.
-        report: Filled during the run.
-        gate: What checks; None where verification is off.
-        instruments: Who looks on.
-        rewrites: Budget and record of rewrites over the whole run.
-        whole: Compares models over the data set of the pipeline; None without one.
-        paying: Undoes rewrites that do not pay; None without an objective.
-        staying: The nodes that must stay.
-        after_step: Called after each step at top level that did not stop the run.
+    ``snapshot`` is the model before the current pass. ``gate`` is None if verification is off.
+    ``after_step`` is called after each step at top level that did not stop the run.
     """
 
     model: ir.Model
@@ -112,14 +98,7 @@ class RunState:
     def add_report(
         self, name: str, contract: str, group: str, before: Snapshot | None = None
     ) -> PassReport:
-        """Add the report of a step to that of the run.
-
-        Args:
-            name: What the step is called.
-            contract: What it promises, as text.
-            group: The group that it is in.
-            before: The model before it, if not the one at hand.
-        """
+        """Add the report of a step to that of the run."""
         report = PassReport(len(self.report.passes), name, contract, group=group)
         before = before or self.snapshot
         report.nodes_before = report.nodes_after = before.nodes
@@ -128,12 +107,7 @@ class RunState:
         return report
 
     def invalidate(self, pass_: Pass, applied: Sequence[Application] = ()) -> None:
-        """Forget what a pass that changed the model does not preserve.
-
-        Args:
-            pass_: The pass.
-            applied: The rewrites that it made.
-        """
+        """Forget what a pass that changed the model does not preserve."""
         if ALL in (pass_.preserves, *pass_.preserves):
             return
         recorded = applied and only_rewrites(pass_)  # nothing else has changed
@@ -146,11 +120,7 @@ class RunState:
             del self.context.analyses[name]
 
     def recovered(self, original: Snapshot) -> Snapshot:
-        """Return the last state that can be had again: after a failure, the original at worst.
-
-        Args:
-            original: A snapshot that was held from the start.
-        """
+        """Return the last accepted state that can be restored; at worst ``original``."""
         return original if self.snapshot.lost else self.snapshot
 
     def trace(
@@ -163,12 +133,8 @@ class RunState:
     ) -> Traced:
         """Find out what took the model too far from the original.
 
-        Args:
-            checks: The checks of it against the original, some of them failed.
-            name: Names the folder of the reproducer.
-            error: The error, as text.
-            kept: The passes that made it; empty for all that were kept.
-            title: What failed, as text; empty for the names of these passes.
+        ``kept`` are the passes that made it; empty for all that were kept. ``title`` is empty
+        for their names.
         """
         from onnx_passes.pipeline.checkpoints import Drifted, Traced, trace_drift
 
@@ -213,13 +179,7 @@ class Skipping:
     _operators: Operators = frozenset()
 
     def notes(self, pass_: Pass, step: PassStep, model: Snapshot) -> list[str] | None:
-        """Return what a pass would say that has nothing to do; None where it has to run.
-
-        Args:
-            pass_: The pass.
-            step: The pass with its options, as the pipeline has it.
-            model: The model.
-        """
+        """Return the notes of a pass that would change nothing; None if it has to run."""
         if not pass_.repeats_itself or isinstance(pass_, Analysis):
             return None
         self._look_at(model)
@@ -232,13 +192,7 @@ class Skipping:
         return [] if begins_nowhere(pass_, self._operators) else None
 
     def note(self, step: PassStep, model: Snapshot, notes: list[str]) -> None:
-        """Note that a pass left a model alone, and what it said.
-
-        Args:
-            step: The pass with its options, as the pipeline has it.
-            model: The model.
-            notes: What the pass said.
-        """
+        """Note that a pass left a model unchanged, and its notes."""
         self._look_at(model)
         self._left[(step.cls, step.text)] = list(notes)
 

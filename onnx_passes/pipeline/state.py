@@ -22,15 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the accepted model on one engine.
+    """The data on the accepted model on one engine.
 
-    Attributes:
-        samples: The samples that the rest is about, by identity.
-        accepted: Its outputs by sample; None where it was not run as a whole.
-        recorded: Its inner values; None where none are recorded.
-        budget: What was spent of the error budgets.
-        untouched: Whether its outputs are known to be the original's, bit for bit: regions
-            that agree bit for bit leave them so.
+    ``samples`` are those that the rest is about, by identity. ``accepted`` are outputs by
+    sample; None if the model was not run as a whole. ``untouched`` says that these are the
+    original's, bit for bit.
     """
 
     samples: Sequence[Feeds] | None = None
@@ -44,15 +40,10 @@ class Known:
 class State:
     """What the next pass is held against.
 
-    Attributes:
-        comparing: The original on every engine, called as the model is called now.
-        known: What is known on each engine, in the order of ``baseline.benches``.
-        moved: Whether the model computes something else than the original.
-        origin: The last model that a metric kept, from which drift is measured; None for the
-            original.
-        at_origin: Whether the accepted model is itself one that a metric kept.
-        changes: What each pass so far changed, for engines that compile and ask later.
-        vouched: Whether all changes so far were proved, or executed by themselves.
+    ``known`` is in the order of ``baseline.benches``. ``moved`` says that the model computes
+    something other than the original. Drift is measured from ``origin``, the last model that a
+    metric kept; None for the original. ``changes`` are for engines that compile and ask later.
+    ``vouched`` says that all changes were proved, or executed by themselves.
     """
 
     comparing: Comparing
@@ -95,12 +86,7 @@ class State:
         return [(bench, self.of(i)) for i, bench in enumerate(self.baseline.benches)]
 
     def knowing(self, index: int, known: Known) -> State:
-        """Return the same with other knowledge on one engine.
-
-        Args:
-            index: Number of the engine.
-            known: What is known on it.
-        """
+        """Return the same with other knowledge on one engine."""
         rest = list(self.known)
         rest[index] = known
         return replace(self, known=tuple(rest))
@@ -132,13 +118,10 @@ class State:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the gate says of a pass.
+    """The gate's answer on a pass.
 
-    Attributes:
-        checks: All checks.
-        evidence: What vouches for each application.
-        state: What the next pass is held against if this one is kept, whatever its verdict;
-            None where it was not the gate that checked.
+    ``state`` is what the next pass is held against if this one is kept, whatever its verdict;
+    None if it was not the gate that checked.
     """
 
     checks: list[Check] = field(default_factory=list)
@@ -157,12 +140,8 @@ class Checked:
 class Kept:
     """A pass that changed the model, and was kept.
 
-    Attributes:
-        step: How it was asked for.
-        index: Its place in the report.
-        first: Position in the record of rewrites at which it began.
-        applied: The rewrites that it made.
-        skip: Keys of the rewrites that it was not to make.
+    ``index`` is its place in the report, and ``first`` the position in the record of rewrites
+    at which it began. ``skip`` are keys of rewrites that it was not to make.
     """
 
     step: PassStep
