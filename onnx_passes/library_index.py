@@ -29,11 +29,8 @@ FILE = FOLDER / "library_index.json"
 class LibraryIndex:
     """Where the passes of the library are.
 
-    Attributes:
-        places: Modules by the names of passes: pipeline names and class names.
-        groups: Class names of the passes that are registered under a further name, by that
-            name and in the order of registration.
-        rows: Name, group, contract and summary of each pass, by group.
+    ``places`` maps pipeline names and class names to modules. ``groups`` maps each further
+    name to class names, in the order of registration. ``rows`` are sorted by group.
     """
 
     places: Mapping[str, str]
@@ -71,11 +68,7 @@ def read_index() -> LibraryIndex | None:
 
 
 def group_of(module: str) -> str:
-    """Return the folder that a module of the library is in; its own name for none.
-
-    Args:
-        module: Its name within the package of passes.
-    """
+    """Return the folder of a module (named within the package of passes), or its own name."""
     return module.rpartition(".")[0] or module
 
 
@@ -93,12 +86,7 @@ def library_index() -> LibraryIndex | None:
 def index_text(
     passes: Iterable[type[Pass]], groups: Mapping[str, Sequence[type[Pass]]]
 ) -> str:
-    """Return what the file of the index holds.
-
-    Args:
-        passes: Every pass of the library, all of them imported.
-        groups: Passes by each further name that they are registered under, in order.
-    """
+    """Return what the file of the index holds; all passes are imported."""
     by_module: dict[str, dict[str, list[str]]] = {}
     for cls in sorted(passes, key=lambda cls: (cls.__module__, cls.name)):
         module = cls.__module__.removeprefix(f"{PACKAGE}.")

@@ -49,9 +49,7 @@ _LONGEST = struct.Struct("=d")
 def label(group: str, detail: str) -> str:
     """Return what a run is called, should it end the process.
 
-    Args:
-        group: Its group.
-        detail: What it is of that group, the same in each run of a command.
+    ``detail`` must be the same in each run of a command.
     """
     text = f"{group} ({detail})".encode(errors="replace")
     return text[:_LONGEST_LABEL].decode(errors="replace").replace("\n", " ")
@@ -98,12 +96,7 @@ class Page:
         self._free.append(slot)
 
     def write(self, slot: int, labels: tuple[str, ...]) -> None:
-        """Note what begins now. What does not fit is cut.
-
-        Args:
-            slot: The slot of the thread.
-            labels: What it runs, the innermost last.
-        """
+        """Note what begins now, the innermost label last. What does not fit is cut."""
         text = "\n".join(labels).encode(errors="replace")[: _SLOT - _PLACE.size]
         self._memory[slot + _PLACE.size : slot + _PLACE.size + len(text)] = text
         _PLACE.pack_into(self._memory, slot, time.monotonic(), len(text))
@@ -129,10 +122,8 @@ _mine = threading.local()
 def attach(page: Page, avoided: dict[str, str], *, alone: bool) -> None:
     """Note on a page what this process runs.
 
-    Args:
-        page: What the parent reads.
-        avoided: Labels and groups to do without, each with what an engine died of.
-        alone: Whether one run waits for the other, so that it is known which one dies.
+    ``avoided`` are labels and groups to avoid, each with what an engine died of. With
+    ``alone`` one run waits for the other, so that it is known which one dies.
     """
     global _page, _avoided, _alone
     _page, _avoided, _alone = page, avoided, alone
@@ -150,21 +141,13 @@ def one_at_a_time() -> bool:
 
 
 def announce(code: int) -> None:
-    """Note that the program ends by itself.
-
-    Args:
-        code: Its exit code.
-    """
+    """Note that the program ends by itself."""
     if _page is not None:
         _page.code = code
 
 
 def avoided(label: str) -> str | None:
-    """Return why a run must not take place, as a sentence; None if it may.
-
-    Args:
-        label: The label that it would have.
-    """
+    """Return why a run must not take place, as a sentence; None if it may."""
     cause = _avoided.get(label) or _avoided.get(group_of(label))
     return None if cause is None else f"{_who(label)} {cause} there"
 
@@ -174,11 +157,7 @@ def _who(label: str) -> str:
 
 
 def allow(group: str) -> None:
-    """Run what was to be avoided: there is nothing else to run.
-
-    Args:
-        group: The group of the labels.
-    """
+    """Run what was to be avoided: there is nothing else to run."""
     for one in [one for one in _avoided if group_of(one) == group]:
         del _avoided[one]
 
@@ -199,8 +178,7 @@ def take_notes() -> list[str]:
 def running(label: str) -> AbstractContextManager[object]:
     """Note what this thread runs until the block ends.
 
-    Args:
-        label: What it is: a group with details, "folding (Div q)"; or a stage of the program.
+    The label is a group with details, "folding (Div q)", or a stage of the program.
     """
     return _Running(label) if _page is not None else _NOTHING
 
@@ -208,9 +186,7 @@ def running(label: str) -> AbstractContextManager[object]:
 def engine_run(label: str | None = None) -> AbstractContextManager[object]:
     """Note that an engine runs once.
 
-    Args:
-        label: As for :func:`running`; None if the values are given, or those of the block
-            around it.
+    Without a label the values are given, or those of the block around it.
     """
     timed = label is None or group_of(label) == GENERATED
     return _Running(label, timed=timed) if _page is not None else _NOTHING

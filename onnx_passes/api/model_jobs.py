@@ -39,11 +39,7 @@ from onnx_passes.verify.runs.runner import read_generate
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models side by side.
-
-    Attributes:
-        found: What was found, in full.
-    """
+    """Models side by side; ``found`` holds the result in full."""
 
     found: Found
 
@@ -105,11 +101,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Description:
-    """What a model holds.
-
-    Attributes:
-        data: The facts, as ``onnx-passes inspect model --json`` prints them.
-    """
+    """What a model holds, as ``onnx-passes inspect model --json`` prints it."""
 
     data: PlainMapping
 

@@ -26,12 +26,8 @@ AnyModel: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
 def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
     """Return a model that may be changed, its name, and what was changed to read it.
 
-    Args:
-        model: It stays as it is; weights are shared with it.
-
-    Raises:
-        ModelError: The file cannot be read.
-        UsageError: It is not a model.
+    The original stays as it is; weights are shared with it. Raises ModelError if the file
+    cannot be read, and UsageError if it is not a model.
     """
     if isinstance(model, str | os.PathLike):
         loaded = load_model(Path(model))
@@ -53,13 +49,8 @@ def take_model(model: AnyModel) -> tuple[ir.Model, str, list[str]]:
 def take_samples(inputs: Feeds | Sequence[Feeds], model: ir.Model) -> list[Feeds]:
     """Return samples as lists of arrays, whatever form of numbers the caller gives.
 
-    Args:
-        inputs: One sample, or several: arrays by input name. Numbers, and lists of numbers,
-            become arrays of the type that the input declares.
-        model: The model whose inputs they are.
-
-    Raises:
-        ReferenceDataError: A list has no form of an array, or a number does not fit its type.
+    Numbers, and lists of numbers, become arrays of the type that the input declares. Raises
+    ReferenceDataError if a list is not a form of an array, or a number does not fit its type.
     """
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     types = {str(v.name): v.type for v in model.graph.inputs}
@@ -86,10 +77,8 @@ def with_functions(model: ir.Model) -> ir.Model:
     """Return a model that any engine loads: operators of one's own get their functions.
 
     Engines know neither this package's operators nor those that a user has registered. QONNX's
-    stay as they are, unless the file needs functions in any case.
-
-    Args:
-        model: It stays as it is.
+    stay as they are, unless the file needs functions in any case. The model that is given
+    stays as it is.
     """
     known = (*QONNX_ALIASES, CHANNELS_LAST)
     if not any(
@@ -103,12 +92,7 @@ def with_functions(model: ir.Model) -> ir.Model:
 
 
 def notebook_frame(page: str, title: str) -> str:
-    """Return a frame that shows a page in a notebook.
-
-    Args:
-        page: The page, as HTML.
-        title: What the frame is called.
-    """
+    """Return a frame that shows a page in a notebook."""
     return (
         f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="" title="{title}" '
         'style="width:100%;height:40rem;border:1px solid #dfe4ea"></iframe>'

@@ -71,8 +71,7 @@ def contracts_of(cls: type[object]) -> tuple[Contract, ...]:
 def weakest(parts: Iterable[Sequence[Contract]]) -> tuple[Contract, ...]:
     """Return what several passes promise as one: nothing that any of them does not promise.
 
-    Args:
-        parts: The contracts of each pass. If one declares none, there is no joint promise.
+    If one declares none, there is no joint promise.
     """
     declared = list(parts)
     if not all(declared):

@@ -64,14 +64,7 @@ class RegisteredMetric:
     def choose_expected(
         self, original: Sequence[Sequence[Array]], given: Sequence[Sequence[Array]]
     ) -> Sequence[Sequence[Array]]:
-        """Return what a result is held against.
-
-        Args:
-            original: Per sample, the outputs of the original model, arrays of any shape and
-                type.
-            given: Per sample, what the user gives; empty for nothing, arrays of any shape and
-                type.
-        """
+        """Return what a result is held against, by sample; ``given`` is empty for nothing."""
         if self.expects == "labels":
             return given
         is_used = bool(given) if self.expects == "either" else _fits(given, original)
@@ -80,15 +73,10 @@ class RegisteredMetric:
     def measure(
         self, produced: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]
     ) -> float:
-        """Measure all samples.
+        """Measure all samples: by sample, the outputs in order.
 
-        Args:
-            produced: Per sample, the outputs in order, arrays of any shape and type.
-            expected: Per sample, what they are held against, arrays of any shape and type.
-
-        Raises:
-            ReferenceDataError: The labels do not fit, or there are none.
-            VerificationError: An output has another shape, or the function raised.
+        Raises ReferenceDataError if there are no labels or they do not fit, and
+        VerificationError if an output has another shape or the function raised.
         """
         if len(produced) != len(expected) or not produced:
             raise ReferenceDataError(
@@ -198,10 +186,7 @@ def lookup(name: str) -> RegisteredMetric:
     """Return a metric by name; ``top_K_accuracy`` exists for every K from 1.
 
     A metric that is registered comes first, then one that was put into a namespace, then one
-    that comes with the package.
-
-    Raises:
-        UnknownMetricError: There is none; the message suggests the nearest.
+    that comes with the package. Raises UnknownMetricError, which suggests the nearest name.
     """
     wanted = _canonical(name)
     known = _METRICS.get(wanted)

@@ -50,14 +50,9 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def blocks(*arrays: Array, size: int = BLOCK) -> Iterator[tuple[int, tuple[Array, ...]]]:
-    """Walk arrays of one shape together, in C order.
+    """Walk arrays of one shape together, in C order; none is copied as a whole.
 
-    Args:
-        arrays: Arrays of equal shape, of any layout; none is copied as a whole.
-        size: Elements per block.
-
-    Yields:
-        The flat index of the first element, and a rank-1 block of each array.
+    Yields the flat index of the first element, and a rank-1 block of each array.
     """
     flat = [a.reshape(-1) if a.flags.c_contiguous else a.flat for a in arrays]
     for start in range(0, arrays[0].size, size):
@@ -85,52 +80,27 @@ def max_abs_error(produced: Tensors, expected: Tensors) -> float:
 
 
 def max_rel_error(produced: Tensors, expected: Tensors) -> float:
-    """Return the largest ``|p - e| / |e|``; infinite where ``e`` is 0 and ``p`` is not.
-
-    Args:
-        produced: Outputs by name, of any shape and number type.
-        expected: Outputs of the reference by name, of the same shapes.
-    """
+    """Return the largest ``|p - e| / |e|``; infinite where ``e`` is 0 and ``p`` is not."""
     return _worst(_max_rel, max, produced, expected)
 
 
 def rmse(produced: Tensors, expected: Tensors) -> float:
-    """Return the root of the mean squared difference.
-
-    Args:
-        produced: Outputs by name, of any shape and number type.
-        expected: Outputs of the reference by name, of the same shapes.
-    """
+    """Return the root of the mean squared difference."""
     return _worst(_rmse, max, produced, expected)
 
 
 def snr(produced: Tensors, expected: Tensors) -> float:
-    """Return the signal-to-noise ratio in dB, ``10 log10(sum e^2 / sum (p - e)^2)``.
-
-    Args:
-        produced: Outputs by name, of any shape and number type.
-        expected: Outputs of the reference by name, of the same shapes.
-    """
+    """Return the signal-to-noise ratio in dB, ``10 log10(sum e^2 / sum (p - e)^2)``."""
     return _worst(_snr, min, produced, expected)
 
 
 def psnr(produced: Tensors, expected: Tensors) -> float:
-    """Return the peak signal-to-noise ratio in dB, the peak being ``max |e|``.
-
-    Args:
-        produced: Outputs by name, of any shape and number type.
-        expected: Outputs of the reference by name, of the same shapes.
-    """
+    """Return the peak signal-to-noise ratio in dB, the peak being ``max |e|``."""
     return _worst(_psnr, min, produced, expected)
 
 
 def cosine(produced: Tensors, expected: Tensors) -> float:
-    """Return the cosine of the angle; 1 between two zero vectors, 0 if one is zero.
-
-    Args:
-        produced: Outputs by name, of any shape and number type.
-        expected: Outputs of the reference by name, of the same shapes.
-    """
+    """Return the cosine of the angle; 1 between two zero vectors, 0 if one is zero."""
     return _worst(_cosine, min, produced, expected)
 
 
@@ -254,15 +224,7 @@ def _decibels(signal: float, noise: float) -> float:
 
 
 def demand_same_shape(produced: Array, expected: Array) -> None:
-    """Refuse to measure tensors of unlike shape, which numpy would broadcast.
-
-    Args:
-        produced: A tensor of any shape.
-        expected: The tensor that it is measured against, of the same shape.
-
-    Raises:
-        VerificationError: The shapes differ.
-    """
+    """Raise VerificationError for tensors of unlike shape, which numpy would broadcast."""
     if produced.shape != expected.shape:
         raise VerificationError(
             f"an output of shape {shape_text(produced.shape)} cannot be measured against one "
@@ -285,13 +247,8 @@ def top_k_accuracy(k: int, produced: Tensors, expected: Tensors) -> float:
     """Return the share of rows in which fewer than ``k`` classes rank before the label.
 
     Of equal scores the lower class ranks first, as in ArgMax and TopK, so that a model with
-    constant scores gains nothing from its ties. A row with a NaN is wrong.
-
-    Args:
-        k: How many classes count, from 1.
-        produced: Outputs by name; the first holds scores [..., classes], or classes if ``k``
-            is 1.
-        expected: Labels by name; the first holds integers, one for each row of scores.
+    constant scores gains nothing from its ties. A row with a NaN is wrong. Scores are [...,
+    classes], or classes if ``k`` is 1; the labels are integers, one a row.
     """
     scores, labels = _first(produced, "output"), _first(expected, "label")
     if labels.size == 0:
@@ -329,12 +286,7 @@ def count_mispredictions(produced: Tensors, expected: Tensors) -> float:
 
 
 def top_1_agreement(produced: Tensors, expected: Tensors) -> float:
-    """Return the share of rows of the first output that keep their highest class.
-
-    Args:
-        produced: Outputs by name; the first holds scores [..., classes].
-        expected: Outputs of the reference by name, of the same shape.
-    """
+    """Return the share of rows of the first output that keep their highest class."""
     theirs = _first(expected, "output")
     rows = theirs.size // theirs.shape[-1] if theirs.size and theirs.ndim else 1
     return 1 - count_mispredictions(produced, expected) / rows
@@ -343,14 +295,10 @@ def top_1_agreement(produced: Tensors, expected: Tensors) -> float:
 def kl_divergence(produced: Tensors, expected: Tensors) -> float:
     """Return the mean of ``KL(expected || produced)`` over rows of the first output, in nats.
 
-    Rows run along the last axis. Where every row of ``expected`` is a distribution (no
-    element below 0, sum 1 within 1e-3), both are read as probabilities; otherwise both are
-    logits. Probabilities that do not sum to 1 are charged for it (generalised divergence,
-    ``sum e log(e/p) - e + p``), so that the result is never below 0.
-
-    Args:
-        produced: Outputs by name; the first holds probabilities or logits [..., classes].
-        expected: Outputs of the reference by name, of the same shape.
+    Rows run along the last axis. Where every row of ``expected`` is a distribution (no element
+    below 0, sum 1 within 1e-3), both are read as probabilities; otherwise both are logits.
+    Probabilities that do not sum to 1 are charged for it (generalised divergence, ``sum e
+    log(e/p) - e + p``), so that the result is never below 0. Outputs are [..., classes].
     """
     rows = divergences(produced, expected)
     total = float(rows.sum())
@@ -360,12 +308,7 @@ def kl_divergence(produced: Tensors, expected: Tensors) -> float:
 def divergences(produced: Tensors, expected: Tensors) -> Array:
     """Return ``KL(expected || produced)`` of each row of the first output, in nats.
 
-    Args:
-        produced: As for :func:`kl_divergence`.
-        expected: As for :func:`kl_divergence`.
-
-    Returns:
-        Floats of shape [rows]; NaN where a probability is below 0.
+    The result has shape [rows]; NaN if a probability is below 0.
     """
     ours, theirs = _first(produced, "output"), _first(expected, "output")
     demand_same_shape(ours, theirs)
@@ -392,12 +335,7 @@ def divergences(produced: Tensors, expected: Tensors) -> Array:
 def rank(scores: Array, labels: Array) -> tuple[Array, Array]:
     """Return scores as float64 [rows, classes], and the class that each row should have.
 
-    Args:
-        scores: As :func:`accuracy` takes them: [..., classes], of any number type.
-        labels: Class numbers, integers, one for each row of scores.
-
-    Raises:
-        ReferenceDataError: The labels do not fit, or are not classes of the scores.
+    Raises ReferenceDataError if the labels do not fit, or are not classes of the scores.
     """
     rows, classes = _rows(scores, labels), _classes(labels)
     outside = classes[(classes < 0) | (classes >= rows.shape[1])]
@@ -460,11 +398,9 @@ def _rows(scores: Array, labels: Array) -> Array:
 
 
 def rank_of(rows: Array, classes: Array) -> Array:
-    """Return how many classes rank before the label in each row; all, where one is NaN.
+    """Return how many classes rank before the label in each row; all if one is NaN.
 
-    Args:
-        rows: Scores of shape [rows, classes], of any number type.
-        classes: The label of each row, integers of shape [rows].
+    Scores are [rows, classes], labels [rows].
     """
     wide = widen(rows)
     own = np.take_along_axis(wide, classes[:, None], axis=1)

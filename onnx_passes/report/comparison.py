@@ -28,14 +28,7 @@ SHOWN = 20
 def comparison_lines(
     found: Found, *, verbose: bool = False, latencies: bool = False, pairs: bool = True
 ) -> Iterator[str]:
-    """Describe what was found, a line for each fact.
-
-    Args:
-        found: What was found.
-        verbose: Whether every value is listed.
-        latencies: Whether the time that each run took is among them.
-        pairs: Whether the comparison of each pair is among them.
-    """
+    """Describe what was found, a line for each fact."""
     for run in found.runs:
         yield from _run(run, found)
         if latencies and run.latency is not None:
@@ -219,13 +212,7 @@ _LAYERS_SHOWN = 10
 
 
 def timing_lines(timing: Timing, latency_text: str, *, verbose: bool = False) -> Iterator[str]:
-    """Say what a run and its layers took.
-
-    Args:
-        timing: What was measured.
-        latency_text: Its latency in words.
-        verbose: Whether all layers are listed.
-    """
+    """Say what a run and its layers took."""
     yield f"time of {one_line(timing.run)}, sample 0"
     if timing.latency is not None:
         warm = plural(timing.warm_up, "run")
@@ -285,12 +272,7 @@ _MOST_DOTS, _MOST_ROWS = 30, 2000
 
 
 def compare_page(found: Found, *, latencies: bool) -> str:
-    """Return a comparison as a page for a browser.
-
-    Args:
-        found: What was found.
-        latencies: Whether the time that each run took is shown.
-    """
+    """Return a comparison as a page for a browser."""
     words = _words(found)
     runs = ", ".join(run.name for run in found.runs)
     alone = not found.pairs

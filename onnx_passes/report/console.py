@@ -145,13 +145,7 @@ MADE_UP = "generated"
 
 
 class ConsoleSummary:
-    """Says how a run ended.
-
-    Args:
-        glyphs: The characters that the terminal has.
-        report: The run.
-        details: Whether what few readers need is said as well.
-    """
+    """Says how a run ended."""
 
     def __init__(self, glyphs: Glyphs, report: RunReport, *, details: bool) -> None:
         """Look at the report."""
@@ -256,11 +250,7 @@ class ConsoleSummary:
                 yield f"{label}: and {rest:,} more, in the JSON report"
 
     def remarks(self, *, noise: bool) -> Iterator[str]:
-        """Yield waivers and notes.
-
-        Args:
-            noise: Whether limits that the noise of an engine has raised are among them.
-        """
+        """Yield waivers and notes; with ``noise`` also limits that noise raised."""
         yield from (self._name(str(each)) for each in self._report.waivers)
         kept = []
         for done in self._kept:
@@ -273,11 +263,7 @@ class ConsoleSummary:
                 yield f"note: {self._name(note)}"
 
     def next_steps(self, page: Path | None) -> Iterator[Row]:
-        """Yield what a reader may do now.
-
-        Args:
-            page: Where the run stands as a page; None for nowhere.
-        """
+        """Yield what a reader may do now; ``page`` is None if there is no page."""
         report, failed = self._report, self._failed()
         shows = "--html FILE" if page is None else self._name(str(page))
         if summary.outcome(report).tone == "bad":
@@ -506,9 +492,7 @@ _NARROWEST, _WIDEST = 40, 200
 class ConsolePrinter:
     """Prints on a stream: styled on a terminal, a line for each statement in a pipe.
 
-    Args:
-        stream: Where to print.
-        width: Columns; None for the terminal's own.
+    The width is in columns; None for the terminal's own.
     """
 
     def __init__(self, stream: TextIO, width: int | None) -> None:
@@ -565,10 +549,7 @@ class ConsolePrinter:
     def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
         """Break a line where a terminal ends. A log is read by tools too: there it stays one.
 
-        Args:
-            text: The line.
-            hang: Spaces in front of all lines but the first.
-            taken: Columns that something else takes.
+        Columns: ``hang`` begins all lines but the first, and ``taken`` are used by other text.
         """
         return wrapped(text, self._width - taken, hang) if self._terminal else [text]
 
@@ -599,13 +580,9 @@ class ConsoleReporter(ConsolePrinter):
     """Prints a run on a stream, which should be stderr: stdout is for results.
 
     The summary comes when the run is over, in a pipe as on a terminal: the verdict first.
-    Findings of analyses come at once.
-
-    Args:
-        stream: Where to print.
-        verbosity: -1 prints errors only; 0 the summary; 1 each pass with its rewrites and
-            checks; 2 also the comparison of each output.
-        width: Columns; None for the terminal's own.
+    Findings of analyses come at once. Verbosity -1 prints errors only; 0 the summary; 1 each
+    pass with its rewrites and checks; 2 also the comparison of each output. The width is in
+    columns.
     """
 
     def __init__(
@@ -669,12 +646,7 @@ class ConsoleReporter(ConsolePrinter):
                 self._detail(self._glyphs.name(finding))
 
     def finished(self, report: RunReport, page: Path | None = None) -> None:
-        """Print how the run ended: the verdict, what changed, and what was checked.
-
-        Args:
-            report: The run.
-            page: Where it stands as a page; None for nowhere.
-        """
+        """Print how the run ended: the verdict, what changed, and what was checked."""
         self._stop()
         told = ConsoleSummary(self._glyphs, report, details=self._level >= _DETAILS)
         words = summary.outcome(report)

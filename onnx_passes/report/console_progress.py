@@ -28,12 +28,7 @@ class _Times(ProgressColumn):
 
 
 def make_progress(console: Console, *, ascii_only: bool) -> Progress:
-    """Return a line that goes when it is stopped.
-
-    Args:
-        console: Where it is drawn.
-        ascii_only: Whether the terminal shows no other signs.
-    """
+    """Return a line that goes when it is stopped."""
     return Progress(
         SpinnerColumn("line" if ascii_only else "dots"),
         TextColumn("{task.description}", markup=False),

@@ -33,14 +33,7 @@ def result_lines(
     *,
     verbose: bool = False,
 ) -> Iterator[str]:
-    """Yield a result as lines for a terminal.
-
-    Args:
-        data: The result as JSON has it.
-        timing: How it was computed.
-        notes: Sentences to add.
-        verbose: Whether to name more samples.
-    """
+    """Yield a result as lines for a terminal."""
     counts = data["counts"]
     yield f"{data['outcome'].upper()}  {_counts(counts)}"
     for entry in counts["broken"]:
@@ -203,11 +196,7 @@ _MOST_BARS = 40
 
 
 def errors(output: PlainMapping) -> Sequence[BarRow]:
-    """Return the distribution of absolute errors of an output, a bar for each power of two.
-
-    Args:
-        output: What was counted of it, with a histogram by power of two.
-    """
+    """Return the absolute errors of an output, a bar for each power of two."""
     histogram = output["histogram"]
     counts: dict[int, int] = {}
     for place, count in histogram["bins"].items():
@@ -226,10 +215,7 @@ def errors(output: PlainMapping) -> Sequence[BarRow]:
 def matrix(title: str, classes: PlainMapping, name: str) -> PlainDict | None:
     """Return a table of classes by classes as squares, the denser the more rows.
 
-    Args:
-        title: What rows and columns are.
-        classes: What was found of the decisions.
-        name: "agreement", "left" or "right".
+    ``name`` is "agreement", "left" or "right".
     """
     count = classes["classes"]
     cells = classes["tables"].get(name, [])
@@ -282,12 +268,7 @@ def _square(
 
 
 def per_class(classes: PlainMapping, *, alone: bool) -> list[list[str]]:
-    """Return how many rows of each class are right.
-
-    Args:
-        classes: Counts by label, for both sides.
-        alone: Whether there is one side only.
-    """
+    """Return how many rows of each class are right; with ``alone`` there is one side only."""
     if not classes["labelled"]:
         return []
     left, right = (_hits(classes, side) for side in ("left", "right"))
@@ -323,11 +304,7 @@ def _hits(classes: PlainMapping, side: str) -> list[tuple[int, int]]:
 
 
 def values_of(feeds: Mapping[str, Array]) -> list[PlainDict]:
-    """Return what a sample feeds a model; what looks like an image is a PNG in base64.
-
-    Args:
-        feeds: Arrays of any shape and type by name of an input.
-    """
+    """Return what a sample feeds a model; what looks like an image is a PNG in base64."""
     return [_value(name, value) for name, value in feeds.items()]
 
 
@@ -369,11 +346,7 @@ _TRUECOLOUR = 2
 
 
 def encode(image: Array) -> bytes:
-    """Return a picture as a PNG file.
-
-    Args:
-        image: uint8 of shape [height, width, 3]: red, green, blue.
-    """
+    """Return a picture, uint8 [height, width, RGB], as a PNG file."""
     height, width, _ = image.shape
     # Each line begins with the number of its filter, 0 for none.
     lines = np.zeros((height, 1 + 3 * width), np.uint8)

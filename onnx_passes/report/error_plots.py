@@ -33,15 +33,8 @@ def heat_map(expected: Array, actual: Array, title: str) -> Foreign:
 
     Rows are all axes but the last, one after the other; of a large tensor each cell shows the
     largest error of a block. Colours are logarithmic over six decades; no error is pale, and
-    what is finite on one side only is red.
-
-    Args:
-        expected: The reference, of any shape.
-        actual: The other, of the same shape.
-        title: Name of the value.
-
-    Returns:
-        A figure of matplotlib.
+    what is finite on one side only is red. Both arrays have the same shape, which is any. The
+    result is a figure of matplotlib.
     """
     cells, special = _pooled(expected, actual)
     most = float(cells.max(initial=0.0))
@@ -65,16 +58,7 @@ def heat_map(expected: Array, actual: Array, title: str) -> Foreign:
 
 
 def histogram(expected: Array, actual: Array, title: str) -> Foreign:
-    """Draw how many elements have errors of each size; the axis is logarithmic.
-
-    Args:
-        expected: The reference, of any shape.
-        actual: The other, of the same shape.
-        title: Name of the value.
-
-    Returns:
-        A figure of matplotlib.
-    """
+    """Draw how many elements have errors of each size; the axis is logarithmic."""
     errors = _Errors()
     for _, (e, a) in blocks(expected, actual):
         errors.add(widen(e), widen(a))
@@ -92,12 +76,7 @@ def histogram(expected: Array, actual: Array, title: str) -> Foreign:
 
 @dataclass(frozen=True)
 class ValueLayer:
-    """A value in topological order.
-
-    Attributes:
-        error: Its largest absolute error; None where it is not known.
-        passed: Whether it agrees.
-    """
+    """A value in topological order; its largest absolute error, or None if not known."""
 
     error: float | None
     passed: bool
@@ -105,13 +84,6 @@ class ValueLayer:
 
 def layers(values: Sequence[ValueLayer], title: str) -> Foreign:
     """Draw the largest error of each value, in topological order; those that differ are red.
-
-    Args:
-        values: The values in topological order, with their errors.
-        title: The text above.
-
-    Returns:
-        A figure of matplotlib.
     """
     logs = [math.log10(v.error) if v.error and v.error < math.inf else None for v in values]
     known = [log for log in logs if log is not None]
@@ -215,16 +187,9 @@ MOST = 20
 def draw_plots(found: Found, folder: Path) -> list[Path]:
     """Draw the errors of every pair, of the first sample that differs or else the first.
 
-    Args:
-        found: A comparison whose values were kept.
-        folder: Made if it is not there.
-
-    Returns:
-        The files: ``N-NAME.heat.png`` and ``N-NAME.errors.png`` for the worst values of pair
-        N, and ``N-layers.png`` where there are several.
-
-    Raises:
-        UsageError: The folder cannot be written to, or matplotlib is not installed.
+    Returns the files: ``N-NAME.heat.png`` and ``N-NAME.errors.png`` for the worst values of
+    pair N, and ``N-layers.png`` if there are several. Raises UsageError if the folder cannot
+    be written, or matplotlib is not installed.
     """
     runs = {run.name: run for run in found.runs}
     written: list[Path] = []

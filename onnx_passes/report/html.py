@@ -52,13 +52,7 @@ _HEIGHT, _GAP_X, _GAP_Y, _EDGE = 30, 18, 34, 8
 
 @dataclass(frozen=True)
 class NodeText:
-    """A node as the text of a report shows it.
-
-    Attributes:
-        op: Its operator.
-        inputs: Names of what it reads.
-        outputs: Names of what it computes.
-    """
+    """A node as the text of a report shows it."""
 
     op: str
     inputs: tuple[str, ...]
@@ -69,11 +63,8 @@ class NodeText:
 class GraphBox:
     """A box of a drawn graph: a node, or a value that comes in or goes out.
 
-    Attributes:
-        label: Its text.
-        style: "op", "value", "right" or "wrong".
-        level: Its row, from the top.
-        left: Its left edge in pixels.
+    The style is "op", "value", "right" or "wrong". The level counts from the top; ``left`` is
+    in pixels.
     """
 
     label: str
@@ -101,13 +92,7 @@ class GraphBox:
 class DrawnGraph:
     """Nodes as a graph, what they read on top and what they compute below.
 
-    Attributes:
-        boxes: The nodes and values.
-        wires: Paths in SVG.
-        width: Width in pixels.
-        height: Height in pixels.
-        label: What it shows, for those who cannot see it.
-        box_height: Height of each box in pixels.
+    Wires are paths in SVG, sizes are in pixels. The label is for those who cannot see it.
     """
 
     boxes: Sequence[GraphBox]
@@ -157,13 +142,10 @@ def _side(
 def graph(
     nodes: Sequence[NodeText], wrong: str | None, style: str, *, loose: Sequence[str] = ()
 ) -> DrawnGraph:
-    """Return nodes as a graph.
+    """Return nodes, in topological order, as a graph.
 
-    Args:
-        nodes: In topological order.
-        wrong: The value that differs; None for none.
-        style: Class of that value.
-        loose: Values that are drawn if there is no node.
+    ``wrong`` is the value that differs, drawn in ``style``. Loose values are drawn if there is
+    no node.
     """
     boxes, edges = _boxes(nodes, wrong, style)
     if not nodes:
@@ -352,9 +334,7 @@ _MOST_REWRITES = 3000
 def passes_of(all_passes: list[PassReport], above: set[int]) -> PlainDict:
     """Return what the template shows of the passes.
 
-    Args:
-        all_passes: Every pass of the run.
-        above: Indices of those whose failure is on the page already.
+    The failures of those in ``above`` (indices) are on the page already.
     """
     shown = _chosen(all_passes)
     rewrites = _Rewrites()
@@ -470,14 +450,7 @@ _SHORTEST = 0.001  # seconds of verification worth a word
 class Figure:
     """A chart with its caption.
 
-    Attributes:
-        kind: "bars", "dots" or "lines".
-        title: Its heading.
-        chart: What is drawn; None for nothing.
-        caption: What it shows.
-        keys: Style classes and what they mean.
-        left_out: What is not shown.
-        wide: Whether it takes the whole width.
+    The kind is "bars", "dots" or "lines". The keys are style classes with what they mean.
     """
 
     kind: str

@@ -35,9 +35,8 @@ def to_json(report: RunReport) -> str:
 def read_json(path: str | os.PathLike[str]) -> RunReport:
     """Read a report from a file of JSON.
 
-    Raises:
-        ConfigError: The file cannot be read, is not a report, is of another version, or has a
-            field that is missing, unknown or of the wrong type.
+    Raises ConfigError if the file cannot be read, is not a report, is of another version, or
+    has a field that is missing, unknown or of the wrong type.
     """
     where = f"  --> {os.fspath(path)}"
     try:
@@ -51,15 +50,7 @@ def read_json(path: str | os.PathLike[str]) -> RunReport:
 
 
 def from_json(text: str, *, where: str | None = None) -> RunReport:
-    """Return the report that JSON text holds.
-
-    Args:
-        text: The JSON.
-        where: The file that it is from, for messages; None for none.
-
-    Raises:
-        ConfigError: As :func:`read_json`.
-    """
+    """Return the report that JSON text holds; raise ConfigError as :func:`read_json` does."""
     from pydantic import ValidationError
 
     data = _parse(text, where)

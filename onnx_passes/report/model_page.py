@@ -36,10 +36,8 @@ _PLACES = ("pkg.torch.onnx.name_scopes", "namespace")  # metadata of exporters
 class NodeGroup:
     """A group of nodes.
 
-    Attributes:
-        name: What the page calls it.
-        parent: Its place among the groups; None for the root.
-        children: Groups and nodes in it, in topological order: (is a group, place).
+    The parent is a place among the groups; None for the root. Children are in topological
+    order, each as: whether it is a group, and its place.
     """
 
     name: str
@@ -49,22 +47,13 @@ class NodeGroup:
 
 @dataclass
 class Groups:
-    """A tree of groups; the first one is the root.
-
-    Attributes:
-        groups: The groups, each after its parent.
-    """
+    """A tree of groups; the first one is the root, and each stands after its parent."""
 
     groups: list[NodeGroup] = field(default_factory=lambda: [NodeGroup("", None)])
     _known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def add(self, parent: int, name: str) -> int:
-        """Make a group, and return its place.
-
-        Args:
-            parent: Place of the group around it.
-            name: Its name.
-        """
+        """Make a group, and return its place."""
         self.groups.append(NodeGroup(name, parent))
         place = len(self.groups) - 1
         self.groups[parent].children.append((True, place))
@@ -73,9 +62,7 @@ class Groups:
     def find(self, parent: int, path: Iterable[str]) -> int:
         """Return the group of a path below another one; groups that lack are made.
 
-        Args:
-            parent: Place of the group that the path starts from.
-            path: Names of groups, the outermost first.
+        The path begins with the outermost name.
         """
         place = parent
         for name in path:
@@ -86,12 +73,7 @@ class Groups:
         return place
 
     def place(self, group: int, node: int) -> None:
-        """Put a node into a group.
-
-        Args:
-            group: Place of the group.
-            node: Number of the node.
-        """
+        """Put a node into a group."""
         self.groups[group].children.append((False, node))
 
     def tidy(self) -> None:
@@ -172,9 +154,8 @@ _INNER, _INPUT, _WEIGHT = 0, 1, 2
 class Mark:
     """What a run says of a node.
 
-    Attributes:
-        kind: The evidence: "proved", "executed", "outputs only", "blind", "nothing".
-        region: The pass and the part of its change, as text.
+    The kind is "proved", "executed", "outputs only", "blind" or "nothing". The region is the
+    pass and the part of its change, as text.
     """
 
     kind: str
@@ -185,9 +166,7 @@ class Mark:
 class PageContent:
     """Collects what the page of a model holds.
 
-    Attributes:
-        ranges: The least and the greatest number by name of a value.
-        marks: What a run says, by name of a value that a node computes.
+    Ranges are by name of a value, marks by name of a value that a node computes.
     """
 
     ranges: Mapping[str, Interval] = field(default_factory=dict)
@@ -314,10 +293,6 @@ def marks_of(report: RunReport, model: ir.Model) -> dict[str, Mark]:
 
     A node is marked by each application that matched it or put it there, and by each part of a
     change whose frontier it computes. If there are several, the weakest evidence is kept.
-
-    Args:
-        report: A run on this model, or one whose result it is.
-        model: The model of the page.
     """
     names: dict[str, str] = {}
     for node in all_nodes(model):
@@ -362,11 +337,7 @@ _SCRIPTS = ("tree.js", "layout.js", "draw.js", "panel.js", "main.js")
 def to_page(title: str, data: PlainDict, facts: Sequence[str], ranges: str) -> str:
     """Return a model as a page for a browser.
 
-    Args:
-        title: What the model is called.
-        data: What :meth:`~onnx_passes.report.model_page.Drawing.of` returns.
-        facts: What the head says of the model.
-        ranges: Where the ranges of values come from, in a clause.
+    ``ranges`` says in a clause where the ranges of values come from.
     """
     return render_page(
         "view.html",

@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 def render_page(
     template: str, title: str, style: str, scripts: Sequence[str] = (), **data: object
 ) -> str:
-    """Return a page whose policy allows its own style and scripts, and no request.
-
-    Args:
-        template: Name of the template, which extends ``base.html``.
-        title: The page's title.
-        style: Name of the style sheet.
-        scripts: Texts of its scripts.
-        data: What the template shows.
-    """
+    """Return a page whose policy allows its own style and scripts, and no request."""
     from markupsafe import Markup
 
     sheet = read_template(style)
@@ -95,13 +87,7 @@ _MOST_TICKS = 6
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a bar.
-
-    Attributes:
-        start: Where it begins, in percent.
-        length: How long it is, in percent.
-        style: Its style class.
-    """
+    """A part of a bar; its start and length are in percent."""
 
     start: float
     length: float
@@ -110,14 +96,10 @@ class Box:
 
 @dataclass
 class BarRow:
-    """A row of a bar chart.
+    """A row of a bar chart; its label may come from the model.
 
-    Attributes:
-        label: Its name, which may come from the model.
-        told: The numbers in words.
-        bars: Bars, one or two: lengths and style classes, laid end to end.
-        href: Where the label leads.
-        lines: The same as boxes, which :func:`scaled` fills in.
+    There are one or two bars: lengths and style classes, laid end to end. :func:`scaled``
+    fills in the same as boxes in ``lines`.
     """
 
     label: str
@@ -146,15 +128,10 @@ def _boxes(bar: Sequence[tuple[float, str]], longest: float) -> list[Box]:
 
 @dataclass(frozen=True)
 class Dot:
-    """A row of the error plot.
+    """A row of the error plot; its label may come from the model.
 
-    Attributes:
-        label: Its name, which may come from the model.
-        error: The error; 0 and infinity have places of their own.
-        limit: What was allowed, if that is known.
-        told: The numbers in words.
-        tone: "good", "bad", "warn" or "plain".
-        href: Where the label leads.
+    An error of 0 and infinity have places of their own. The tone is "good", "bad", "warn" or
+    "plain".
     """
 
     label: str
@@ -166,11 +143,7 @@ class Dot:
 
 
 class DotChart:
-    """Errors and their limits on one log axis over whole decades.
-
-    Args:
-        rows: The errors.
-    """
+    """Errors and their limits on one log axis over whole decades."""
 
     def __init__(self, rows: Sequence[Dot]) -> None:
         """Find the ends of the axis, and its ticks: places in percent and their texts."""
@@ -196,13 +169,7 @@ class DotChart:
 
 @dataclass(frozen=True)
 class Line:
-    """Values along the pipeline.
-
-    Attributes:
-        label: What they are.
-        ends: The first and the last as text.
-        path: A path in SVG, in a box of 1000 by 100.
-    """
+    """Values along the pipeline, as an SVG path in a box of 1000 by 100."""
 
     label: str
     ends: Sequence[str]
@@ -212,13 +179,9 @@ class Line:
 def line(
     label: str, values: Iterable[float], ends: Sequence[str], high: float | None = None
 ) -> Line:
-    """Return values along the pipeline as a line of steps.
+    """Return values, at the start and after each pass, as a line of steps.
 
-    Args:
-        label: What they are.
-        values: At the start and after each pass.
-        ends: The first and the last as text.
-        high: The value at full height; None for the largest.
+    ``high`` is the value at full height; None for the largest.
     """
     first, *rest = values
     rest = rest or [first]

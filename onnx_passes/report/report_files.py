@@ -12,8 +12,7 @@ from onnx_passes.errors import UsageError
 class Laps:
     """A clock that counts all time since its last lap as that of one part.
 
-    Args:
-        start: When the first part began, in seconds of ``time.perf_counter``; now if None.
+    The start is in seconds of ``time.perf_counter``; now if None.
     """
 
     def __init__(self, start: float | None = None) -> None:
@@ -29,14 +28,9 @@ class Laps:
 
 
 def write_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Write a file; no reader sees half of it. Folders that lack are made.
+    """Write a file as UTF-8; no reader sees half of it. Missing folders are made.
 
-    Args:
-        text: The content, written as UTF-8.
-        path: The file.
-
-    Raises:
-        UsageError: The file cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     from onnx_passes.model.save import pending  # reads onnx, which help needs not
 

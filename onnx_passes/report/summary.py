@@ -40,11 +40,8 @@ from onnx_passes.verify.evidence import (
 class Margin:
     """The measured error that came nearest to its limit, or went furthest past it.
 
-    Attributes:
-        output: Where it was seen.
-        error: The absolute error.
-        limit: What was allowed there: ``atol + rtol * |expected|``, 0 under equality; None
-            where it depends on an element that the report does not have.
+    The limit is ``atol + rtol * |expected|``, 0 under equality; None if it depends on an
+    element that the report does not have.
     """
 
     output: str
@@ -102,12 +99,7 @@ def element(text: str | None) -> float | None:
 
 
 def margin_of(output: OutputCheck, *, region: bool) -> Margin | None:
-    """Return the margin of one output, or None if no error was measured.
-
-    Args:
-        output: The comparison.
-        region: Whether it is of a value inside a model.
-    """
+    """Return the margin of an output or a value inside (``region``); None without an error."""
     expected, actual = element(output.expected), element(output.actual)
     error = output.max_abs
     if expected is not None and actual is not None:
@@ -163,10 +155,8 @@ _PARTS = {
 class Words:
     """A verdict for a reader.
 
-    Attributes:
-        head: A few words that stand alone and are never cut: "within 3e-7", "FAILED".
-        tone: How to colour it.
-        why: One sentence more, or nothing.
+    ``head`` is a few words that are never cut: "within 3e-7", "FAILED". ``why`` is a sentence
+    or empty.
     """
 
     head: str
@@ -338,12 +328,7 @@ def blamed(done: PassReport) -> list[RewriteSummary]:
 def sizes(
     before: ModelSummary, after: ModelSummary
 ) -> Iterator[tuple[str, Callable[[int], str], int, int]]:
-    """Yield each size of a model: its name, how it is written, and the two numbers.
-
-    Args:
-        before: The model before the first pass.
-        after: The model after the last.
-    """
+    """Yield each size of a model: its name, how it is written, and the two numbers."""
     yield "Nodes", "{:,}".format, before.nodes, after.nodes
     if before.file_bytes is not None and after.file_bytes is not None:
         yield "File", size, before.file_bytes, after.file_bytes
@@ -357,12 +342,7 @@ def rules(passes: Iterable[PassReport]) -> Counter[str]:
 
 
 def engine_name(name: str, engine: EngineReport | None) -> tuple[str, str]:
-    """Return an engine as a reader knows it, and how it runs.
-
-    Args:
-        name: Its name in reports.
-        engine: What is known of it; None if the pipeline does not have it.
-    """
+    """Return an engine as a reader knows it, and how it runs."""
     details = engine.details if engine is not None else {}
     base, _, options = name.partition("[")
     optimization = _OPTIMIZATIONS.get(str(details.get("optimization")), "")
@@ -473,11 +453,7 @@ _MOST_CULPRITS, _MOST_NODES, _LONGEST_NODE = 5, 8, 160
 
 
 class FailureRows:
-    """Describes a failure, in rows of a label and a text.
-
-    Args:
-        glyphs: The characters that the terminal has.
-    """
+    """Describes a failure, in rows of a label and a text."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         """Remember the characters."""
@@ -540,12 +516,7 @@ class FailureRows:
         return rows
 
     def nodes(self, label: str, nodes: Sequence[str]) -> Iterator[Row]:
-        """Yield nodes, a row each, as many as a reader takes in.
-
-        Args:
-            label: The label of each row.
-            nodes: Nodes as text.
-        """
+        """Yield nodes, a row each, as many as a reader takes in."""
         for node in nodes[:_MOST_NODES]:
             yield label, self._shortened(node)
         if len(nodes) > _MOST_NODES:
@@ -601,10 +572,7 @@ class FailureRows:
     ) -> Iterator[Row]:
         """Yield the check that failed and its worst element.
 
-        Args:
-            check: The check.
-            output: The output of it that is furthest off.
-            shown: Values whose mismatch stands beside their node already.
+        The mismatch of values in ``shown`` stands beside their node already.
         """
         where = f" on {self._name(check.engine)}" if check.engine else ""
         sample = f", sample {check.sample}" if check.sample is not None else ""

@@ -31,10 +31,7 @@ def printable(text: str, encoding: str = "utf-8") -> str:
 
     Names come from the model, which may be hostile: terminal escapes, bidirectional controls
     and lone surrogates are shown as ``\x1b``, ``\u202e``, ``\udc80``. Line breaks stay.
-
-    Args:
-        text: Any text.
-        encoding: What the reader's side can show; the rest is escaped too.
+    Characters that ``encoding`` lacks are escaped too.
     """
     shown = text
     if not text.isprintable():
@@ -52,23 +49,12 @@ def _hides(char: str) -> bool:
 
 
 def one_line(text: str, encoding: str = "utf-8") -> str:
-    r"""Return ``text`` as :func:`printable` does, with line breaks shown as ``\n``.
-
-    Args:
-        text: The text.
-        encoding: What the terminal can show.
-    """
+    r"""Return ``text`` as :func:`printable` does, with line breaks shown as ``\n``."""
     return printable(text, encoding).replace("\n", "\\n")
 
 
 def ends(text: str, most: int = 400, sign: str = "…") -> str:
-    """Return a text; one that is too long loses its middle.
-
-    Args:
-        text: The text.
-        most: The most characters that it keeps.
-        sign: What replaces the middle.
-    """
+    """Return a text; one with more than ``most`` characters loses its middle."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} {sign} {text[-half:]}"
 
@@ -87,12 +73,7 @@ def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
     """Break a line between words; a number stays beside what it counts.
 
     A word that is wider than a line, such as a path, begins a line, and breaks after a slash
-    if it has one.
-
-    Args:
-        text: The line.
-        width: The most characters of a line.
-        hang: Spaces in front of all lines but the first.
+    if it has one. ``hang`` are spaces in front of all lines but the first.
     """
     if len(text) <= width or width - hang < _LEAST_ROOM:
         return [text]
@@ -113,10 +94,7 @@ def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
 def annotation(title: str, text: str, file: str = "") -> str:
     """Return the line by which GitHub shows an error beside a commit.
 
-    Args:
-        title: What happened.
-        text: The rest, of any number of lines.
-        file: Where it happened; empty where that is not known.
+    ``file`` is empty if the place is not known.
     """
 
     def escaped(told: str, signs: str) -> str:
@@ -156,12 +134,7 @@ def size(count: int) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Return a cost with its unit: ``97.7 kB`` for bytes (B), ``0.0138 s`` for others.
-
-    Args:
-        value: The cost.
-        unit: Its unit.
-    """
+    """Return a cost with its unit: ``97.7 kB`` for bytes (B), ``0.0138 s`` for others."""
     if unit != "B":
         return f"{value:.4g} {unit}"
     return ("-" if value < 0 else "") + size(round(abs(value)))
@@ -177,12 +150,7 @@ def bound(error: float) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with that many digits and a short exponent: ``3.142``, ``1e-5``.
-
-    Args:
-        value: The number.
-        digits: How many significant digits are printed.
-    """
+    """Return a number with that many digits and a short exponent: ``3.142``, ``1e-5``."""
     text = f"{value:.{digits}g}"
     mantissa, _, exponent = text.partition("e")
     if exponent and 0 < int(exponent) < _PLAIN:
@@ -191,43 +159,23 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def percent(share: float, digits: int = 3) -> str:
-    """Return a share as text: ``34 %``.
-
-    Args:
-        share: The share.
-        digits: How many significant digits are printed.
-    """
+    """Return a share as text: ``34 %``."""
     return f"{number(100 * share, digits)} %"
 
 
 def plural(count: int, noun: str) -> str:
-    """Return ``1 node`` or ``1,024 nodes``.
-
-    Args:
-        count: How many.
-        noun: The noun in the singular.
-    """
+    """Return ``1 node`` or ``1,024 nodes``."""
     ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{count:,} {noun}{ending}"
 
 
 def are(count: int, noun: str) -> str:
-    """Return ``1 element is`` or ``1,024 elements are``.
-
-    Args:
-        count: How many.
-        noun: The noun in the singular.
-    """
+    """Return ``1 element is`` or ``1,024 elements are``."""
     return f"{plural(count, noun)} {'is' if count == 1 else 'are'}"
 
 
 def change(before: float, after: float) -> str:
-    """Return the change in percent with its sign, or nothing where there is none to state.
-
-    Args:
-        before: The number before.
-        after: The number after.
-    """
+    """Return the change in percent with its sign, or nothing where there is none to state."""
     if before == after or before == 0:
         return ""
     percent = 100 * (after - before) / before
@@ -237,9 +185,7 @@ def change(before: float, after: float) -> str:
 def ending_text(gap: float, ended: str) -> str:
     """Say how good a choice of formats is, and why the search for it ended.
 
-    Args:
-        gap: How much less another choice may cost, as a share.
-        ended: Why the search ended.
+    ``gap`` is how much less another choice may cost, as a share.
     """
     if ended == "optimal":
         return "no other choice is expected to cost less"
@@ -247,12 +193,7 @@ def ending_text(gap: float, ended: str) -> str:
 
 
 def snr_text(value: float | str, digits: int) -> str:
-    """Return a signal-to-noise ratio in dB as text.
-
-    Args:
-        value: The ratio or its text; NaN if nothing was run.
-        digits: Number of decimals.
-    """
+    """Return a signal-to-noise ratio in dB as text; NaN if nothing was run."""
     number = float(value)
     return "not run" if math.isnan(number) else f"{number:.{digits}f}"
 
@@ -280,10 +221,5 @@ class Glyphs:
         return one_line(ends(text, sign=self.ellipsis), self.encoding)
 
     def step(self, before: object, after: object) -> str:
-        """Return what changed, or what stayed.
-
-        Args:
-            before: What was there.
-            after: What is there now.
-        """
+        """Return what changed, or what stayed."""
         return f"{before}" if before == after else f"{before} {self.arrow} {after}"

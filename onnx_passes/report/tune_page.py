@@ -25,12 +25,8 @@ _LEAST = 1e-12
 class Point:
     """A model.
 
-    Attributes:
-        cost: What it costs.
-        error: Which share of the budget it uses; 1 is the limit.
-        tone: "front" for one that was predicted; "good", "bad" or "chosen" for one that was
-            measured.
-        told: What it is and what changed, as lines.
+    The error is a share of the budget; 1 is the limit. The tone is "front" for a predicted
+    model; "good", "bad" or "chosen" for a measured one.
     """
 
     cost: float
@@ -42,10 +38,8 @@ class Point:
 class FrontChart:
     """The plot in pixels.
 
-    Args:
-        points: The models; later ones are drawn over earlier ones.
-        unit: Of the cost.
-        highest: The cost at the right end, that of the original.
+    Later points are drawn over earlier ones. ``highest`` is the cost at the right end, that of
+    the original.
     """
 
     width, height = _WIDTH, _HEIGHT
@@ -106,12 +100,7 @@ _SAVED = {"time": "less time", "size": "less memory for weights", "bops": "fewer
 
 
 def tune_page(data: PlainMapping, title: str) -> str:
-    """Return a result as a page for a browser.
-
-    Args:
-        data: The result, as ``--json`` has it.
-        title: Name of the model.
-    """
+    """Return a result, as ``--json`` has it, as a page for a browser."""
     cost = data["cost"]
     saved = 1 - cost["chosen"] / cost["original"] if cost["original"] else 0.0
     head = f"{saved:.1%} {_SAVED[data['objective']]}" if saved > 0 else "nothing was changed"
