@@ -47,10 +47,7 @@ _LONGEST = struct.Struct("=d")
 
 
 def label(group: str, detail: str) -> str:
-    """Return what a run is called, should it end the process.
-
-    ``detail`` must be the same in each run of a command.
-    """
+    """Return what a run is called, should it end the process: the same in each run."""
     text = f"{group} ({detail})".encode(errors="replace")
     return text[:_LONGEST_LABEL].decode(errors="replace").replace("\n", " ")
 
@@ -64,7 +61,6 @@ class Page:
     """Memory that a process shares with those that it forks."""
 
     def __init__(self) -> None:
-        """Note nothing yet."""
         self._memory = mmap(-1, _HEAD + _SLOT * _SLOTS)
         self._free = list(range(_HEAD, len(self._memory), _SLOT))
 
@@ -176,18 +172,12 @@ def take_notes() -> list[str]:
 
 
 def running(label: str) -> AbstractContextManager[object]:
-    """Note what this thread runs until the block ends.
-
-    The label is a group with details, "folding (Div q)", or a stage of the program.
-    """
+    """Note what this thread runs until the block ends: a :func:`label`, or a stage."""
     return _Running(label) if _page is not None else _NOTHING
 
 
 def engine_run(label: str | None = None) -> AbstractContextManager[object]:
-    """Note that an engine runs once.
-
-    Without a label the values are given, or those of the block around it.
-    """
+    """Note that an engine runs once; by default under the label of the block around it."""
     timed = label is None or group_of(label) == GENERATED
     return _Running(label, timed=timed) if _page is not None else _NOTHING
 

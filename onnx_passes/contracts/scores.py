@@ -398,10 +398,7 @@ def _rows(scores: Array, labels: Array) -> Array:
 
 
 def rank_of(rows: Array, classes: Array) -> Array:
-    """Return how many classes rank before the label in each row; all if one is NaN.
-
-    Scores are [rows, classes], labels [rows].
-    """
+    """Return how many classes rank before the label in each row; all if one is NaN."""
     wide = widen(rows)
     own = np.take_along_axis(wide, classes[:, None], axis=1)
     lower = np.arange(rows.shape[1])[None, :] < classes[:, None]

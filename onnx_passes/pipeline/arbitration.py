@@ -45,7 +45,7 @@ from onnx_passes.verify.judge import Promise, error_growth
 from onnx_passes.verify.rounding import makes_any_steps
 
 _MOVED = 2.0
-"""How many times what moved weights do to an output it may be off."""
+"""Limit of an output's error, as a multiple of what moved weights do to it."""
 
 
 @dataclass
@@ -64,7 +64,6 @@ class Arbiter:
 
     @property
     def comparing(self) -> Comparing:
-        """Puts numbers side by side."""
         return self.state.comparing
 
     def after_pass(
@@ -168,7 +167,6 @@ class Arbiter:
         return settled(output, told)
 
     def _is_suspect(self, check: Check) -> bool:
-        """Whether a check failed on an engine that rewrites graphs."""
         if check.verdict is not Verdict.FAILED or check.engine is None:
             return False
         return any(b.engine.name == check.engine and not b.node_by_node for b in self.asked)
@@ -269,9 +267,9 @@ def _twin(bench: Bench) -> Bench | None:
 
 
 _SPREADS = 4.0
-"""How many times the spread of a few random roundings an element may be off."""
+"""Limit of an element's error, as a multiple of the spread of a few random roundings."""
 _GROWTH = 2.0
-"""How many times the error of values of 32 bits may be what it is where each node rounds."""
+"""Limit of the error of 32-bit values, as a multiple of that where each node rounds."""
 _MOST_WORK = 1 << 33
 """Products and results, on all samples, up to which a float32 model runs in doubles."""
 
@@ -484,10 +482,7 @@ def check_original(state: State, settings: Verify) -> None:
 def check_thresholds(
     state: State, steps: Sequence[tuple[str, str | None, OutputTolerance]] = ()
 ) -> None:
-    """Raise ConfigError if a limit that the user gave lies under the noise.
-
-    ``steps`` are the passes with a tolerance of their own: name, place, tolerance.
-    """
+    """Raise ConfigError if a limit that the user gave lies under the noise."""
     thresholds = state.comparing.thresholds
     if not (thresholds.given or steps) or not state.baseline.samples:
         return
@@ -500,8 +495,7 @@ def check_thresholds(
 def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Check]:
     """Hold a whole model against the original, on the engines of the given moments.
 
-    Nothing is run if no pass changed what is computed. ``moments`` are "each", "checkpoint" or
-    "end".
+    Nothing is run if no pass changed what is computed.
     """
     asked = [b for b in state.baseline.benches if b.when in moments]
     if not state.moved:

@@ -104,8 +104,8 @@ class Bench:
     ) -> None:
         """Run ``model`` on a thread of its own, for a :meth:`run` that is going to ask.
 
-        Passes are Python, and leave the other cores idle. An engine that would compete for
-        them is skipped, as is one that is at it already. ``name`` labels the run, should it
+        Passes are Python, and leave the other cores unused. An engine that would compete for
+        them is skipped, and so is one that runs already. ``name`` labels the run, should it
         end the process.
         """
         if self._ahead is None and samples and concurrent(self.engine):
@@ -249,7 +249,7 @@ class Baseline:
     Nothing is run until an engine's results are asked for: see :meth:`ready`. If the user gave
     the samples (``given``), one that does not run is an error. Of generated ones it is left
     out. ``unstable`` are outputs in which two runs of the original differ. ``ahead`` allows
-    runs beside each other: each session has its weights in an address space of its own.
+    concurrent runs; each session has the weights in its own part of the address space.
     """
 
     model: ir.Model
@@ -325,10 +325,7 @@ class Baseline:
             bench.settle()
 
     def doubt(self, bench: Bench) -> bool:
-        """Ask the original to repeat itself on an engine, before a pass is accused.
-
-        Returns whether it newly gave other results, so that outputs are left out as unstable.
-        """
+        """Ask the original to repeat itself on an engine; whether outputs newly differ."""
         if bench.doubted or not self.samples:
             return False
         bench.doubted = True
@@ -465,10 +462,7 @@ class Baseline:
                 bench.original = [bench.original[i] for i in kept]
 
     def add(self, values: Feeds) -> bool:
-        """Add a sample with other values of inputs, if the original runs on it everywhere.
-
-        Returns False also if it is a duplicate, or if enough were added.
-        """
+        """Add a sample if it is a new one, few were added, and the original runs on it."""
         drawn = [
             s for s in self.samples if isinstance(s, AdversarialFeeds) and s.kind == DRAWN
         ]
@@ -525,15 +519,14 @@ _UNUSUAL = (LARGE_FLOATS, DRAWN)
 _MOVES = 8
 """Runs of the original with other last places of its weights."""
 _SPREADS = 4.0
-"""How many times what these runs do to an element it may drift."""
+"""Limit of an element's drift, as a multiple of what these runs do to it."""
 
 
 @dataclass(frozen=True)
 class Moved:
     """What moved weights do to one output.
 
-    ``most`` is the largest difference. ``runs`` holds the output by sample and run; empty for
-    floats.
+    ``most`` is the largest difference; ``runs`` are by sample and run, and empty for floats.
     """
 
     most: float = 0.0

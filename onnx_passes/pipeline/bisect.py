@@ -53,9 +53,9 @@ class BisectionResult:
 
     The outcome is "sound" if the result is right, and "undecided" if noise allows no answer.
     ``noise`` is the score of what is known to be right, and ``final`` that of the result.
-    ``good`` and ``bad`` are the scores before and after the first bad pass ``done``.
-    ``rewrite`` is None if that made none that can be separated. ``also`` is what was found
-    without the rewrites found before.
+    ``good`` and ``bad`` are the scores before and after the first bad pass ``done``. If its
+    rewrites cannot be separated, there is no ``rewrite``. ``also`` is what was found without
+    the rewrites found before.
     """
 
     outcome: Literal["found", "sound", "undecided"]
@@ -71,7 +71,6 @@ class BisectionResult:
 
     @property
     def culprits(self) -> list[RewriteSummary]:
-        """All rewrites found."""
         found = (self.rewrite, *(other.rewrite for other in self.also))
         return [rewrite for rewrite in found if rewrite is not None]
 
@@ -95,7 +94,6 @@ class ByScore:
         return self._noise
 
     def __call__(self, model: ir.Model) -> float:
-        """Return the score; a model that does not run is infinitely far off."""
         return error_of(model, self.baseline.benches[0], self.baseline)
 
 
@@ -107,7 +105,6 @@ class ByCheck:
     noise: float = 0.0
 
     def __call__(self, model: ir.Model) -> float:
-        """Return 0 for a good model, infinity for a bad one."""
         return 0.0 if self.holds(model) else math.inf
 
 

@@ -246,9 +246,8 @@ _UNMATCHED = "values inside cannot be matched by name"
 class RegionPair:
     """Both sides of one connected part of a change.
 
-    ``numbers`` are those of its rewrites, and ``ends`` must be equal. A side is None if it is
-    not built: ``new`` is, for one, if it is a constant. If ``known`` is set, no build is
-    needed.
+    ``numbers`` are those of its rewrites, and ``ends`` must be equal. A side that is not built
+    is missing, as ``new`` of a constant. If ``known`` is set, no build is needed.
     """
 
     what: str
@@ -275,7 +274,6 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the recorded values that it holds."""
         parts = [part for pair in self.pairs for part in (pair.old, pair.new) if part]
         return sum(a.nbytes for part in parts for row in part.rows for a in row.values())
 

@@ -266,10 +266,7 @@ class Traced:
 
 
 def trace_drift(drifted: Drifted, error: str) -> Traced:
-    """Find out what took a result too far from the original, and leave a reproducer.
-
-    ``error`` is what the drift led to, as text.
-    """
+    """Find out what took a result too far from the original, and leave a reproducer."""
     traced = Traced()
     judgement = Judgement.of(drifted.gate, drifted.checks)
     level = judgement is not None and judgement.check.kind == LEVEL
@@ -439,5 +436,4 @@ class _Tracer:
         return pairs_around(attempts, failed, search, f"pass {kept.index + 1} {name}", (name,))
 
     def _error(self, model: ir.Model) -> float:
-        """Return how far a model's outputs are from those of the original."""
         return error_of(model, self.judgement.bench, self.drifted.gate.baseline)

@@ -101,10 +101,7 @@ class RegionBuilds:
                 yield batch
 
     def judge(self, batch: Batch) -> tuple[list[Check], list[Evidence]]:
-        """Run what a pass changed, and hold each part to the promise of the pass.
-
-        The check has scope "region"; there is none if all is computed as before.
-        """
+        """Run what a pass changed, and hold each part to the promise of the pass."""
         start, first = time.perf_counter(), self.builds
         asked = [pair for pair in batch.pairs if pair.known is None]
         new_sides = any(pair.new is not None for pair in asked)
@@ -249,7 +246,6 @@ class RegionBuilds:
 
 
 def _key(part: Part) -> bytes:
-    """Return a digest of a part and of what it is fed with."""
     rows = [
         tuple((n, str(a.dtype), a.shape, digest(a.tobytes())) for n, a in sorted(row.items()))
         for row in part.rows
@@ -258,7 +254,6 @@ def _key(part: Part) -> bytes:
 
 
 def _batches(parts: dict[bytes, Part]) -> Iterator[dict[bytes, Part]]:
-    """Yield parts that are built together."""
     batch: dict[bytes, Part] = {}
     size = 0
     for key, part in parts.items():
@@ -295,7 +290,6 @@ class Ran:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what it gave."""
         rows = self.outputs or ()
         return sum(a.nbytes for row in rows for a in row.values() if isinstance(a, np.ndarray))
 
@@ -304,8 +298,7 @@ class Ran:
 class Judged:
     """The verdict on a part.
 
-    ``checks`` compares each value. ``fault`` is empty if it is right; else ``sample`` is the
-    first that shows it.
+    ``fault`` is empty if the part is right; else ``sample`` is the first that shows it.
     """
 
     evidence: Evidence
@@ -454,7 +447,7 @@ class Compiler:
 
     ``engine`` has profiles for the samples; ``inner`` is the same in its child process.
     Without a GPU ``samples`` is empty. A model that is called otherwise than ``called`` is not
-    executed. ``regions`` is None if nothing is executed, or there is no budget.
+    executed. Without execution or a budget there is no ``regions``.
     """
 
     engine: Engine
@@ -469,8 +462,7 @@ class Compiler:
     _again: Finding | None = None
 
     def finding(self, model: ir.Model) -> Finding:
-        """Return how far a model gets; one that was asked for just before is not built again.
-        """
+        """Return how far a model gets; one asked for just before is not built again."""
         key = exact_key(model)
         known = self.known(key)
         if known is None:
@@ -502,11 +494,9 @@ class Compiler:
         return [OriginalRuns(self.engine.name, "two builds of it", first, second)]
 
     def known(self, key: Key) -> Finding | None:
-        """Return how far a model got that was asked for."""
         return next((finding for other, finding in self._known if other == key), None)
 
     def told(self, found: Finding) -> str:
-        """Return a finding as one sentence."""
         match found.level:
             case Level.EXECUTED:
                 here = device()
@@ -525,7 +515,7 @@ class Compiler:
 class CompiledLevels:
     """The engines of a pipeline that compile.
 
-    ``original`` is None without such engines, and ``comparing`` if nothing is executed.
+    Without such engines there is no ``original``; without execution, no ``comparing``.
     """
 
     compilers: list[Compiler] = field(default_factory=list)
@@ -535,8 +525,7 @@ class CompiledLevels:
     def check(self, before: ir.Model, model: ir.Model, *moments: str) -> list[Check]:
         """Ask whether a model gets as far as the one before it, on the engines of moments.
 
-        Numbers are held against those of the original. ``moments`` are "each", "checkpoint" or
-        "end".
+        Numbers are held against those of the original.
         """
         return [
             self._compared(compiler, before, model, "the model before")
@@ -552,10 +541,7 @@ class CompiledLevels:
         promises: Sequence[Promise],
         engine: Engine,
     ) -> Batch | None:
-        """Cut what a pass changed into parts that compilers run; None if none executes.
-
-        ``engine`` runs the model before, for the values at the boundaries of parts.
-        """
+        """Cut what a pass changed into parts that compilers run; None if none executes."""
         samples = next((c.samples for c in self.compilers if c.regions is not None), ())
         if not samples or not promises:
             return None
@@ -564,10 +550,7 @@ class CompiledLevels:
         return pair_up(name, models, applied, promises, samples, engine)
 
     def later(self, known: tuple[Batch, ...], batch: Batch, limit: int) -> tuple[Batch, ...]:
-        """Return the changes for compilers that are asked later, with one more pass.
-
-        ``limit`` is in bytes of recorded values that may be kept.
-        """
+        """Add a change for compilers that are asked later, up to ``limit`` bytes of values."""
         if all(c.regions is None or c.when == "each" for c in self.compilers):
             return known
         if batch.nbytes + sum(one.nbytes for one in known) > limit:

@@ -87,10 +87,7 @@ class Culprit:
 
 @dataclass
 class CulpritSearch:
-    """The rewrites found wrong, in the order found.
-
-    ``rest`` is the pass without them, if that keeps its contract. The notes are sentences.
-    """
+    """Rewrites found wrong, in order; ``rest`` is the pass without them if that holds."""
 
     culprits: list[Culprit] = field(default_factory=list)
     rest: Attempt | None = None
@@ -211,10 +208,7 @@ class _Hunt:
         return self.attempts.apply(skip=self.skip | keys)
 
     def _by_score(self, current: Attempt) -> tuple[list[Culprit], Attempt] | None:
-        """Accuse by local scores, the worst first, as few as cure the pass.
-
-        None if no rewrite is wrong by itself.
-        """
+        """Accuse by local scores, the worst first, as few as cure the pass; else None."""
         scores = [s for s in self.scores(current.applied, self.skip, current) if s]
         wrong = sorted((s for s in scores if not s.passed), key=lambda s: -s.score)
         suspects = [Culprit(s.application, s.how, *measured_by(s)) for s in wrong]
@@ -285,7 +279,6 @@ class _Hunt:
     def _first_needed(
         self, others: Sequence[Application], needed: Sequence[Application]
     ) -> int:
-        """Return how many of the others some rewrites need to fail."""
         return first_true(len(others), lambda n: self._fail_alone([*others[:n], *needed]))
 
     def _fail_alone(self, applications: Sequence[Application]) -> bool:
@@ -391,9 +384,8 @@ class Regions:
     ) -> list[LocalScore | None]:
         """Run both sides of each rewrite on the engine, in one build for each side.
 
-        What differs is held against the running error of its operators, since an engine that
-        fuses nodes rounds elsewhere on each side. The score is None if one of the sides is not
-        executed.
+        What differs is held against the running error of its operators, because an engine that
+        fuses nodes rounds elsewhere on each side. There is no score if a side is not executed.
         """
         looked, arrays = self._looked(pieces, self.after)
         sides: list[tuple[ApplicationPieces, Part, Part]] = []
@@ -508,17 +500,13 @@ def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
 
 
 def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
-    """Whether a compiler names a node of a rewrite, or a layer that it made of one."""
     values = {str(value.name) for node in side.nodes for value in node.outputs if value.name}
     names = values | {str(makers[v].name) for v in values if v in makers and makers[v].name}
     return any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\d.])", reason) for n in names)
 
 
 def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
-    """Return how far the outputs of a model are from those of the original, on one engine.
-
-    A model that does not run is infinitely far off.
-    """
+    """Return the error of a model's outputs on an engine; infinite if it does not run."""
     try:
         produced = bench.run(model, baseline.samples)
     except EngineError:
@@ -528,10 +516,7 @@ def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A check that failed, and what it was made with.
-
-    ``contracts`` is empty if several passes are judged.
-    """
+    """A failed check, and what it was made with; no contracts if it is of several passes."""
 
     gate: Gate
     check: Check
@@ -559,12 +544,10 @@ class Judgement:
 
     @property
     def samples(self) -> Sequence[Feeds]:
-        """The reference samples."""
         return self.gate.baseline.samples
 
     @property
     def feeds(self) -> Feeds:
-        """The sample that failed."""
         return self.samples[self.check.sample or 0]
 
     @cached_property
@@ -605,10 +588,7 @@ class Judgement:
     def scores(
         self, attempts: Attempts, applied: Sequence[Application], skip: frozenset[str]
     ) -> list[LocalScore | None]:
-        """Score each rewrite of a pass by itself, by numbers or by what a compiler takes.
-
-        Raises OnnxPassesError if the pass raised, or does not repeat its rewrites.
-        """
+        """Score each rewrite of a pass by itself, by numbers or by what a compiler takes."""
         regions = self.check.kind == LEVEL and bool(self.samples)
         if not (self.numeric or regions) or not applied:
             return []
@@ -629,7 +609,6 @@ class Judgement:
         return next(c for c in compilers if c.engine.name == self.check.engine)
 
     def regions(self, before: ir.Model, after: ir.Model) -> Regions:
-        """Return the regions between two models, for the compiler of the check."""
         executing = [bench.engine for bench in self.gate.baseline.benches]
         engine = executing[0] if executing else OnnxRuntimeEngine()
         said = self.check.reason or ""

@@ -84,7 +84,6 @@ class Step:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of the rewrites that it recorded."""
         return tuple(application.number for application in self.applied)
 
     @property
@@ -153,10 +152,10 @@ def find_region(
 ) -> FoundRegion | None:
     """Find what changed, with the values recorded that it is held against.
 
-    A constant in place of a value that the engine computed is compared with that value: equal
-    bit for bit, it makes nothing new that reads it. Where one is not, its readers are part of
-    the region. With ``untouched`` the model before computes what the original does. None if
-    values cannot be matched or recorded.
+    A constant that replaces a value of the engine is compared with that value. If they are
+    equal bit for bit, its readers are unchanged; else these are part of the region. With
+    ``untouched`` the model before computes what the original does. None if values cannot be
+    matched or recorded.
     """
     before, after = models
     folded = Folded()
@@ -228,9 +227,9 @@ _MOVES = frozenset(
 class RegionCheck:
     """The check of one pass on one engine.
 
-    With ``untouched`` the model before computes what the original does. ``allowance`` is None
-    if any number of parts may run on random values. For a body, ``samples`` maps its samples
-    to those of the model, by identity.
+    With ``untouched`` the model before computes what the original does. Without an
+    ``allowance``, any number of parts may run on random values. For a body, ``samples`` maps
+    its samples to those of the model, by identity.
     """
 
     recorder: Recorder
@@ -252,10 +251,7 @@ class RegionCheck:
             self.before, self.after = inlined(self.before), inlined(self.after)
 
     def run(self, known: Recorded | None) -> Regional | None:
-        """Check the region, given the recorded values of the model before.
-
-        None if only a run of the whole model shows it: values cannot be matched or recorded.
-        """
+        """Check the region; None if only a run of the whole model can show its effect."""
         start = time.perf_counter()
         models = self.before, self.after
         found = find_region(
@@ -466,10 +462,7 @@ class RegionRuns:
     untouched: bool
 
     def produce(self, nodes: Sequence[ir.Node]) -> list[Mapping[str, Data]] | None:
-        """Run nodes of the model after; return their values by sample.
-
-        None if a value that they need is not a tensor.
-        """
+        """Run nodes of the model after; None if a value that they need is not a tensor."""
         if not nodes:
             return [{} for _ in self.recorded.samples]
         region = Region(tuple(nodes), boundary_of(nodes), self.found.region.frontier)
@@ -489,10 +482,7 @@ class RegionRuns:
         return self._session(self.models[1], region, hidden)
 
     def fill(self, names: frozenset[str], compared: set[str]) -> bool:
-        """Record further values of the model before; return whether that can be done.
-
-        ``compared`` are values that stay recorded for a comparison.
-        """
+        """Record more values of the model before; return whether that can be done."""
         obtained = self.recorder.obtain(
             self.recorded,
             self.models[0],
@@ -528,10 +518,7 @@ class RegionRuns:
 
 @dataclass
 class EngineCheck:
-    """Checks passes on an engine that executes.
-
-    ``recorders`` are by the number of the engine.
-    """
+    """Checks passes on an engine that executes; recorders are by the ``id`` of a bench."""
 
     settings: Verify
     allowance: Allowance
@@ -652,8 +639,7 @@ class EngineCheck:
     def _accepted(
         self, index: int, bench: Bench, state: State, step: Step
     ) -> tuple[list[Outputs], Budget]:
-        """Return the outputs of the model before, and the budget as it is measured from there.
-        """
+        """Return the outputs of the model before, and the budget measured from there."""
         known = state.of(index)
         accepted = known.accepted
         if accepted is None:
@@ -678,7 +664,7 @@ class EngineCheck:
         try:
             accepted, budget = self._accepted(index, bench, state, step)
         except EngineError as error:
-            # A warning was its price; this pass is not to blame.
+            # An earlier pass, kept with a warning, is the culprit.
             return unknown(f"the model before the pass does not run: {error.message}")
         start = time.perf_counter()
         try:

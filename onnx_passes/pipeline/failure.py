@@ -35,7 +35,7 @@ class FailedCheck:
     """A pass whose check failed.
 
     ``make`` creates the pass anew. ``first`` is the position in the record of rewrites at
-    which it began; None for a sequence of passes, each of which was examined already.
+    which it began; None for a sequence of passes, each examined already.
     """
 
     state: RunState
@@ -55,12 +55,10 @@ class FailedCheck:
 
     @property
     def applied(self) -> list[Application]:
-        """The rewrites that the pass made."""
         return [] if self.first is None else self.state.rewrites.applied[self.first :]
 
     @cached_property
     def judgement(self) -> Judgement:
-        """The check that failed."""
         found = self._judged(self.report.checks)
         assert found is not None
         return found
@@ -162,7 +160,6 @@ class FailedCheck:
         return rest
 
     def tell(self, rest: Attempt, search: CulpritSearch, message: str) -> None:
-        """Report the pass as what is left of it."""
         report = self.report
         report.rewrites = [rewrite_summary(a) for a in self.applied]
         report.checks, report.culprits, report.error = rest.checks, [], None

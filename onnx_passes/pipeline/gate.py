@@ -323,7 +323,6 @@ class Gate:
     checked: CheckedNodes = field(default_factory=CheckedNodes)
 
     def __post_init__(self) -> None:
-        """Build what checks a pass on engines."""
         self.allowance = Allowance(self.settings.drawn_parts)
         self.engines = EngineCheck(self.settings, self.allowance)
 
@@ -338,10 +337,7 @@ class Gate:
         levels: CompiledLevels | None = None,
         opening: Opening | None = None,
     ) -> Gate:
-        """Return the gate of a run whose original has not been touched yet.
-
-        The original in ``baseline`` is given without what ``opening`` leaves out.
-        """
+        """Return the gate of a run whose original has not been touched yet."""
         comparing = Comparing(settings, baseline, original, labels)
         baseline.ahead &= original.weight_bytes <= settings.memory_limit
         levels = levels or CompiledLevels()
@@ -352,7 +348,6 @@ class Gate:
 
     @property
     def baseline(self) -> Baseline:
-        """The original on every engine."""
         return self.state.baseline
 
     @property
@@ -362,12 +357,10 @@ class Gate:
 
     @property
     def labels(self) -> Sequence[Outputs] | None:
-        """Expected outputs or labels of each sample, where the user gave them."""
         return self.state.labels
 
     @property
     def noise(self) -> Noise:
-        """The engines' own spread."""
         return self.state.comparing.noise
 
     def keep(self, checked: Checked) -> None:
@@ -492,10 +485,7 @@ class Gate:
         return Check("interface", verdict, reason="; ".join(changes) or None)
 
     def only_amplifies(self, check: Check, evidence: Sequence[Evidence] | None = None) -> bool:
-        """Whether outputs drift beyond a default, though each change agrees by itself.
-
-        ``evidence`` is None for the result.
-        """
+        """Whether outputs drift beyond a default, though each change agrees by itself."""
         vouched = self.state.vouched and (evidence is None or vouches(evidence))
         held = self.state.comparing.thresholds.holds(check.kind)
         return vouched and check.kind == "drift" and not held
@@ -507,10 +497,7 @@ class Gate:
         return self.state.comparing.thresholds.local(kind, contracts, override)
 
     def against_original(self, model: ir.Model, moments: Sequence[str]) -> list[Check]:
-        """Hold a whole model against the original, on the engines of the given moments.
-
-        ``moments`` are "each", "checkpoint" or "end".
-        """
+        """Hold a whole model against the original, on the engines of the given moments."""
         try:
             model = self.opening.open(model)
         except OnnxPassesError as error:

@@ -204,8 +204,7 @@ def make_gate(
 ) -> Gate:
     """Return what checks the passes of a run, with the engines and samples of the pipeline.
 
-    ``report`` gets notes, engines, and the source of the samples. ``reference`` replaces what
-    the pipeline names or generates.
+    ``report`` gets notes, engines, and the source of the samples.
     """
     model = whole = original.model
     keep_split(model)
@@ -318,10 +317,7 @@ def _own_tolerances(
 
 
 def report_baseline(report: RunReport, gate: Gate, result: ir.Model | None = None) -> None:
-    """Report what is known of engines and samples, which is more once the original ran.
-
-    ``result`` is None before the passes run.
-    """
+    """Report what is known of engines and samples, which is more once the original ran."""
     baseline = gate.baseline
     report.engines = [
         EngineReport(

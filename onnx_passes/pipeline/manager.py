@@ -58,35 +58,27 @@ class PassRun:
 
     @classmethod
     def begin(cls, state: RunState, step: PassStep, group: str) -> PassRun:
-        """Create a pass, and begin its report."""
         pass_, before = step.make(state.plain, state.state), state.snapshot
         report = state.add_report(step.text, pass_.promise(), group)
         return cls(state, pass_, step, report, before, len(state.rewrites.applied))
 
     @property
     def composed(self) -> bool:
-        """Whether this is a sequence of passes."""
         return self.first is None
 
     @property
     def applied(self) -> list[Application]:
-        """The rewrites that the pass made."""
         return [] if self.first is None else self.state.rewrites.applied[self.first :]
 
     @property
     def policy(self) -> str:
-        """What to do if the pass fails."""
         return self.step.on_failure or self.state.config.on_failure
 
     def make(self) -> Pass:
-        """Create the pass anew."""
         return self.step.make(self.state.plain, dict(self.state.state))
 
     def execute(self) -> bool:
-        """Run the pass, judge it, and return whether the model differs afterwards.
-
-        Raises Stopped if it failed and the policy is to stop, as :meth:`judge` does.
-        """
+        """Run and judge the pass; return whether the model differs, or raise Stopped."""
         state, pass_, report = self.state, self.pass_, self.report
         pass_.context = state.context
         state.context.notes = []
@@ -196,7 +188,6 @@ class PassRun:
         state.invalidate(self.pass_, self.applied)
 
     def _keep_nodes(self) -> None:
-        """Leave out the rewrites that remove a node that must stay."""
         keep = self.state.staying
         if not (lost := keep.lost_in(self.state.model)):
             return
@@ -250,10 +241,7 @@ class PassRun:
         return needed or self.policy != "stop" or isinstance(self.pass_, Analysis)
 
     def _change(self) -> Change:
-        """Return what a pass changed, in kind only if that is of use.
-
-        Raises ModelError if the graph has a cycle, or weights cannot be read.
-        """
+        """Return what a pass changed, in kind only if that is of use; may raise ModelError."""
         model = self.state.model
         if self._may_undo():
             return self.before.change(model)
@@ -303,7 +291,6 @@ class PassRun:
             gate.keep(checked)
 
     def _fail(self, error: OnnxPassesError, text: str) -> None:
-        """Do what the policy says of a failed pass."""
         report = self.report
         report.error = text
         raised = not isinstance(error, VerificationError)

@@ -146,10 +146,7 @@ class Meter:
 
 
 def fast_form(engine: Engine) -> Engine:
-    """Return the engine as users run it: ONNX Runtime with its optimisations.
-
-    Verification runs ONNX Runtime without optimisations.
-    """
+    """Return the engine as users run it: ONNX Runtime with its optimisations."""
     if isinstance(engine, OnnxRuntimeEngine) and engine.optimization == "none":
         return dataclasses.replace(engine, optimization="all", prepacking=True)
     return engine
@@ -161,7 +158,7 @@ def time_sides(
     """Time two models of the same inputs, runs of both taking turns, the first one twice.
 
     Costs are medians in seconds; the noise is the difference of both medians of ``without``.
-    ``with_them`` is None if it computes nothing.
+    Without ``with_them``, that model computes nothing.
     """
     models = [without, without, *([] if with_them is None else [with_them])]
     with ExitStack() as stack:
@@ -246,7 +243,7 @@ _MOST_ROUNDS = 4
 
 @dataclass
 class Chosen:
-    """What is left of a pass, and why; ``rest`` is None if nothing is left."""
+    """What is left of a pass, and why; no ``rest`` if nothing is left."""
 
     rest: Attempt | None
     skip: frozenset[str] = frozenset()
@@ -254,7 +251,6 @@ class Chosen:
 
     @property
     def undone(self) -> bool:
-        """Whether anything was undone."""
         return any(not report.kept for report in self.reports)
 
     @property
@@ -301,7 +297,6 @@ class Paying:
         return cls(Meter(objective, fast, engines[0].engine, samples))
 
     def choose(self, pass_: Pass, attempts: Attempts, made: Attempt) -> Chosen:
-        """Undo what does not pay."""
         if not made.applied:
             return self._choose_whole(pass_, attempts, made)
         chosen = Chosen(made)

@@ -33,10 +33,7 @@ from onnx_passes.verify.snapshot import Snapshot
 
 @dataclass
 class Comparing:
-    """Puts what two models gave side by side, under the limits of the pipeline.
-
-    ``labels`` are expected outputs or labels of each sample, if the user gave them.
-    """
+    """Puts what two models gave side by side, under the limits of the pipeline."""
 
     settings: Verify
     baseline: Baseline
@@ -44,7 +41,6 @@ class Comparing:
     labels: Sequence[Outputs] | None = None
 
     def __post_init__(self) -> None:
-        """Put the limits together."""
         self.thresholds = Thresholds(self.settings, self.baseline.notes, lambda: self.low)
         self.noise = Noise(self.baseline)
         self.truth = Truth(self.settings, self.baseline, self.original)
@@ -107,10 +103,7 @@ class Comparing:
         *,
         vouched: bool = False,
     ) -> Check:
-        """Charge a pass for what it used of each output's error budget.
-
-        ``vouched`` says that each change up to the model agrees by itself.
-        """
+        """Charge a pass for what it used of each output's error budget."""
         origin = bench.original if budget.origin is None else budget.origin
         for again in (False, True):
             limits = self._raised(bench, self.thresholds.drift(), "drift", again=again)
@@ -136,7 +129,7 @@ class Comparing:
         """Return a failed check as passed where rounding is all there is.
 
         Limits that somebody gave hold. Where neither rounding nor another function is seen, it
-        is not judged if noise may be all there is. ``accepted`` is None for the original's
+        is not judged if noise may be all there is. ``accepted`` defaults to the original's
         outputs. ``vouched`` says that each change up to the model agrees by itself.
         """
         wrong = {o.output for o in check.outputs if not o.passed}
@@ -371,7 +364,6 @@ class Thresholds:
 
     @property
     def given(self) -> bool:
-        """Whether the user gave the limit of some output."""
         tolerance, drift = self.settings.tolerance, self.settings.drift
         return bool(tolerance.outputs) or _given(tolerance) or _given(drift)
 
@@ -422,10 +414,7 @@ class Thresholds:
     def or_noise(
         self, check: Check, compare_within: Callable[[dict[str, Tolerance]], Check]
     ) -> Check:
-        """Return a failed check as not verified where noise may be all there is.
-
-        ``compare_within`` repeats the check with other limits of outputs.
-        """
+        """Return a failed check as not verified where noise may be all there is."""
         wrong = [o for o in check.outputs if not o.passed]
         known = {o.output: self.beyond.get((o.output, _limit(o))) for o in wrong}
         noise = {name: limit for name, limit in known.items() if limit}
@@ -456,11 +445,9 @@ class Thresholds:
         ignored: frozenset[str],
         steps: Sequence[tuple[str, str | None, OutputTolerance]] = (),
     ) -> None:
-        """Refuse limits that the user gave and that noise alone would break.
+        """Raise ConfigError for limits that the user gave and that noise alone would break.
 
         The tolerance of a file for the seed system is raised instead, and that is noted.
-        Raises ConfigError. ``steps`` are the passes with a tolerance of their own: name, place
-        in the pipeline file, tolerance.
         """
         for what, where, (limit, overrides), all_given in self._asked(steps):
             for runs in noise:
@@ -562,7 +549,6 @@ class Truth:
 
     @property
     def wanted(self) -> bool:
-        """Whether the pipeline asks for it."""
         return self.settings.reference == "float64"
 
     @property

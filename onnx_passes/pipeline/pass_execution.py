@@ -201,12 +201,10 @@ class Attempt:
 
     @cached_property
     def change(self) -> Change:
-        """How the model differs from the one before the pass."""
         return self.attempts.before.change(self.model)
 
     @cached_property
     def checked(self) -> Checked:
-        """What the gate says of the model."""
         return self.attempts.check(self.model, self.change, self.applied)
 
     @property
@@ -228,7 +226,6 @@ class Attempt:
 
     @property
     def keys(self) -> list[str]:
-        """Keys of the rewrites made."""
         return [application.key for application in self.applied]
 
 
@@ -292,7 +289,6 @@ class Attempts:
     def known(
         self, model: ir.Model, applied: list[Application], change: Change, checked: Checked
     ) -> Attempt:
-        """Return a run of the pass that was checked before."""
         made = Attempt(self, model, applied)
         made.change, made.checked = change, checked
         return made
@@ -333,7 +329,7 @@ class KeptNodes:
     ) -> tuple[Attempt | None, frozenset[str]]:
         """Run a pass again without the rewrites that remove a node; return also their keys.
 
-        The attempt is None if nothing less than the whole pass can be left out. Raises
+        There is no attempt if nothing less than the whole pass can be left out. Raises
         OnnxPassesError if the pass raised in a second run.
         """
         nodes, skip, left = _nodes(before), frozenset[str](), made
@@ -348,7 +344,6 @@ class KeptNodes:
 
 
 def _nodes(model: ir.Model) -> dict[str, ir.Node]:
-    """Return the nodes of a model by the names of their values, and by their own."""
     nodes = list(all_nodes(model))
     found = {str(value.name): node for node in nodes for value in node.outputs}
     return found | {node.name: node for node in nodes if node.name}

@@ -46,8 +46,7 @@ class Budget:
     def spend(self, drift: Check, step: Sequence[OutputCheck]) -> Check:
         """Charge a pass, without accepting it yet; the check fails if a budget is exceeded.
 
-        ``drift`` compares with :attr:`origin``, and ``step` with the outputs before the pass,
-        both under the drift limit.
+        ``drift`` is measured from :attr:`origin`, ``step`` from the outputs before the pass.
         """
         moved = {output.output: output.share or 0.0 for output in step}
         spent: list[BudgetShare] = []
@@ -94,7 +93,6 @@ class Budget:
         )
 
     def charged(self, spent: Sequence[BudgetShare], *, moved: bool = False) -> Budget:
-        """Return the budget after a pass."""
         return replace(
             self,
             total={**self.total, **{one.output: one.total for one in spent}},
@@ -109,7 +107,6 @@ class Budget:
 
     @classmethod
     def recall(cls, remembered: PlainMapping) -> Budget:
-        """Return the budget that was remembered."""
         total, summed = (
             {k: float(v) for k, v in remembered[key].items()} for key in ("total", "summed")
         )
@@ -167,8 +164,7 @@ def waive_failure(config: PipelineConfig, run: RunReport, done: PassReport) -> b
 def waive_result(config: PipelineConfig, run: RunReport) -> bool:
     """Accept a result that is too far from the original if all that is to blame is waived.
 
-    Its failed checks become checks that verify nothing, and name the waiver. They are changed
-    in ``run``.
+    Its failed checks become checks that verify nothing, and name the waiver.
     """
     reasons = _accept(config, run, [(b.name, _rules(b, run)) for b in run.blame])
     if reasons is None:

@@ -60,7 +60,6 @@ class Allowance:
 
     @property
     def left(self) -> int:
-        """How many parts may still be run."""
         return self.parts - self.spent
 
     def grants(self) -> bool:
@@ -139,7 +138,7 @@ class Drawing:
 
         Not asked: a part that is large, that computes below float32, or that is under a
         tolerance and makes steps, where rounding decides. What differs does not count if it
-        agrees behind nodes ahead that make steps: values that are drawn are mostly no levels.
+        agrees behind nodes ahead that make steps: random values are rarely levels.
         """
         if not self._admits(part):
             return None
@@ -401,10 +400,7 @@ class DrawnRows:
         return draws
 
     def sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
-        """Return the names of values to draw, with those that they are drawn like.
-
-        ``ahead`` are nodes of the model before that the part runs behind.
-        """
+        """Return the names of values to draw, with those that they are drawn like."""
         mine, theirs = reads_of(part, part.old, part.new)
         made = {str(v.name) for node in ahead for v in node.outputs}
         sources = {name: name for name in (*mine, *boundary_of(ahead)) if name not in made}
@@ -483,8 +479,7 @@ def reaching(
 ) -> Iterator[dict[str, Array]]:
     """Yield feeds on which nodes compute wanted values, if they are found.
 
-    Of the feeds only those in ``varying`` may be other values. ``wanted`` may hold more
-    values.
+    Of the feeds only those in ``varying`` may be other values.
     """
     made = {str(v.name) for node in nodes for v in node.outputs}
     for name, values in wanted.items():
@@ -628,8 +623,7 @@ _MOST_BYTES = 1 << 24
 class NodeRun:
     """Nodes that are run by themselves.
 
-    ``rows`` are what they read by name, and maybe more; of the same types and ranks in each
-    row.
+    ``rows`` hold what they read, and maybe more; types and ranks are the same in each row.
     """
 
     model: ir.Model
@@ -654,10 +648,7 @@ def stands_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
 
 
 def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]] | None:
-    """Run pieces in one session, each on its own rows.
-
-    Returns what each computes, by row; None if they do not run together.
-    """
+    """Run pieces in one session, each on its own rows; None if they do not run together."""
     imports = {tuple(sorted(piece.model.graph.opset_imports.items())) for piece in pieces}
     versions = {piece.model.ir_version for piece in pieces}
     if len(imports) != 1 or len(versions) != 1:

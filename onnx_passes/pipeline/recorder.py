@@ -59,12 +59,7 @@ class Recorded:
     def following(
         self, values: Sequence[Mapping[str, Data]], names: Collection[str]
     ) -> Recorded:
-        """Return what is known of the next model; see :meth:`Recording.following`.
-
-        Args:
-            values: Values that the change computes, by name, one mapping a sample.
-            names: Names of the values of the next model.
-        """
+        """Return what is known of the next model; see :meth:`Recording.following`."""
         rows = zip(self.samples, values, strict=True)
         return Recorded([old.following(new, names) for old, new in rows], self.filled)
 
@@ -125,10 +120,7 @@ def prepare_nodes(
 def record_weights(
     engine: Engine, model: ir.Model, recordings: Sequence[Recording], names: Collection[str]
 ) -> set[str]:
-    """Record large values that read no input: once for all samples, some at a time.
-
-    Returns the names of those that could be computed.
-    """
+    """Record large values that read no input, once for all samples; return their names."""
     batches: list[list[str]] = [[]]
     size = 0
     for value in (value for node in model.graph for value in node.outputs):
@@ -227,10 +219,7 @@ class Recorder:
     def _fill(
         self, known: Recorded, model: ir.Model, needed: frozenset[str], fixed: frozenset[str]
     ) -> bool:
-        """Compute what a recording lacks, and drop what only the last check needed.
-
-        Returns whether all that is needed is recorded now.
-        """
+        """Compute what a recording lacks; return whether it now holds all that is needed."""
         if dropped := known.filled - needed:
             for recording in known.samples:
                 recording.keep(recording.keys() - dropped)

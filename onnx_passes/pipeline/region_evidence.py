@@ -199,10 +199,7 @@ class RegionValues:
         results: Mapping[Obligation, list[OutputCheck]],
         fill: Callable[[frozenset[str]], bool],
     ) -> None:
-        """Follow the values that differ to where the models agree again.
-
-        ``fill`` records further values of the model before, and returns whether it can.
-        """
+        """Follow the values that differ to where the models agree again."""
         down = Downstream(
             self.before,
             self.after,
@@ -318,10 +315,7 @@ class Weighing:
         compared: Mapping[Obligation, list[OutputCheck]],
         failing: Sequence[Obligation],
     ) -> list[Evidence]:
-        """Return the evidence of each connected part of the change.
-
-        ``compared`` holds a comparison for each promise.
-        """
+        """Return the evidence of each connected part of the change."""
         agreed = {o for o, found in compared.items() if all(c.passed for c in found)}
         parts, lost = split_parts(self.region, list(compared), agreed, self.applied)
         found = [self._weigh_part(part, compared, failing) for part in parts]
@@ -402,7 +396,6 @@ class Weighing:
         return Evidence(part.text, Kind.NOTHING, numbers, size, names[:4], reason)
 
     def _idle(self, part: ObligationPart) -> dict[ir.Node, Sequence[str]]:
-        """Return the bodies of a part for which nothing vouches."""
         return {n: self.idle[n] for n in (*part.old, *part.new) if n in self.idle}
 
     def _follow(
@@ -558,7 +551,6 @@ class Regional:
 
     @property
     def failed(self) -> bool:
-        """Whether a promise is broken."""
         return any(check.verdict is Verdict.FAILED for check in self.checks)
 
 
@@ -575,7 +567,6 @@ class InBodies:
     _vouched: set[tuple[ir.Node, str]] = field(default_factory=set)
 
     def add(self, body: Bodies, checked: Regional) -> None:
-        """Add what was found of a body."""
         self.found.setdefault(body.holder, []).append(checked)
         if weakest(one.kind for one in checked.evidence).verifies:
             self._vouched.add((body.holder, body.name))
@@ -599,8 +590,8 @@ class InBodies:
 class Conclusion:
     """What is known when the values of a region have been compared.
 
-    ``required`` is what the region computes for others, and ``proved`` a part of it. For a
-    body, ``samples`` maps its samples to those of the model, by identity.
+    ``required`` is what the region computes for others. For a body, ``samples`` maps its
+    samples to those of the model, by identity.
     """
 
     values: RegionValues
@@ -618,7 +609,6 @@ class Conclusion:
         results: Mapping[Obligation, list[OutputCheck]],
         recorded: Recorded,
     ) -> Regional:
-        """Put checks and evidence together."""
         values = self.values
         compared = {o: checks for o, checks in results.items() if checks}
         failing = [o for o, checks in compared.items() if not values.is_good(o, checks)]
@@ -748,10 +738,7 @@ class Conclusion:
 
 
 def outer_sample(sample: int, baseline: Baseline, samples: Mapping[int, int] | None) -> int:
-    """Return the sample of the model that a sample of a body is from.
-
-    ``samples`` maps by identity; None if it is not a body.
-    """
+    """Return the model's sample that a sample is from, if that is a body's; else itself."""
     return sample if samples is None else samples[id(baseline.samples[sample])]
 
 

@@ -114,10 +114,7 @@ class Author(ABC):
             yield from self.bundles(case, None)
 
     def cut(self, feeds: Feeds, engine: Engine) -> Iterator[Case]:
-        """Yield the regions in which the pairs of models differ.
-
-        ``engine`` records the values at the boundary.
-        """
+        """Yield the regions in which the pairs of models differ."""
         for pair in self.failure.pairs:
             try:
                 part = cut(pair.before, pair.after, feeds, engine)
@@ -128,15 +125,11 @@ class Author(ABC):
                 yield replace(pair, before=before, after=after, feeds=values, part=True)
 
     def whole(self, feeds: Feeds) -> Iterator[Case]:
-        """Yield the pairs as whole models."""
         for pair in self.failure.pairs:
             yield replace(pair, feeds=dict(feeds), what=pair.what + WHOLE)
 
     def pipeline(self, case: Case, engine: PlainMapping, **more: object) -> str:
-        """Return a pipeline that runs the passes of a case alone.
-
-        ``engine`` holds options by the engine's name, and ``more`` further sections.
-        """
+        """Return a pipeline that runs the passes of a case alone."""
         data = {
             "imports": list(self.config.imports),
             "passes": list(case.steps or self.failure.steps),
@@ -148,7 +141,6 @@ class Author(ABC):
         return yaml.safe_dump({**kept, "reproducers": False}, sort_keys=False)
 
     def readme(self, case: Case, engine: str, facts: Sequence[str], model: str) -> str:
-        """Return what happened, in Markdown."""
         failure, known = self.failure, self.run.versions
         versions = ", ".join(f"{n} {known[n]}" for n in self.packages if n in known)
         lines = [
@@ -276,10 +268,7 @@ def built_files(engine: Engine, case: Case) -> dict[str, bytes]:
 
 
 def _type_outputs(engine: Engine, feeds: Feeds, *models: ir.Model) -> None:
-    """Set the types of outputs of parts, as a run gives them: TensorRT needs them.
-
-    Raises EngineError if the first model does not run.
-    """
+    """Set the types of outputs of parts, as a run gives them: TensorRT needs them."""
     with engine.prepare(models[0]) as session:
         found = session.run(feeds)
     for model in models:

@@ -56,7 +56,6 @@ class DerivedFinding:
 
     @property
     def text(self) -> str:
-        """What was found, in one clause."""
         match self.cause:
             case Cause.FUNCTION:
                 return (
@@ -215,8 +214,7 @@ def excuse_outputs(
 ) -> Check:
     """Return a failed check of outputs as passed if all that failed is rounding.
 
-    ``exact`` is what the original gives in double precision, and ``limit`` how many times the
-    error may grow.
+    The error may be ``limit`` times what the original's is against double precision.
     """
     wrong = {output.output for output in check.outputs if not output.passed}
     growth = 0.0
@@ -420,7 +418,7 @@ def near_steps(
 
 
 def _is_far(old: Data | None, exact: Array) -> bool:
-    """Whether what an engine gave is not what double precision gives, but for rounding."""
+    """Whether the result of an engine differs from double precision by more than rounding."""
     value = np.asarray(old, np.float64)
     both = np.isfinite(value) & np.isfinite(exact)
     error = np.sqrt(np.mean(np.square((value - exact)[both]))) if both.any() else 0.0
@@ -503,7 +501,7 @@ _DOUBLE = 1e-9
 """How far double precision may be off, as a share of the largest element."""
 
 _SPREADS = 4.0
-"""How many times the spread of a few random roundings an element may be off."""
+"""Limit of an element's error, as a multiple of the spread of a few random roundings."""
 
 _CONSTANTS = RandomRoundings(0, constants=0.5)
 

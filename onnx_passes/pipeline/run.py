@@ -70,8 +70,7 @@ _TORN = ".tmp"
 def save_state(folder: Path, model: ir.Model, state: PlainDict) -> Path:
     """Save a model with data that JSON can hold, and remove the oldest states.
 
-    Raises ModelError if the model cannot be saved, and OSError if the folder cannot be
-    written.
+    Raises ModelError or OSError if the model or the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(_TORN, dir=folder, ignore_cleanup_errors=True) as temporary:
@@ -106,10 +105,7 @@ def read_state(path: Path) -> PlainDict:
 
 
 def read_model(path: Path, state: PlainDict) -> ir.Model:
-    """Read the model of a state, which counts as new from now on.
-
-    Raises ModelError if a file is missing or damaged.
-    """
+    """Read the model of a state, which counts as new; raise ModelError if it is damaged."""
     for name, digest in state["files"].items():
         _check_digest(path / name, digest)
     os.utime(path)
@@ -368,7 +364,6 @@ class PipelineRun:
     usable: bool = True
 
     def raise_for_failure(self) -> None:
-        """Raise what made the run fail."""
         if self.error is not None:
             raise self.error
 
@@ -387,10 +382,10 @@ def run_pipeline(
     """Run the passes of a pipeline over a model, each checked before the next one runs.
 
     Passes may change ``model`` in place. ``reference`` replaces what the pipeline names or
-    generates. The caller removes what ``resume`` saved once the result is written. ``laps`` is
-    the clock of a run that began earlier.||A failed check or pass does not raise: see
-    ``PipelineRun.error``. A wrong pipeline, data that does not fit, or an original that does
-    not run do. If nothing was checked, call ``report.settle()`` before the model changes.
+    generates. The caller removes what ``resume`` saved once the result is written. A failed
+    check or pass does not raise: see ``PipelineRun.error``. A wrong pipeline, data that does
+    not fit, or an original that does not run do. If nothing was checked, call
+    ``report.settle()`` before the model changes.
     """
     laps = laps or Laps()
     pipeline = resolve(config)

@@ -66,8 +66,8 @@ class Stopped(Exception):  # noqa: N818 - control flow, not an error of its own
 class RunState:
     """What the steps of a pipeline share.
 
-    ``snapshot`` is the model before the current pass. ``gate`` is None if verification is off.
-    ``after_step`` is called after each step at top level that did not stop the run.
+    ``snapshot`` is the model before the current pass. Without verification there is no
+    ``gate``. ``after_step`` is called after each step at top level that did not stop the run.
     """
 
     model: ir.Model
@@ -98,7 +98,6 @@ class RunState:
     def add_report(
         self, name: str, contract: str, group: str, before: Snapshot | None = None
     ) -> PassReport:
-        """Add the report of a step to that of the run."""
         report = PassReport(len(self.report.passes), name, contract, group=group)
         before = before or self.snapshot
         report.nodes_before = report.nodes_after = before.nodes

@@ -56,7 +56,6 @@ class State:
 
     @property
     def baseline(self) -> Baseline:
-        """The original on every engine."""
         return self.comparing.baseline
 
     @property
@@ -82,11 +81,9 @@ class State:
         return known
 
     def pairs(self) -> list[tuple[Bench, Known]]:
-        """Return each engine with what is known on it."""
         return [(bench, self.of(i)) for i, bench in enumerate(self.baseline.benches)]
 
     def knowing(self, index: int, known: Known) -> State:
-        """Return the same with other knowledge on one engine."""
         rest = list(self.known)
         rest[index] = known
         return replace(self, known=tuple(rest))
@@ -99,10 +96,10 @@ class State:
         )
 
     def distrusted(self, checks: Sequence[Check]) -> State:
-        """Return the state in which a model that failed is gone on with.
+        """Return the state with which a run continues after a model that failed.
 
-        What it spent of error budgets stays spent; a failure of another kind is not charged
-        to the passes that follow.
+        What it spent of error budgets stays spent; a failure of another kind is not charged to
+        the passes that follow.
         """
         charged = {check.engine: check.budget for check in checks if check.budget}
         known = tuple(

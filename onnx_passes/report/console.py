@@ -148,7 +148,6 @@ class ConsoleSummary:
     """Says how a run ended."""
 
     def __init__(self, glyphs: Glyphs, report: RunReport, *, details: bool) -> None:
-        """Look at the report."""
         self._glyphs, self._name = glyphs, glyphs.name
         self._told = ConsoleText(glyphs)
         self._report, self._details = report, details
@@ -263,7 +262,7 @@ class ConsoleSummary:
                 yield f"note: {self._name(note)}"
 
     def next_steps(self, page: Path | None) -> Iterator[Row]:
-        """Yield what a reader may do now; ``page`` is None if there is no page."""
+        """Yield what a reader may do now; ``page`` is where the run is shown, if anywhere."""
         report, failed = self._report, self._failed()
         shows = "--html FILE" if page is None else self._name(str(page))
         if summary.outcome(report).tone == "bad":
@@ -496,7 +495,6 @@ class ConsolePrinter:
     """
 
     def __init__(self, stream: TextIO, width: int | None) -> None:
-        """Look at the stream; print nothing yet."""
         self._stream, self._asked_width = stream, width
         self._glyphs = Glyphs.of(getattr(stream, "encoding", None))
         self._told = ConsoleText(self._glyphs)
@@ -542,14 +540,13 @@ class ConsolePrinter:
                 head = " " * len(head)
 
     def _say(self, told: str, style: str = "") -> None:
-        """Print a sentence."""
         for line in self._wrapped(told, 2):
             self._print(line, style)
 
     def _wrapped(self, text: str, hang: int, taken: int = 0) -> list[str]:
         """Break a line where a terminal ends. A log is read by tools too: there it stays one.
 
-        Columns: ``hang`` begins all lines but the first, and ``taken`` are used by other text.
+        ``hang`` and ``taken`` are in columns.
         """
         return wrapped(text, self._width - taken, hang) if self._terminal else [text]
 
@@ -588,7 +585,6 @@ class ConsoleReporter(ConsolePrinter):
     def __init__(
         self, stream: TextIO, *, verbosity: int = 0, width: int | None = None
     ) -> None:
-        """Look at the stream; print nothing yet."""
         super().__init__(stream, width)
         self._level = max(_ERRORS, min(verbosity, _EVERYTHING))
         self._progress: Progress | None = None
@@ -608,7 +604,6 @@ class ConsoleReporter(ConsolePrinter):
         self._stop()
 
     def start(self, report: RunReport) -> None:
-        """Remember what is about to be done."""
         self._report = report
 
     def pass_started(self, pass_report: PassReport) -> None:
@@ -670,7 +665,6 @@ class ConsoleReporter(ConsolePrinter):
             self._annotate(report.model, told.head, told.failure())
 
     def replay(self, report: RunReport) -> None:
-        """Print a run that is over."""
         self.start(report)
         for done in report.passes:
             self.pass_finished(done)

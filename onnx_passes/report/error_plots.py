@@ -33,8 +33,7 @@ def heat_map(expected: Array, actual: Array, title: str) -> Foreign:
 
     Rows are all axes but the last, one after the other; of a large tensor each cell shows the
     largest error of a block. Colours are logarithmic over six decades; no error is pale, and
-    what is finite on one side only is red. Both arrays have the same shape, which is any. The
-    result is a figure of matplotlib.
+    what is finite on one side only is red.
     """
     cells, special = _pooled(expected, actual)
     most = float(cells.max(initial=0.0))
@@ -83,8 +82,7 @@ class ValueLayer:
 
 
 def layers(values: Sequence[ValueLayer], title: str) -> Foreign:
-    """Draw the largest error of each value, in topological order; those that differ are red.
-    """
+    """Draw the largest error of each value, in topological order; failed ones are red."""
     logs = [math.log10(v.error) if v.error and v.error < math.inf else None for v in values]
     known = [log for log in logs if log is not None]
     low = math.floor(min(known, default=-1.0))

@@ -63,8 +63,7 @@ class NodeText:
 class GraphBox:
     """A box of a drawn graph: a node, or a value that comes in or goes out.
 
-    The style is "op", "value", "right" or "wrong". The level counts from the top; ``left`` is
-    in pixels.
+    The style is "op", "value", "right" or "wrong". The level counts from the top.
     """
 
     label: str
@@ -74,26 +73,20 @@ class GraphBox:
 
     @property
     def width(self) -> float:
-        """Width in pixels."""
         return max(34.0, len(self.label) * _CHARACTER + 18)
 
     @property
     def top(self) -> float:
-        """Upper edge in pixels."""
         return _EDGE + self.level * (_HEIGHT + _GAP_Y)
 
     @property
     def middle(self) -> float:
-        """Horizontal middle in pixels."""
         return self.left + self.width / 2
 
 
 @dataclass(frozen=True)
 class DrawnGraph:
-    """Nodes as a graph, what they read on top and what they compute below.
-
-    Wires are paths in SVG, sizes are in pixels. The label is for those who cannot see it.
-    """
+    """Nodes as a graph in pixels, what they read on top and what they compute below."""
 
     boxes: Sequence[GraphBox]
     wires: Sequence[str]
@@ -144,8 +137,7 @@ def graph(
 ) -> DrawnGraph:
     """Return nodes, in topological order, as a graph.
 
-    ``wrong`` is the value that differs, drawn in ``style``. Loose values are drawn if there is
-    no node.
+    ``wrong`` is drawn in ``style``, and loose values if there is no node.
     """
     boxes, edges = _boxes(nodes, wrong, style)
     if not nodes:
@@ -250,7 +242,6 @@ def top_of(report: RunReport) -> PlainDict:
 
 
 def _doubts(report: RunReport) -> list[str]:
-    """Return what was not verified and why, a sentence each."""
     doubts = [*report.not_verified, *(f"precondition: {p}" for p in report.preconditions)]
     more = len(doubts) - _MOST_SENTENCES
     told = [f"and {more:,} more, in the JSON report"] if more > 0 else []
@@ -332,10 +323,7 @@ _MOST_REWRITES = 3000
 
 
 def passes_of(all_passes: list[PassReport], above: set[int]) -> PlainDict:
-    """Return what the template shows of the passes.
-
-    The failures of those in ``above`` (indices) are on the page already.
-    """
+    """Return what the template shows of the passes, without the failures above."""
     shown = _chosen(all_passes)
     rewrites = _Rewrites()
     rows = [_row(done, rewrites, above=done.index in above) for done in shown]
@@ -448,10 +436,7 @@ _SHORTEST = 0.001  # seconds of verification worth a word
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its caption.
-
-    The kind is "bars", "dots" or "lines". The keys are style classes with what they mean.
-    """
+    """A chart ("bars", "dots" or "lines") with its caption; keys explain style classes."""
 
     kind: str
     title: str

@@ -35,8 +35,7 @@ def to_json(report: RunReport) -> str:
 def read_json(path: str | os.PathLike[str]) -> RunReport:
     """Read a report from a file of JSON.
 
-    Raises ConfigError if the file cannot be read, is not a report, is of another version, or
-    has a field that is missing, unknown or of the wrong type.
+    Raises ConfigError if the file cannot be read, or is not a valid report of this version.
     """
     where = f"  --> {os.fspath(path)}"
     try:

@@ -34,10 +34,9 @@ _PLACES = ("pkg.torch.onnx.name_scopes", "namespace")  # metadata of exporters
 
 @dataclass
 class NodeGroup:
-    """A group of nodes.
+    """A group of nodes; its parent is a place among the groups, None for the root.
 
-    The parent is a place among the groups; None for the root. Children are in topological
-    order, each as: whether it is a group, and its place.
+    Children are in topological order: whether each is a group, and its place.
     """
 
     name: str
@@ -53,17 +52,13 @@ class Groups:
     _known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def add(self, parent: int, name: str) -> int:
-        """Make a group, and return its place."""
         self.groups.append(NodeGroup(name, parent))
         place = len(self.groups) - 1
         self.groups[parent].children.append((True, place))
         return place
 
     def find(self, parent: int, path: Iterable[str]) -> int:
-        """Return the group of a path below another one; groups that lack are made.
-
-        The path begins with the outermost name.
-        """
+        """Return the group of a path, from the outside in; missing groups are made."""
         place = parent
         for name in path:
             key = (place, name)
@@ -73,7 +68,6 @@ class Groups:
         return place
 
     def place(self, group: int, node: int) -> None:
-        """Put a node into a group."""
         self.groups[group].children.append((False, node))
 
     def tidy(self) -> None:
@@ -116,7 +110,6 @@ class Groups:
 
 
 def _runs(children: list[tuple[bool, int]]) -> list[list[tuple[bool, int]]]:
-    """Cut a list into parts of about the same length."""
     count = -(-len(children) // _LARGEST)
     ends = [len(children) * i // count for i in range(count + 1)]
     return [children[low:high] for low, high in pairwise(ends)]
@@ -152,11 +145,7 @@ _INNER, _INPUT, _WEIGHT = 0, 1, 2
 
 @dataclass(frozen=True)
 class Mark:
-    """What a run says of a node.
-
-    The kind is "proved", "executed", "outputs only", "blind" or "nothing". The region is the
-    pass and the part of its change, as text.
-    """
+    """The evidence that a run has for a node, and the part of a change that it is in."""
 
     kind: str
     region: str
@@ -164,10 +153,7 @@ class Mark:
 
 @dataclass
 class PageContent:
-    """Collects what the page of a model holds.
-
-    Ranges are by name of a value, marks by name of a value that a node computes.
-    """
+    """Collects what the page of a model holds."""
 
     ranges: Mapping[str, Interval] = field(default_factory=dict)
     marks: Mapping[str, Mark] = field(default_factory=dict)
@@ -335,10 +321,7 @@ _SCRIPTS = ("tree.js", "layout.js", "draw.js", "panel.js", "main.js")
 
 
 def to_page(title: str, data: PlainDict, facts: Sequence[str], ranges: str) -> str:
-    """Return a model as a page for a browser.
-
-    ``ranges`` says in a clause where the ranges of values come from.
-    """
+    """Return a model as a page for a browser."""
     return render_page(
         "view.html",
         f"{title[:200]} - onnx-passes view",

@@ -98,8 +98,8 @@ class Box:
 class BarRow:
     """A row of a bar chart; its label may come from the model.
 
-    There are one or two bars: lengths and style classes, laid end to end. :func:`scaled``
-    fills in the same as boxes in ``lines`.
+    There are one or two bars: lengths and style classes, laid end to end. :func:`scaled` makes
+    boxes of them in ``lines``.
     """
 
     label: str
@@ -130,8 +130,7 @@ def _boxes(bar: Sequence[tuple[float, str]], longest: float) -> list[Box]:
 class Dot:
     """A row of the error plot; its label may come from the model.
 
-    An error of 0 and infinity have places of their own. The tone is "good", "bad", "warn" or
-    "plain".
+    The tone is "good", "bad", "warn" or "plain".
     """
 
     label: str
@@ -157,7 +156,6 @@ class DotChart:
         self.ticks = [(_ZERO, "0"), *((self._at(d), number(float(f"1e{d}"))) for d in decades)]
 
     def place(self, value: float) -> float:
-        """Return where a value lies, in percent."""
         if value == 0:
             return _ZERO
         return self._at(math.log10(value)) if math.isfinite(value) else _BEYOND
@@ -179,10 +177,7 @@ class Line:
 def line(
     label: str, values: Iterable[float], ends: Sequence[str], high: float | None = None
 ) -> Line:
-    """Return values, at the start and after each pass, as a line of steps.
-
-    ``high`` is the value at full height; None for the largest.
-    """
+    """Return values, at the start and after each pass, as a line of steps."""
     first, *rest = values
     rest = rest or [first]
     high = high or max(first, *rest) or 1.0

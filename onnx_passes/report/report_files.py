@@ -28,10 +28,7 @@ class Laps:
 
 
 def write_text(text: str, path: str | os.PathLike[str]) -> None:
-    """Write a file as UTF-8; no reader sees half of it. Missing folders are made.
-
-    Raises UsageError if the file cannot be written.
-    """
+    """Write a file as UTF-8, whole or not at all; raise UsageError if that fails."""
     from onnx_passes.model.save import pending  # reads onnx, which help needs not
 
     target = Path(path)

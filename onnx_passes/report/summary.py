@@ -153,11 +153,7 @@ _PARTS = {
 
 @dataclass(frozen=True)
 class Words:
-    """A verdict for a reader.
-
-    ``head`` is a few words that are never cut: "within 3e-7", "FAILED". ``why`` is a sentence
-    or empty.
-    """
+    """A verdict for a reader: words that are never cut, and a sentence or nothing."""
 
     head: str
     tone: Tone
@@ -181,7 +177,6 @@ class EngineTally:
 
     @property
     def words(self) -> Words:
-        """The engine's own verdict."""
         if self.failed:
             return Words("FAILED", "bad", plural(self.failed, "check") + " failed")
         if self.engine and self.level not in (None, EXECUTED):
@@ -456,7 +451,6 @@ class FailureRows:
     """Describes a failure, in rows of a label and a text."""
 
     def __init__(self, glyphs: Glyphs) -> None:
-        """Remember the characters."""
         self._glyphs, self._name = glyphs, glyphs.name
 
     def of_pass(self, done: PassReport) -> list[Row]:
@@ -570,10 +564,7 @@ class FailureRows:
     def _check(
         self, check: Check, output: OutputCheck | None, *, shown: frozenset[str]
     ) -> Iterator[Row]:
-        """Yield the check that failed and its worst element.
-
-        The mismatch of values in ``shown`` stands beside their node already.
-        """
+        """Yield the failed check and its worst element, if it is not in ``shown`` already."""
         where = f" on {self._name(check.engine)}" if check.engine else ""
         sample = f", sample {check.sample}" if check.sample is not None else ""
         yield "check", f"{check.kind}{where}{sample}"

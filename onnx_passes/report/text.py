@@ -92,10 +92,7 @@ def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
 
 
 def annotation(title: str, text: str, file: str = "") -> str:
-    """Return the line by which GitHub shows an error beside a commit.
-
-    ``file`` is empty if the place is not known.
-    """
+    """Return the line by which GitHub shows an error beside a commit."""
 
     def escaped(told: str, signs: str) -> str:
         for sign in signs:
@@ -183,10 +180,7 @@ def change(before: float, after: float) -> str:
 
 
 def ending_text(gap: float, ended: str) -> str:
-    """Say how good a choice of formats is, and why the search for it ended.
-
-    ``gap`` is how much less another choice may cost, as a share.
-    """
+    """Say how good a choice of formats is, and why the search for it ended."""
     if ended == "optimal":
         return "no other choice is expected to cost less"
     return f"another choice may cost up to {gap:.2%} less; ended: {ended}"
@@ -221,5 +215,4 @@ class Glyphs:
         return one_line(ends(text, sign=self.ellipsis), self.encoding)
 
     def step(self, before: object, after: object) -> str:
-        """Return what changed, or what stayed."""
         return f"{before}" if before == after else f"{before} {self.arrow} {after}"

@@ -36,17 +36,12 @@ class Point:
 
 
 class FrontChart:
-    """The plot in pixels.
-
-    Later points are drawn over earlier ones. ``highest`` is the cost at the right end, that of
-    the original.
-    """
+    """The plot in pixels; later points are drawn over earlier ones."""
 
     width, height = _WIDTH, _HEIGHT
     left, right, top, bottom = _LEFT, _RIGHT, _TOP, _BOTTOM
 
     def __init__(self, points: Sequence[Point], unit: str, highest: float) -> None:
-        """Place the points, the lines of the grid, and the front."""
         self.unit = unit
         finite = [p.error for p in points if 0 < p.error < math.inf]
         # The line below the least error is that of none.
@@ -131,7 +126,6 @@ def _lead(data: PlainMapping) -> Iterator[str]:
 
 
 def _costs(points: list[Point], original: float, unit: str) -> Sequence[BarRow]:
-    """Return the costs of the original and of each model as bars."""
     rows = [BarRow("original", amount(original, unit), [[(original, "was")]])]
     for point in points:
         if point.tone != "front":
