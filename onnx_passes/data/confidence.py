@@ -21,14 +21,7 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its bounds.
-
-    Attributes:
-        value: The number.
-        low: It is at least this.
-        high: It is at most this.
-        confidence: With which either bound holds.
-    """
+    """A number with its bounds. Either bound holds with ``confidence``."""
 
     value: float
     low: float
@@ -39,13 +32,7 @@ class Interval:
 def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
     """Return a share with its exact bounds (Clopper and Pearson, 1934).
 
-    Args:
-        hits: Number of successes in ``count`` independent trials.
-        count: Number of trials, at least 1.
-        confidence: Of each bound, between 0 and 1.
-
-    Raises:
-        UsageError: scipy is not installed.
+    ``confidence`` is that of each bound. Raises ``UsageError`` if scipy is not installed.
     """
     inverse = import_optional("scipy.special").betaincinv
     alpha = 1 - confidence
@@ -57,12 +44,8 @@ def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
 def mcnemar(lost: int, gained: int) -> float:
     """Return the p-value of McNemar's exact test: are gains and losses equally likely?
 
-    Args:
-        lost: How many samples only the first model has right.
-        gained: How many only the second has right.
-
-    Raises:
-        UsageError: scipy is not installed.
+    ``lost`` counts samples that only the first model has right, ``gained`` those that only the
+    second has right. Raises ``UsageError`` if scipy is not installed.
     """
     flips = lost + gained
     if not flips:
@@ -75,10 +58,7 @@ def mcnemar(lost: int, gained: int) -> float:
 class DecisionFlips:
     """Paired decisions on independent samples.
 
-    Attributes:
-        lost: Samples that the reference has right and the candidate wrong.
-        gained: The other way round.
-        count: All samples.
+    ``lost`` are right in the reference and wrong in the candidate; ``gained`` is the reverse.
     """
 
     lost: int
@@ -95,9 +75,6 @@ class DecisionFlips:
 
         The bounds are those of losses and gains by :func:`clopper_pearson`, each at half of
         the error, so that they hold whatever the two depend on.
-
-        Raises:
-            UsageError: scipy is not installed.
         """
         half = 1 - (1 - confidence) / 2
         lost = clopper_pearson(self.lost, self.count, half)
@@ -108,13 +85,11 @@ class DecisionFlips:
     def evidence_below(self, limit: float) -> float:
         """Return the logarithm of the evidence that the drop is below a limit.
 
-        It is the capital of a bettor against "the drop is at least the limit", started with
-        1. If that holds, the capital ever reaches 1/a with a probability of at most a (Ville,
+        It is the capital of a bettor against "the drop is at least the limit", started with 1.
+        If that holds, the capital ever reaches 1/a with a probability of at most a (Ville,
         1939), so that one may look after each shard and stop. The bets are fixed beforehand:
-        the capital is the mean over them (Waudby-Smith and Ramdas, 2023).
-
-        Args:
-            limit: Above -1 and below 1.
+        the capital is the mean over them (Waudby-Smith and Ramdas, 2023). The limit is above
+        -1 and below 1.
         """
         most = 1 / (1 - limit)
         return _log_mean([self._capital(bet * most, limit) for bet in _BETS])
@@ -167,11 +142,7 @@ def bootstrap(
 ) -> tuple[float, float]:
     """Return the bounds of a number that is computed from groups of samples.
 
-    Args:
-        measure: Gives the number for a list of group numbers, some of them repeated.
-        groups: How many groups there are.
-        confidence: Of each bound.
-        seed: The same seed gives the same bounds.
+    ``measure`` gets group numbers, some of them repeated.
     """
     draws = np.random.default_rng(seed).integers(0, groups, (RESAMPLES, groups))
     values = np.array([measure(draw.tolist()) for draw in draws])

@@ -24,12 +24,9 @@ _ROUNDS = 6
 class Order:
     """A permutation of ``0 .. count - 1`` that is computed, not stored.
 
-    It is a Feistel network over the next power of four, walked until a number is in range.
-    The same seed and count give the same order on each machine.
-
-    Args:
-        count: Length of the order.
-        seed: None for the order as it is.
+    It is a Feistel network over the next power of four, walked until a number is in range. The
+    same seed and count give the same order on each machine. Without a seed, the numbers come
+    in ascending order.
     """
 
     def __init__(self, count: int, seed: int | None) -> None:
@@ -43,12 +40,7 @@ class Order:
         ]
 
     def rows(self, start: int, stop: int) -> Array:
-        """Return the numbers at positions ``start`` up to ``stop``, as int64.
-
-        Args:
-            start: The first position.
-            stop: The position after the last.
-        """
+        """Return the numbers at positions ``start`` up to ``stop``, as int64."""
         places = np.arange(start, stop, dtype=np.uint64)
         if self.seed is None:
             return places.astype(np.int64)
@@ -80,11 +72,8 @@ def _mix(value: Array) -> Array:
 class Batches:
     """Neighbours that are fed one after the other.
 
-    Attributes:
-        feeds: Values by input name, for each batch.
-        start: Place of the first sample in the shard.
-        size: Samples in each batch.
-        filled: How many samples were repeated at the end of each to fill a fixed batch.
+    ``start`` is the place of the first sample in the shard. At the end of each batch,
+    ``filled`` samples are repeated to fill a fixed size.
     """
 
     feeds: Sequence[Feeds]
@@ -102,11 +91,8 @@ class Batches:
 class Shard:
     """The samples of a shard.
 
-    Attributes:
-        rows: Their numbers in the whole data set, int64 [n].
-        labels: Their labels, one for each sample; None without.
-        fed: Their values by input name.
-        binding: How they are fed.
+    ``rows`` are the numbers of the samples in the whole data set, int64 [n]. ``fed`` is by
+    input name.
     """
 
     rows: Array
@@ -117,11 +103,8 @@ class Shard:
     def batches(self, most: Callable[[], int] = lambda: 1) -> Iterator[Batches]:
         """Yield what a model is run on.
 
-        Args:
-            most: Returns how many batches are wanted next.
-
-        Raises:
-            ReferenceDataError: Samples of one batch differ in type or shape.
+        ``most`` returns how many batches are wanted next. Raises ``ReferenceDataError`` if
+        samples of one batch differ in type or shape.
         """
         start = 0
         if self.binding.stacked and all(
@@ -177,12 +160,8 @@ class Shard:
     def labels_of(self, start: int, stop: int) -> Array | None:
         """Return the labels of samples, with the axis of samples first; None without.
 
-        Args:
-            start: The first sample, from the start of the shard.
-            stop: The sample after the last.
-
-        Raises:
-            ReferenceDataError: They differ in type or shape.
+        Samples are counted from the start of the shard. Raises ``ReferenceDataError`` if
+        labels differ in type or shape.
         """
         return None if self.labels is None else _stack(self.labels[start:stop], "labels")
 
@@ -210,11 +189,7 @@ class OpenParts:
         self._open: OrderedDict[str, tuple[SourcePart, int]] = OrderedDict()
 
     def get(self, spec: PartSpec) -> SourcePart:
-        """Return a part.
-
-        Raises:
-            ReferenceDataError: It cannot be read.
-        """
+        """Return a part; raise ``ReferenceDataError`` if it cannot be read."""
         key = f"{spec.form} {spec.path}"
         if key in self._open:
             self._open.move_to_end(key)
@@ -232,8 +207,8 @@ class OpenParts:
 class DataSet:
     """Reads shards of a plan.
 
-    Args:
-        plan: The plan.
+    Methods that read raise ``OSError``, or ``ReferenceDataError`` if data is damaged or does
+    not fit the model.
     """
 
     def __init__(self, plan: ShardPlan) -> None:
@@ -248,32 +223,17 @@ class DataSet:
         return None if text is None else named_function(text, "prepare")
 
     def rows(self, start: int, stop: int) -> Array:
-        """Return the numbers of the samples at positions of the order, int64.
-
-        Args:
-            start: The first position.
-            stop: The position after the last.
-        """
+        """Return the numbers of the samples at positions of the order, int64."""
         return self._order.rows(start, stop)
 
     def shard(self, number: int) -> Shard:
-        """Read a shard.
-
-        Raises:
-            ReferenceDataError: Its data is damaged, or does not fit the model.
-            OSError: It cannot be read.
-        """
+        """Read a shard."""
         return self.read(self._order.rows(*self.plan.range(number)))
 
     def sample(self, count: int) -> Shard:
         """Read some samples from all over the data set, the same ones each time.
 
-        Args:
-            count: How many, at most; rounded up to whole batches.
-
-        Raises:
-            ReferenceDataError: Their data is damaged, or does not fit the model.
-            OSError: It cannot be read.
+        ``count`` is rounded up to whole batches.
         """
         plan, size = self.plan, self.plan.binding.batch
         count = min(-(-count // size) * size, plan.used)
@@ -282,15 +242,7 @@ class DataSet:
         return self.read(np.concatenate(rows))
 
     def read(self, rows: Array) -> Shard:
-        """Read samples by their numbers in the whole data set.
-
-        Args:
-            rows: Numbers of the samples, int64 of shape [samples].
-
-        Raises:
-            ReferenceDataError: Their data is damaged, or does not fit the model.
-            OSError: It cannot be read.
-        """
+        """Read samples by their numbers in the whole data set."""
         columns = self.take(rows)
         binding = self.plan.binding
         for column in (*binding.columns.values(), binding.labels):
@@ -314,14 +266,7 @@ class DataSet:
         return Shard(rows, labels, fed, binding)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples by their numbers in the whole data set.
-
-        Args:
-            rows: Their numbers, int64 of shape [samples].
-
-        Raises:
-            ReferenceDataError: The data is damaged.
-        """
+        """Read samples by their numbers in the whole data set."""
         places = np.searchsorted(self._starts, rows, side="right") - 1
         numbers = np.unique(places)
         if len(numbers) == 1:

@@ -35,10 +35,8 @@ EXIT_CODES = {
 class Accuracy:
     """How much accuracy a candidate may lose, and how sure that has to be.
 
-    Attributes:
-        drop: The most that may be lost, as a share of the samples.
-        confidence: Each verdict, passed or failed, is right with at least this probability.
-        early: Whether to stop as soon as the verdict is known.
+    ``drop`` is a share of the samples. Each verdict, passed or failed, is right with at least
+    the probability ``confidence``. ``early`` stops as soon as it is known.
     """
 
     drop: float
@@ -46,11 +44,7 @@ class Accuracy:
     early: bool = False
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            UsageError: One is out of range.
-        """
+        """Raise ``UsageError`` if a number is out of range."""
         if not 0 <= self.drop < 1:
             raise UsageError(
                 f"the drop of accuracy must be from 0 % on and below 100 %: {self.drop:.4%}"
@@ -102,11 +96,9 @@ _MOST_DOUBLINGS = 20
 class Demand:
     """What is demanded of each candidate.
 
-    Attributes:
-        accuracy: The accuracy that may be lost; None if outputs are held to their limits.
-        metrics: Ranges of metrics by name.
-        confidence: Of the bounds that a report shows.
-        first: Whether one sample that is beyond its limits is enough to stop.
+    ``accuracy`` is None if outputs are held to their limits. ``metrics`` are ranges by name.
+    ``confidence`` is that of the bounds in a report. With ``first``, a run stops at one sample
+    that is beyond its limits.
     """
 
     accuracy: Accuracy | None = None
@@ -131,9 +123,7 @@ class Demand:
     def judge(self, state: PairState, *, alone: bool) -> PlainDict:
         """Return the verdict on a candidate as JSON has it, with its numbers and bounds.
 
-        Args:
-            state: What all samples add up to.
-            alone: Whether there is no candidate, but only the reference itself.
+        ``alone`` says that there is no candidate, but only the reference itself.
         """
         found: PlainDict = {"statistics": self._statistics(state)}
         verdicts = [self._judge_metrics(state, found)] if self.metrics else []
@@ -206,8 +196,7 @@ class Demand:
 def flips_of(state: PairState) -> DecisionFlips:
     """Return the paired decisions of a candidate.
 
-    Raises:
-        UsageError: There are no labels, or several for each sample.
+    Raises ``UsageError`` if there are no labels, or several for each sample.
     """
     classes = state.classes
     if not state.samples:

@@ -25,11 +25,8 @@ FORMAT = 1
 class ModelFile:
     """A model in a file.
 
-    Attributes:
-        name: What a report calls it.
-        path: The file, absolute.
-        digest: SHA-256 of the file and of its external data.
-        files: Its files, the model first, relative to its folder.
+    ``path`` is absolute; ``files`` are relative to its folder, the model first. ``digest`` is
+    the SHA-256 of the file and of its external data.
     """
 
     name: str
@@ -41,12 +38,8 @@ class ModelFile:
     def of(cls, path: str | Path, name: str | None = None) -> ModelFile:
         """Look at a file.
 
-        Args:
-            path: The file.
-            name: How reports call the model; None for the name of the file.
-
-        Raises:
-            ModelError: It cannot be read.
+        Without a name, reports use that of the file. Raises ``ModelError`` if it cannot be
+        read.
         """
         full = Path(path).absolute()
         loaded = load_model(full)
@@ -64,9 +57,7 @@ class ModelFile:
 class EngineChoice:
     """An engine by its name and options, so that a worker can make it.
 
-    Attributes:
-        name: Registered name.
-        options: As a pipeline file spells them.
+    Options are spelled as in a pipeline file.
     """
 
     name: str
@@ -75,8 +66,7 @@ class EngineChoice:
     def check_threads(self) -> None:
         """Check that each worker uses as many threads as another.
 
-        Raises:
-            UsageError: The number depends on the worker's machine.
+        Raises ``UsageError`` if the number depends on the worker's machine.
         """
         if self.name == "onnxruntime" and self.options.get("threads") == 0:
             raise UsageError(
@@ -85,23 +75,13 @@ class EngineChoice:
             )
 
     def make(self) -> Engine:
-        """Make the engine.
-
-        Raises:
-            ConfigError: There is none, or an option does not fit.
-        """
+        """Make the engine; raise ``ConfigError`` if there is none, or an option does not fit."""
         return engine_from_config(self.name, self.options)
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A model on an engine.
-
-    Attributes:
-        model: Place of the model in the job.
-        engine: The engine.
-        name: What a report calls it.
-    """
+    """A model, by its place in the job, on an engine."""
 
     model: int
     engine: EngineChoice
@@ -112,12 +92,8 @@ class RunSpec:
 class Feeder:
     """How parts of a model are fed, whose inputs are not those of the data.
 
-    Attributes:
-        model: Place in the job of the model that computes inner values from the data; None if
-            the parts read inputs only.
-        engine: What it runs on.
-        reads: Its inputs.
-        gives: Inputs of the parts.
+    ``model`` is the place in the job of the model that computes inner values; None if the
+    parts read inputs only. ``reads`` are its inputs, ``gives`` are inputs of the parts.
     """
 
     model: int | None
@@ -136,13 +112,8 @@ class Feeder:
 class DataJob:
     """Models on engines over a data set. The first run is the reference of the others.
 
-    Attributes:
-        plan: The data set.
-        models: The models.
-        runs: What is run on each sample; at least one.
-        measures: What is measured.
-        imports: Modules that a worker imports first, which register metrics or engines.
-        feeder: How the models are fed if they are parts of another; None if by the data.
+    A worker imports ``imports`` first, which register metrics or engines. ``feeder`` is None
+    if the data feeds the models.
     """
 
     plan: ShardPlan

@@ -30,15 +30,9 @@ from onnx_passes.verify.saved import write_samples
 class RunTiming:
     """What is not part of the result: how, where and how fast it was computed.
 
-    Attributes:
-        executor: What ran the shards.
-        seconds: Wall time.
-        samples: Samples that workers evaluated.
-        busy: Seconds that workers spent on shards.
-        processor: Seconds of processor time that they spent.
-        retries: Shards that were tried again.
-        resumed: Shards that came from the journal.
-        machines: Shards by digest of the processor.
+    ``seconds`` is wall time; workers spent ``busy`` seconds on shards, and ``processor``
+    seconds of processor time. ``samples`` are those that workers evaluated, ``resumed`` the
+    shards from the journal. ``machines`` counts shards by digest of the processor.
     """
 
     executor: str
@@ -77,13 +71,7 @@ class RunTiming:
 
 @dataclass(frozen=True)
 class DataResult:
-    """What was found.
-
-    Attributes:
-        data: The result as JSON has it; the same for any executor.
-        timing: What is not part of it.
-        job: What was evaluated.
-    """
+    """What was found. ``data`` is JSON, and the same for any executor."""
 
     data: PlainDict
     timing: RunTiming
@@ -126,13 +114,8 @@ def describe(
 ) -> DataResult:
     """Judge what was added up.
 
-    Args:
-        job: What was evaluated.
-        rule: What is demanded.
-        states: What all samples add up to, by candidate.
-        groups: Metrics by group of shards and candidate; empty without metrics.
-        counts: How many samples were evaluated, left out and not needed.
-        timing: What is not part of the result.
+    ``groups`` has metrics by group of shards and candidate; it is empty without metrics.
+    ``counts`` says how many samples were evaluated, left out and not needed.
     """
     alone = len(job.runs) == 1
     pairs: list[PlainDict] = []
@@ -239,16 +222,9 @@ def save_worst(
 ) -> str:
     """Write the worst samples of a run: each as a file of inputs, and a list of them.
 
-    Args:
-        result: The run.
-        models: Where the models are, for the command; by default where they were.
-        folder: Gets ``0.npz``, ``1.npz``, ... and ``samples.json``.
-
-    Returns:
-        What was written, in one sentence.
-
-    Raises:
-        ReferenceDataError: The folder cannot be written to.
+    The folder gets ``0.npz``, ``1.npz``, ... and ``samples.json``. ``models`` are the paths in
+    the command; by default those of the run. Returns a sentence on what was written. Raises
+    ``ReferenceDataError`` if the folder cannot be written to.
     """
     data = DataSet(result.job.plan)
     paths = [str(path) for path in models or [m.path for m in result.job.models]]

@@ -21,11 +21,7 @@ from onnx_passes.plain import Plain, PlainDict, PlainMapping
 class Block:
     """Results of some samples, of a reference and of a candidate.
 
-    Attributes:
-        rows: Numbers of the samples in the whole data set, int64 [n].
-        left: Outputs of the reference by name, each [n, ...].
-        right: Outputs of the candidate.
-        labels: Labels [n, ...]; None without.
+    ``rows`` are numbers in the whole data set, int64 [n]. Outputs and labels are [n, ...].
     """
 
     rows: Array
@@ -118,11 +114,7 @@ class LogHistogram:
         return self.zeros + sum(self.counts.values())
 
     def add(self, values: Array) -> None:
-        """Count numbers.
-
-        Args:
-            values: float64 >= 0 of any shape; NaN and infinities are counted separately.
-        """
+        """Count float64 numbers >= 0 of any shape, NaN and infinities separately."""
         flat = values.reshape(-1)
         finite = flat[np.isfinite(flat)]
         self.not_finite += flat.size - finite.size
@@ -184,11 +176,7 @@ KEPT = 8
 
 
 class WorstSamples:
-    """The numbers of the samples with the largest badness; of equal ones the first.
-
-    Args:
-        kept: How many are kept.
-    """
+    """The numbers of the samples with the largest badness; of equal ones the first."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
@@ -197,9 +185,8 @@ class WorstSamples:
     def add(self, badness: Array, rows: Array) -> None:
         """Add samples.
 
-        Args:
-            badness: float64 [n]; NaN counts as infinite, 0 as not bad.
-            rows: Numbers of the samples, int64 [n].
+        ``badness`` is float64 [n]: NaN counts as infinite, 0 as not bad. ``rows`` are int64
+        [n].
         """
         bad = np.where(np.isnan(badness), np.inf, badness)
         places = np.flatnonzero(bad > 0)
@@ -233,9 +220,7 @@ class WorstSamples:
 def first_rows(rows: Array, chosen: Array) -> tuple[Array, Array]:
     """Return badness and numbers of samples that are chosen, for one that are all as bad.
 
-    Args:
-        rows: Numbers of samples, int64 of shape [samples].
-        chosen: Which of them are chosen, booleans or places of that axis.
+    ``chosen`` holds booleans, or places in ``rows``.
     """
     picked = rows[chosen]
     return np.full(len(picked), math.inf), picked

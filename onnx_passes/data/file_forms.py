@@ -42,14 +42,10 @@ class SourcePart(Protocol):
         ...
 
     def take(self, rows: Array) -> Columns:
-        """Read samples.
+        """Read samples by number, in any order.
 
-        Args:
-            rows: Their numbers, int64, in any order.
-
-        Raises:
-            ReferenceDataError: The data is damaged.
-            OSError: It cannot be read.
+        Raises ``ReferenceDataError`` if the data is damaged, and ``OSError`` if it cannot be
+        read.
         """
         ...
 
@@ -62,14 +58,8 @@ class SourcePart(Protocol):
 class PartSpec:
     """Where a part lies, as plain data.
 
-    Attributes:
-        form: Its form, by which it is opened: "npy", "npz", "tar", ...
-        files: Its files by column, or one under the empty name.
-        name: What a report calls it.
-        count: Number of samples.
-        size: Bytes.
-        digest: Hash of the content.
-        options: What else the form needs.
+    ``form`` is a key of ``FORMS``. ``files`` are by column, or one under the empty name.
+    ``size`` is in bytes. ``name`` is used in reports.
     """
 
     form: str
@@ -99,10 +89,7 @@ def broken_file_error(
 ) -> ReferenceDataError:
     """Return the error of a file that cannot be used.
 
-    Args:
-        name: Name of the part.
-        what: What is wrong with it, as the end of a sentence.
-        help_: What to do about it.
+    ``what`` is wrong with it, as the end of a sentence.
     """
     return ReferenceDataError(f"data {name!r} {what}", help=help_)
 
@@ -181,12 +168,7 @@ class TarPart:
 def join(samples: list[PlainDict], name: str) -> Columns:
     """Put the values of samples into columns.
 
-    Args:
-        samples: The values of each sample by column.
-        name: Name of the part, for messages.
-
-    Raises:
-        ReferenceDataError: Samples have different columns.
+    Raises ``ReferenceDataError`` if samples have different columns.
     """
     columns = list(samples[0])
     for sample in samples:
@@ -223,9 +205,7 @@ def _decode(data: bytes, column: str, where: str) -> object:
 def decode_image(data: bytes) -> Array:
     """Return an image as uint8 [height, width, channels]; grey ones have one channel.
 
-    Raises:
-        OSError: It is not an image.
-        UsageError: Pillow is not installed.
+    Raises ``OSError`` if it is not an image, and ``UsageError`` if Pillow is not installed.
     """
     image = import_optional("PIL.Image").open(io.BytesIO(data))
     pixels = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
@@ -246,14 +226,7 @@ _WINDOW = 16 << 20
 class Mapped:
     """An array in a file, which is mapped while it is read and no longer.
 
-    Pages of a file that stays mapped count as memory of the process.
-
-    Attributes:
-        path: The file.
-        start: Where the elements begin, in bytes.
-        shape: Shape of the array.
-        dtype: Type of the elements.
-        order: "C" or "F".
+    Pages of a file that stays mapped count as memory of the process. ``start`` is in bytes.
     """
 
     path: str
@@ -271,8 +244,7 @@ class Mapped:
     def rows(self, wanted: Array) -> Array:
         """Read rows, of no more than a window of the file at a time.
 
-        Args:
-            wanted: Their numbers, int64, in ascending order.
+        Numbers are int64, in ascending order.
         """
         found = np.empty((len(wanted), *self.shape[1:]), self.dtype)
         size = self.dtype.itemsize * math.prod(self.shape[1:])
@@ -289,9 +261,8 @@ class Mapped:
 class ArrayPart:
     """Arrays of one length, by column.
 
-    Args:
-        spec: The part: .npy files by column, or one .npz file. The option ``whole`` says
-            that the file is one sample.
+    The files are .npy files by column, or one .npz file. With the option ``whole``, the file
+    is one sample.
     """
 
     def __init__(self, spec: PartSpec) -> None:
@@ -340,12 +311,7 @@ class ArrayPart:
 def read_npz(path: str, name: str) -> dict[str, Array | Mapped]:
     """Return the arrays of a .npz file; those that are not compressed are left there.
 
-    Args:
-        path: The file.
-        name: Its name, for messages.
-
-    Raises:
-        ReferenceDataError: The file is damaged.
+    Raises ``ReferenceDataError`` if the file is damaged.
     """
     with _faults(name), zipfile.ZipFile(path) as archive:
         return {
@@ -357,12 +323,7 @@ def read_npz(path: str, name: str) -> dict[str, Array | Mapped]:
 def npz_shapes(path: str, name: str) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays of a .npz file; nothing else is read.
 
-    Args:
-        path: The file.
-        name: Its name, for messages.
-
-    Raises:
-        ReferenceDataError: The file is damaged.
+    Raises ``ReferenceDataError`` if the file is damaged.
     """
     found: dict[str, tuple[int, ...]] = {}
     with _faults(name), zipfile.ZipFile(path) as archive:

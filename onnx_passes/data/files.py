@@ -29,11 +29,7 @@ EXTRAS = {
 def import_optional(module: str) -> Foreign:
     """Import a module of an optional library.
 
-    Args:
-        module: Its name, such as ``pyarrow.parquet``.
-
-    Raises:
-        UsageError: The library is not installed; the message holds the command that does it.
+    Raises ``UsageError`` with the command that installs the library.
     """
     try:
         return importlib.import_module(module)
@@ -57,13 +53,8 @@ def is_url(text: str) -> bool:
 def expand(text: str, base: str) -> list[str]:
     """Return the files and folders that a path, pattern or URL names, sorted.
 
-    Args:
-        text: A path, a pattern or a URL.
-        base: The folder that relative paths start from.
-
-    Raises:
-        ReferenceDataError: There are none.
-        UsageError: It is a URL, and fsspec is not installed.
+    Relative paths start from ``base``. Raises ``ReferenceDataError`` if there are none, and
+    ``UsageError`` if it is a URL and fsspec is not installed.
     """
     if is_url(text):
         return _expand_url(text)
@@ -105,8 +96,7 @@ def _expand_url(text: str) -> list[str]:
 def local(path: str) -> str:
     """Return a local path of a file; one behind a URL is copied to a temporary folder once.
 
-    Raises:
-        ReferenceDataError: It cannot be copied.
+    Raises ``ReferenceDataError`` if it cannot be copied.
     """
     if not is_url(path):
         return path
@@ -120,11 +110,7 @@ def local(path: str) -> str:
 
 
 def digest(path: str) -> str:
-    """Return the SHA-256 of a file's content, or of all files below a folder.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the SHA-256 of a file's content, or of all files below a folder."""
     content = hashlib.sha256()
     root = Path(path)
     for file in sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]:

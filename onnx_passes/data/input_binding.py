@@ -24,12 +24,9 @@ from onnx_passes.runtime.engine_base import did_you_mean
 class DataInterface:
     """What data must fit.
 
-    Attributes:
-        dims: Declared dimensions of each input that needs data, by name: sizes, names or None
-            for each axis; None where the rank is unknown.
-        dtypes: Element type of these inputs, as numpy names it; None where it is unknown.
-        optional: Inputs that have an initializer.
-        outputs: Names of the outputs, in order.
+    ``dims`` and ``dtypes`` are those of inputs that need data, by name. A dimension is a size,
+    a name or None; None replaces dimensions of an unknown rank. Types are named as in numpy.
+    ``optional`` inputs have an initializer.
     """
 
     dims: Mapping[str, tuple[int | str | None, ...] | None]
@@ -94,13 +91,9 @@ LABELS = ("label", "labels", "target", "targets", "class", "cls", "y")
 class Binding:
     """How columns are fed.
 
-    Attributes:
-        columns: Column of each input that is fed, by input name.
-        labels: The column of labels; None without.
-        stacked: Whether a sample lacks the batch axis, so that samples are stacked. If not, a
-            sample is what the model is run on at once.
-        batch: Samples that are fed at once; 1 unless stacked.
-        fixed: Whether the model demands that number, so that the last batch is filled up.
+    ``columns`` are by input name. ``stacked`` samples lack the batch axis; others are what the
+    model is run on at once. ``batch`` samples are fed at once. ``fixed`` says that the model
+    demands that number, so that the last batch is filled up.
     """
 
     columns: Mapping[str, str]
@@ -117,13 +110,8 @@ class Binding:
 def bind(spec: DataSpec, interface: DataInterface, first: Columns) -> Binding:
     """Decide how the columns of a data set feed a model.
 
-    Args:
-        spec: What the user says.
-        interface: The model's inputs.
-        first: One sample.
-
-    Raises:
-        ReferenceDataError: An input has no column, or a sample of another rank.
+    ``first`` is one sample. Raises ``ReferenceDataError`` if an input has no column, or a
+    sample of another rank.
     """
     labels = _labels(spec, interface, first)
     columns = _inputs(spec, interface, [name for name in first if name != labels])
@@ -245,16 +233,9 @@ def check_column(
 ) -> None:
     """Check what one input is given in a shard.
 
-    Args:
-        name: The input.
-        values: Samples: an array of shape [samples, ...] of any type, or a list of arrays.
-        interface: The model's inputs.
-        binding: How they are fed.
-        names: Gives the name of a sample by its place in the shard.
-        allow_nan: Whether floats may be NaN.
-
-    Raises:
-        ReferenceDataError: A sample has another type or shape, or a NaN.
+    ``values`` are an array [samples, ...], or a list of arrays. ``names`` gives the name of a
+    sample by its place in the shard. Raises ``ReferenceDataError`` if a sample has another
+    type or shape, or a NaN.
     """
     dims = interface.dims[name]
     rest = dims if dims is None or not binding.stacked else dims[1:]

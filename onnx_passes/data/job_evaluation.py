@@ -47,15 +47,9 @@ class Journal:
     """Outcomes of shards in a file that is only appended to.
 
     The first line names the job; each further line is an outcome, on the disk before it
-    counts. A line that a kill cut short is ignored, and evaluated again.
-
-    Args:
-        path: The file; it is made if it is not there.
-        job: The job that it belongs to.
-
-    Raises:
-        UsageError: It belongs to another job, another process writes it, or it is not one.
-        JournalError: It cannot be written.
+    counts. A line that a kill cut short is ignored, and evaluated again. Raises ``UsageError``
+    if the file belongs to another job, is written by another process, or is not a journal.
+    Raises ``JournalError`` if it cannot be written.
     """
 
     def __init__(self, path: Path, job: DataJob) -> None:
@@ -160,8 +154,7 @@ class Journal:
     def add(self, outcome: PlainDict) -> None:
         """Write an outcome, and wait until it is on the disk.
 
-        Raises:
-            JournalError: The disk is full, or gone.
+        Raises ``JournalError`` if the disk is full, or gone.
         """
         end = self._append(outcome)
         if "error" not in outcome:
@@ -191,12 +184,9 @@ class Journal:
 class Progress:
     """How far a run is.
 
-    Attributes:
-        done: Samples that were added up.
-        total: All samples that may be needed.
-        speed: Samples a second.
-        failing: Samples of the first candidate that differ.
-        drop: The drop of accuracy so far with its bounds; None where it is not asked for.
+    ``done`` and ``total`` are samples; ``speed`` is samples a second. ``failing`` counts
+    samples of the first candidate that differ. ``drop`` is None where accuracy is not asked
+    for.
     """
 
     done: int
@@ -222,13 +212,8 @@ class Progress:
     ) -> Progress:
         """Describe a run.
 
-        Args:
-            job: What is evaluated.
-            rule: What is demanded.
-            states: What was added up, by candidate.
-            done: Samples that were added up.
-            elapsed: Seconds since the start.
-            evaluated: Samples that workers evaluated in that time.
+        ``done`` samples were added up. Workers evaluated ``evaluated`` samples in ``elapsed``
+        seconds.
         """
         drop = None
         if rule.accuracy is not None and states[0].samples:
@@ -282,20 +267,11 @@ def evaluate(
     """Evaluate a data set.
 
     The result does not depend on the executor, on the number of its workers, on the order in
-    which they finish, or on how often a shard was tried.
-
-    Args:
-        job: What is evaluated.
-        rule: What is demanded.
-        executor: What runs shards; it is started and closed.
-        journal: Finished shards: the run continues from them, and adds to them.
-        on_progress: Called after each shard.
-        accept: Called with each outcome before it counts; it raises to end the run.
-
-    Raises:
-        UsageError: scipy is not installed.
-        OnnxPassesError: A model cannot be run, the workers are gone, or the journal cannot be
-            written. Shards that were finished are in the journal.
+    which they finish, or on how often a shard was tried. The executor is started and closed. A
+    run continues from the shards in the journal, and adds to them. ``accept`` is called with
+    each outcome before it counts; it raises to end the run. Raises ``UsageError`` if scipy is
+    not installed. Raises other errors if a model cannot be run, the workers are gone, or the
+    journal cannot be written.
     """
     import_optional("scipy.special")  # known before hours of work, not after
     return _Evaluation(job, rule, executor, journal, on_progress, accept).run()

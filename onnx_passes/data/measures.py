@@ -53,9 +53,6 @@ class Errors:
 
     An element fails under the rules of ``verify.compare``: a float that is beyond its limit,
     anything else that differs, a NaN or infinity on one side only.
-
-    Args:
-        limit: How far a float may be off.
     """
 
     def __init__(self, limit: Limit) -> None:
@@ -68,16 +65,7 @@ class Errors:
         self.reasons: dict[str, int] = {}
 
     def update(self, rows: Array, left: Array, right: Array) -> Array:
-        """Add samples.
-
-        Args:
-            rows: Their numbers, int64 [n].
-            left: The reference's output [n, ...].
-            right: The candidate's, of the same shape.
-
-        Returns:
-            Which samples fail, bool [n].
-        """
+        """Add samples [n], and return which of them fail, bool [n]."""
         count = len(rows)
         self.counts["samples"] += count
         self.counts["elements"] += left.size
@@ -227,10 +215,7 @@ class Classes:
     """Adds up the decisions of a reference (left) and a candidate (right).
 
     Rows are what has one label: samples, or places of a sample. A row whose scores hold a NaN
-    has no class, and is wrong.
-
-    Args:
-        top: The k of top-k accuracy, beside 1.
+    has no class, and is wrong. ``top`` is the k of top-k accuracy, beside 1.
     """
 
     def __init__(self, top: tuple[int, ...] = (5,)) -> None:
@@ -247,14 +232,8 @@ class Classes:
     def update(self, rows: Array, left: Array, right: Array, labels: Array | None) -> None:
         """Add samples.
 
-        Args:
-            rows: Their numbers, int64 [n].
-            left: Scores of the reference: [n, ..., C], or [n, C, ...] where labels say so.
-            right: Those of the candidate, of the same shape.
-            labels: Class numbers [n, ...]; None without.
-
-        Raises:
-            ReferenceDataError: The labels do not fit the scores.
+        Scores are [n, ..., C], or [n, C, ...] where labels [n, ...] say so. Raises
+        ``ReferenceDataError`` if the labels do not fit the scores.
         """
         truth = None
         if labels is None:
@@ -308,11 +287,7 @@ class Classes:
             table[place * width : (place + 1) * width] += np.bincount(values, minlength=width)
 
     def merge(self, other: Self) -> None:
-        """Add what another one added up.
-
-        Raises:
-            ValueError: It counted other classes.
-        """
+        """Add what another one added up; raise ``ValueError`` if it has other classes."""
         if other.rows:
             if self.rows and self.classes != other.classes:
                 raise ValueError(f"{other.classes} classes, and {self.classes} before")
@@ -430,13 +405,9 @@ _METHODS = ("update", "merge", "finish", "to_json", "load")
 def make_metric(name: str) -> MetricState:
     """Return a metric that is empty.
 
-    Args:
-        name: A registered metric, or ``module:Class`` with the methods of
-            :class:`MetricState`.
-
-    Raises:
-        UsageError: It cannot be added up over a data set.
-        UnknownMetricError: There is none.
+    ``name`` is a registered metric, or ``module:Class`` with the methods of
+    :class:`MetricState`. Raises ``UsageError`` if it cannot be added up over a data set, and
+    ``UnknownMetricError`` if there is none.
     """
     if ":" not in name:
         return _Registered(metrics.lookup(name))
@@ -510,21 +481,13 @@ class _Registered:
 
 
 class Metrics:
-    """Adds up the metrics of a run.
-
-    Args:
-        names: Their names.
-    """
+    """Adds up the metrics of a run."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.states = {name: make_metric(name) for name in names}
 
     def update(self, block: Block) -> None:
-        """Add a block.
-
-        Raises:
-            VerificationError: A metric raised.
-        """
+        """Add a block; raise ``VerificationError`` if a metric raises."""
         produced = [np.asarray(value) for value in block.right.values()]
         for name, state in self.states.items():
             expected = self._expected(name, block)
@@ -571,16 +534,11 @@ MOST_DECISIONS = 10_000
 class Measures:
     """What is measured.
 
-    Attributes:
-        exact: Whether outputs must be equal.
-        rtol: Relative tolerance; None for the default of each dtype.
-        atol: Absolute tolerance; the same.
-        overrides: Pairs (rtol, atol) by name of an output.
-        scores: The output that holds class scores; None for the first float output of two
-            axes or more, "" for none.
-        metrics: Names of further metrics.
-        inner: Outputs that are values from inside of a model, whose small elements carry the
-            error of the large ones: each sample is measured against its largest element.
+    Tolerances of None are the defaults of each dtype. ``overrides`` has pairs (rtol, atol) by
+    name of an output. ``scores`` is the output with class scores: None for the first float
+    output of two axes or more, "" for none. ``inner`` outputs are values from inside of a
+    model. Their small elements carry the error of the large ones, so that each sample is
+    measured against its largest element.
     """
 
     exact: bool = False
@@ -606,10 +564,7 @@ class Measures:
     ) -> Measures:
         """Return the measures of limits as other commands have them.
 
-        Args:
-            contract: Equality, or the limits of all outputs.
-            overrides: Limits of single outputs by name.
-            **rest: Other fields.
+        ``contract`` has the limits of all outputs, ``overrides`` those of single outputs.
         """
         named = {name: (limit.rtol, limit.atol) for name, limit in overrides.items()}
         if isinstance(contract, Equality):
@@ -644,11 +599,7 @@ class Measures:
 
 
 class PairState:
-    """Adds up what a candidate gives beside a reference.
-
-    Args:
-        measures: What is measured.
-    """
+    """Adds up what a candidate gives beside a reference."""
 
     def __init__(self, measures: Measures) -> None:
         self._measures = measures
@@ -662,9 +613,8 @@ class PairState:
     def update(self, block: Block) -> None:
         """Add a block.
 
-        Raises:
-            ReferenceDataError: The labels do not fit.
-            VerificationError: A metric raised.
+        Raises ``ReferenceDataError`` if the labels do not fit, and ``VerificationError`` if a
+        metric raises.
         """
         self.samples += len(block.rows)
         bad = np.zeros(len(block.rows), bool)

@@ -99,9 +99,8 @@ class SequencePart:
 def call_once(text: str) -> Foreign:
     """Call a function of the user's once in this process.
 
-    Raises:
-        UsageError: There is no such function.
-        ReferenceDataError: It raises.
+    Raises ``UsageError`` if there is no such function, and ``ReferenceDataError`` if it
+    raises.
     """
     function: Callable[[], object] = named_function(text, "--data")
     try:
@@ -121,12 +120,8 @@ def is_sequence(given: object) -> bool:
 def as_sample(given: object, text: str) -> dict[str, Array]:
     """Return a sample as arrays by column.
 
-    Args:
-        given: What the function gave: arrays or lists of any shape by column.
-        text: The name of the function, for messages.
-
-    Raises:
-        ReferenceDataError: It is not a mapping.
+    ``text`` names the function in messages. Raises ``ReferenceDataError`` if it gave no
+    mapping.
     """
     if not isinstance(given, Mapping):
         raise broken_file_error(
@@ -140,16 +135,8 @@ def as_sample(given: object, text: str) -> dict[str, Array]:
 def spool(samples: Iterable[object], text: str) -> Iterator[Path]:
     """Write what an iterator gives to .npz files in a temporary folder, in constant memory.
 
-    Args:
-        samples: Mappings, one for each sample.
-        text: What gave them, for messages.
-
-    Yields:
-        The files. Samples of one file have equal shapes. The folder lasts as long as the
-        process.
-
-    Raises:
-        ReferenceDataError: The iterator raised, or the disk is full.
+    Samples of one file have equal shapes. The folder lasts as long as the process. Raises
+    ``ReferenceDataError`` if the iterator raised, or the disk is full.
     """
     folder = _spool_folder(text)
     number = 0
@@ -220,12 +207,8 @@ _FORMS = (file_forms.ArrayPart, file_forms.JsonPart, file_forms.ParquetPart, Tar
 def discover(spec: DataSpec, interface: DataInterface) -> Iterator[PartSpec]:
     """Yield the parts of a data set in order. Their counts are not known yet.
 
-    Args:
-        spec: What the user says.
-        interface: The model's inputs, which say whether an archive is one sample.
-
-    Raises:
-        ReferenceDataError: There is no data, of no known form, or of several forms.
+    The interface says whether an archive is one sample. Raises ``ReferenceDataError`` if there
+    is no data, of no known form, or of several forms.
     """
     if spec.named:
         _refuse_split(spec)
@@ -431,9 +414,7 @@ class IncompleteDataError(OnnxPassesError):
 class Broken:
     """A part that cannot be read, so that the number of its samples is unknown.
 
-    Attributes:
-        name: What a report calls it.
-        reason: Why, in one clause.
+    ``reason`` is a clause.
     """
 
     name: str
@@ -444,15 +425,8 @@ class Broken:
 class ShardPlan:
     """A data set whose samples are counted and divided into shards.
 
-    It depends on the content of the data alone: not on folders, times or workers.
-
-    Attributes:
-        spec: What the user said.
-        parts: The parts in order.
-        broken: The parts that cannot be read.
-        interface: The inputs of the model.
-        binding: How columns are fed to it.
-        shard: Samples in each shard but the last.
+    It depends on the content of the data alone: not on folders, times or workers. ``shard`` is
+    the number of samples in each shard but the last. ``broken`` parts cannot be read.
     """
 
     spec: DataSpec
@@ -521,13 +495,8 @@ class ShardPlan:
 def make_plan(spec: DataSpec, interface: DataInterface) -> ShardPlan:
     """Find the data, count and hash it, and decide how it is fed.
 
-    Args:
-        spec: What the user says.
-        interface: The inputs of the model.
-
-    Raises:
-        ReferenceDataError: There is no data, or its first sample does not fit the model.
-        UsageError: A library that the data needs is not installed.
+    Raises ``ReferenceDataError`` if there is no data, or its first sample does not fit the
+    model. Raises ``UsageError`` if a library that the data needs is not installed.
     """
     parts: list[PartSpec] = []
     broken: list[Broken] = []

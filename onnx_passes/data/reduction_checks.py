@@ -41,16 +41,9 @@ class DataCandidates:
 
     What a candidate reads from inside of the model is computed from the data, batch by batch,
     by the nodes ahead of it. A run ends at the first shard with a sample that differs.
-
-    Attributes:
-        model: The whole model.
-        plan: The data set.
-        measures: How far outputs may be off.
-        executor: Runs the shards of one candidate after the other.
-        store: Writes candidates.
-        boundary: Gets the sample that differs most of the first candidate that fails.
-        right: The engine that computes inner values.
-        allow_mixed: Whether workers with different processors may run models in 8 bits.
+    ``executor`` runs the shards of one candidate after the other. ``boundary`` gets the sample
+    that differs most of the first candidate that fails. ``right`` computes inner values. With
+    ``allow_mixed``, workers with different processors may run models in 8 bits.
     """
 
     model: ir.Model
@@ -81,14 +74,9 @@ class DataCandidates:
     ) -> CheckOutcome:
         """Compare two models over the data.
 
-        Args:
-            expected: What is right: a model and an engine.
-            actual: What is in doubt.
-            bad: Says that a candidate fails, given the kind of fault and what is wrong.
-
-        Raises:
-            IncompleteDataError: The whole model does not run on all of the data.
-            OnnxPassesError: The workers are gone, or differ.
+        ``bad`` makes the outcome of a failure from the kind of fault and what is wrong. Raises
+        ``IncompleteDataError`` if the whole model does not run on all of the data, and
+        ``OnnxPassesError`` if the workers are gone, or differ.
         """
         names = {str(value.name) for value in _model(expected[0]).graph.inputs}
         if not names <= self._values:
@@ -191,8 +179,7 @@ class _OverData:
 class EngineDataCheck(_OverData, RunCheck):
     """An engine against another over a whole data set.
 
-    Attributes:
-        choices: The engine that is right, and the one in doubt.
+    ``choices`` are the engine that is right, and the one in doubt.
     """
 
     choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
@@ -200,12 +187,7 @@ class EngineDataCheck(_OverData, RunCheck):
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
         """Run the candidate on both engines over the data.
 
-        Args:
-            candidate: The model to judge.
-            number: Its number, which does not matter here.
-
-        Raises:
-            EngineUnavailableError: One of the engines is not there.
+        Raises ``EngineUnavailableError``.
         """
         del number
         assert not isinstance(self.against, Boundary | None), "there are two engines"
@@ -219,21 +201,12 @@ class EngineDataCheck(_OverData, RunCheck):
 
 @dataclass
 class PassDataCheck(_OverData, PassCheck):
-    """Passes that change what a model computes on some sample of a data set.
-
-    Attributes:
-        choice: The engine that both models run on.
-    """
+    """Passes that change what a model computes on some sample of a data set."""
 
     choice: EngineChoice = field(kw_only=True)
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
-        """Apply the passes to a copy, and compare over the data.
-
-        Args:
-            candidate: The model to judge.
-            number: Its number in the search.
-        """
+        """Apply the passes to a copy, and compare over the data."""
         outcome = super().judge(SmallerModel(candidate.model, lambda: None), number)
         if outcome != UNKNOWN:  # they raise, or break it, whatever the data
             return outcome

@@ -58,9 +58,8 @@ _TOLD = (
 def machine() -> PlainDict:
     """Return what is known of this machine.
 
-    Returns:
-        "name": the host; "cpu": the processor; "flags": those of its instruction sets by
-        which kernels are chosen; "digest": a hash of all flags.
+    "name" is the host, "cpu" the processor, "flags" the instruction sets by which kernels are
+    chosen, and "digest" a hash of all flags.
     """
     model, flags = platform.processor() or platform.machine(), [platform.machine()]
     try:
@@ -93,9 +92,7 @@ def uses_int8(model: ir.Model) -> bool:
 class Fleet:
     """Notes the processors that results come from.
 
-    Args:
-        job: The job.
-        allow_mixed: Whether results of different processors may be joined for 8-bit models.
+    ``allow_mixed`` allows results of different processors to be joined for 8-bit models.
     """
 
     def __init__(self, job: DataJob, *, allow_mixed: bool) -> None:
@@ -107,8 +104,8 @@ class Fleet:
     def accept(self, outcome: PlainDict) -> None:
         """Look at the outcome of a shard.
 
-        Raises:
-            UsageError: It comes from another processor, and a model computes in 8 bits.
+        Raises ``UsageError`` if it comes from another processor, and a model computes in 8
+        bits.
         """
         cpu = outcome.get("worker", {}).get("cpu")
         if cpu is None or cpu == self._first:
@@ -141,10 +138,7 @@ IN_TURN = 16
 class _OutputSlot(NamedTuple):
     """Where an output of a batch goes.
 
-    Attributes:
-        dtype: Its dtype.
-        shape: Its shape for a whole batch.
-        samples: Room for many samples, the axis of samples first.
+    ``shape`` is that of a whole batch. ``samples`` has room for many, their axis first.
     """
 
     dtype: np.dtype[np.generic]
@@ -157,10 +151,6 @@ class OutputBlocks:
 
     Outputs are copied soon. ONNX Runtime's allocator gets slower with each result that is
     kept: a run of 4 µs takes 7 µs beside some thousand of them.
-
-    Args:
-        states: What measures each candidate.
-        shard: The samples.
     """
 
     def __init__(self, states: Sequence[PairState], shard: Shard) -> None:
@@ -178,14 +168,9 @@ class OutputBlocks:
     def add(self, batches: Batches, outputs: Sequence[Sequence[Outputs]]) -> None:
         """Add what the runs gave.
 
-        Args:
-            batches: What they were fed.
-            outputs: What each run gave for each batch.
-
-        Raises:
-            EngineError: An output cannot be divided into samples.
-            ReferenceDataError: Labels of one batch differ in type or shape.
-            OnnxPassesError: What was collected cannot be measured.
+        ``outputs`` are by run, then by batch. Raises ``EngineError`` if an output cannot be
+        divided into samples, ``ReferenceDataError`` if labels of one batch differ in type or
+        shape, and ``OnnxPassesError`` if what was collected cannot be measured.
         """
         if self._copy(batches, outputs):
             return
@@ -262,11 +247,7 @@ class OutputBlocks:
         ]
 
     def flush(self) -> None:
-        """Measure what was collected.
-
-        Raises:
-            OnnxPassesError: It cannot be measured.
-        """
+        """Measure what was collected; raise ``OnnxPassesError`` if that is not possible."""
         start, stop = self._start, self._stop
         self._end = 0
         if start == stop:
@@ -284,8 +265,7 @@ class OutputBlocks:
 def _form(name: str, value: Data, size: int) -> tuple[Array, tuple[int, ...]]:
     """Return an output, and its shape for one sample, whose axis may lack if there is one.
 
-    Raises:
-        EngineError: It is not a tensor, or has no such axis.
+    Raises ``EngineError`` if it is not a tensor, or has no such axis.
     """
     if not isinstance(value, np.ndarray):
         raise EngineError(
@@ -309,8 +289,7 @@ PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryErro
 class Sessions:
     """The sessions of this process, by digest of the model and engine; the last ones used.
 
-    Args:
-        kept: How many stay ready.
+    The last ``kept`` stay ready.
     """
 
     def __init__(self, kept: int = 8) -> None:
@@ -320,13 +299,8 @@ class Sessions:
     def get(self, model: ModelFile, run: RunSpec) -> Session:
         """Return a session, made when it is first asked for.
 
-        Args:
-            model: The file of the model.
-            run: The engine and its options.
-
-        Raises:
-            ModelError: The model cannot be read.
-            EngineError: The engine refuses it.
+        Raises ``ModelError`` if the model cannot be read, and ``EngineError`` if the engine
+        refuses it.
         """
         key = _key(model, run)
         if key in self._open:
@@ -358,12 +332,7 @@ def _key(model: ModelFile, run: RunSpec) -> str:
 
 
 class Evaluator:
-    """Evaluates shards of one job in this process.
-
-    Args:
-        job: The job.
-        sessions: The sessions of this process.
-    """
+    """Evaluates shards of one job in this process."""
 
     def __init__(self, job: DataJob, sessions: Sessions) -> None:
         self.job, self._sessions = job, sessions
@@ -372,23 +341,15 @@ class Evaluator:
         self._data = DataSet(job.plan)
 
     def warm(self) -> None:
-        """Make the sessions ready.
-
-        Raises:
-            OnnxPassesError: A model cannot be run.
-        """
+        """Make the sessions ready; raise ``OnnxPassesError`` if a model cannot be run."""
         for run in self.job.runs:
             self._sessions.get(self.job.models[run.model], run)
 
     def shard(self, number: int) -> PlainDict:
         """Evaluate a shard.
 
-        Args:
-            number: Its number.
-
-        Returns:
-            Plain JSON: either "pairs", the state of each candidate, or "error", the reason
-            why there is none; beside it what is not part of the result.
+        The result is plain JSON: "pairs", the state of each candidate, or "error", the reason
+        why there is none. Beside it is what is not part of the result.
         """
         start, used = time.perf_counter(), time.process_time()
         found: PlainDict = {"shard": number}
@@ -449,10 +410,8 @@ def forget_others(text: str) -> None:
 def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
     """Return the evaluator of a job in this process, made when it is first asked for.
 
-    Args:
-        text: The job as JSON.
-        digest: Its digest.
-        folder: Where the files of its models are, if not where the job says.
+    ``text`` is the job as JSON. ``folder`` has the files of its models, if they are not where
+    the job says.
     """
     key = f"{digest} {folder}"
     if key not in _evaluators:
@@ -473,12 +432,7 @@ def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator
 
 
 def move_models(job: DataJob, folder: Path) -> DataJob:
-    """Return a job whose models are in folders of their digests.
-
-    Args:
-        job: The job.
-        folder: The folder that has a folder for each digest.
-    """
+    """Return a job whose models are in folders of their digests."""
     models = tuple(
         ModelFile(m.name, str(folder / m.digest / m.files[0]), m.digest, m.files)
         for m in job.models

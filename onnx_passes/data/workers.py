@@ -57,8 +57,8 @@ class Executor(Protocol):
     def start(self, job: DataJob) -> None:
         """Get ready for a job; workers that are kept from one before are used.
 
-        Raises:
-            OnnxPassesError: Workers cannot be started or reached, or a model cannot be run.
+        Raises ``OnnxPassesError`` if workers cannot be started or reached, or a model cannot
+        be run.
         """
         ...
 
@@ -69,10 +69,8 @@ class Executor(Protocol):
     def collect(self) -> PlainDict:
         """Wait for an outcome; see ``Evaluator.shard``.
 
-        A worker that died is an outcome too, with "error", "retry" and "died".
-
-        Raises:
-            WorkersGoneError: There are no workers any more.
+        A worker that died is an outcome too, with "error", "retry" and "died". Raises
+        ``WorkersGoneError`` if there are no workers any more.
         """
         ...
 
@@ -121,11 +119,7 @@ class InProcess:
 
 
 class KeptExecutor:
-    """An executor whose workers stay from one job to the next.
-
-    Args:
-        executor: What runs the shards.
-    """
+    """An executor whose workers stay from one job to the next."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -152,13 +146,7 @@ class KeptExecutor:
 
 
 def died(shard: int, samples: int, reason: str) -> PlainDict:
-    """Return the outcome of a shard whose worker ended.
-
-    Args:
-        shard: Number of the shard.
-        samples: How many samples it has.
-        reason: Why the worker ended, a sentence.
-    """
+    """Return the outcome of a shard whose worker ended. ``reason`` is a sentence."""
     return {
         "shard": shard,
         "samples": samples,
@@ -179,9 +167,6 @@ class Pool:
 
     When a worker dies, the pool is made anew. The shards that were under way then run one at
     a time, so that the one to blame is found.
-
-    Args:
-        workers: Number of processes.
     """
 
     def __init__(self, workers: int) -> None:
@@ -325,12 +310,7 @@ def version() -> str:
 
 
 def make_plugin(text: str, digest: str) -> Foreign:
-    """Return a plugin that hands a job to each worker.
-
-    Args:
-        text: The job as JSON.
-        digest: Its digest, by which workers know it.
-    """
+    """Return a plugin that sends a job, as JSON, to each worker."""
 
     class Warm(import_optional("distributed.diagnostics.plugin").WorkerPlugin):  # type: ignore[misc]
         """Hands the job to each worker, those that join later included."""
@@ -345,25 +325,16 @@ def make_plugin(text: str, digest: str) -> Foreign:
 
 
 def keep(digest: str, text: str) -> None:
-    """Remember a job in this worker.
-
-    Args:
-        digest: The digest of the job.
-        text: The job as JSON.
-    """
+    """Remember a job, as JSON, in this worker."""
     _jobs.setdefault(digest, (text, None))
 
 
 def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
     """Evaluate a shard in a worker.
 
-    Args:
-        digest: Of the job.
-        shard: Number of the shard.
-        parcel: The job with the files of its models; None if the worker should have both.
-
-    Returns:
-        See ``Evaluator.shard``; or "need", if the worker lacks the job or a model.
+    ``parcel`` has the job with the files of its models; it is None if the worker should have
+    both. The result is that of ``Evaluator.shard``, or "need" if the worker lacks the job or a
+    model.
     """
     if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
         _jobs[digest] = parcel["job"], _unpack(parcel["models"])
@@ -416,14 +387,9 @@ def make_dask(
 ) -> Dask:
     """Return an executor on a cluster.
 
-    Args:
-        address: ``local:N`` for N workers on this machine, or the address of a scheduler.
-        ca: File of the authority, for TLS.
-        cert: File of this client's certificate.
-        key: File of its key.
-
-    Raises:
-        UsageError: The address cannot be read, or ``distributed`` is not installed.
+    ``address`` is ``local:N`` for N workers on this machine, or that of a scheduler. ``ca``,
+    ``cert`` and ``key`` are files for TLS. Raises ``UsageError`` if the address cannot be
+    read, or ``distributed`` is not installed.
     """
     import_optional("distributed")
     local = re.fullmatch(r"local:(\d+)", address)
@@ -449,12 +415,9 @@ class Dask:
 
     Each worker gets the job once, by a plugin, and makes its sessions when it first needs
     them. A worker that the plugin missed gets the job with its shard. Models that a worker
-    does not find at their path are sent to it.
-
-    Args:
-        address: Of the scheduler; None for a cluster on this machine.
-        workers: Number of workers of that.
-        tls: Files for TLS, as ``distributed.Security`` names them.
+    does not find at their path are sent to it. ``address`` is that of the scheduler; None for
+    a cluster of ``workers`` on this machine. ``tls`` names files as ``distributed.Security``
+    does.
     """
 
     def __init__(self, address: str | None, workers: int, tls: dict[str, str]) -> None:
@@ -668,15 +631,9 @@ def choose_executor(
 ) -> Executor:
     """Return what runs the shards; this process, if nothing else is asked for.
 
-    Args:
-        jobs: Number of worker processes.
-        scheduler: ``local:N``, or the address of a Dask scheduler.
-        ca: File of the authority, for TLS.
-        cert: File of this client's certificate.
-        key: File of its key.
-
-    Raises:
-        UsageError: Both are asked for, or an address cannot be read.
+    ``scheduler`` is ``local:N``, or the address of a Dask scheduler. ``ca``, ``cert`` and
+    ``key`` are files for TLS. Raises ``UsageError`` if both are asked for, or an address
+    cannot be read.
     """
     if jobs is not None and scheduler is not None:
         raise UsageError("jobs and a scheduler are two kinds of workers", help="give one")

@@ -44,12 +44,7 @@ def copy_model(model: ir.Model) -> ir.Model:
 
 
 def copy_header(model: ir.Model, part: ir.Model) -> None:
-    """Give a part of a model what the whole says of itself: who made it, texts, metadata.
-
-    Args:
-        model: The whole.
-        part: The part, changed in place.
-    """
+    """Give a part of a model what the whole says of itself: who made it, texts, metadata."""
     for name in HEADER:
         setattr(part, name, getattr(model, name))
     part.graph.doc_string = model.graph.doc_string
@@ -61,9 +56,7 @@ def copy_header(model: ir.Model, part: ir.Model) -> None:
 def header_difference(before: ir.Model, after: ir.Model) -> list[str]:
     """Return what a model no longer says of itself, as ``producer_name is lost``.
 
-    Args:
-        before: The model.
-        after: What became of it; properties may be new.
+    Properties may be new.
     """
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in HEADER]
     pairs.append(("doc_string of the graph", before.graph.doc_string, after.graph.doc_string))
@@ -83,9 +76,8 @@ def copy_nodes(
 ) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
     """Copy some nodes of a graph, with the values that they read and compute.
 
-    Returns:
-        The copies, which belong to no graph, and the copy of each value, those that subgraphs
-        read from around them among them.
+    The copies belong to no graph. The second result has the copy of each value, including
+    those that subgraphs read from around them.
     """
     copier = _Copier()
     copies = [copier.node(node) for node in nodes]

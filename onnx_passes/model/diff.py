@@ -31,9 +31,6 @@ def canonical_lines(model: ir.Model) -> list[str]:
     is named by its operator and a count, ``relu0``; constants stand where they are used, large
     ones as a hash of their content. Types of inner values, doc strings and metadata are left
     out.
-
-    Args:
-        model: The model; it is not changed.
     """
     lines = [
         f"opset {domain or 'ai.onnx'} {v}" for domain, v in sorted(model.opset_imports.items())
@@ -191,12 +188,8 @@ def structurally_equal(a: ir.Model, b: ir.Model) -> bool:
 def explain_difference(a: ir.Model, b: ir.Model) -> str:
     """Show how models differ up to inner names, node order and annotations.
 
-    Args:
-        a: The actual model.
-        b: The model expected.
-
-    Returns:
-        A unified diff from ``b`` to ``a``, of at most 60 lines; empty if they are equal.
+    ``b`` is the model expected. The result is a unified diff from ``b`` to ``a``, of at most
+    60 lines; it is empty if they are equal.
     """
     got, want = _canonical(a), _canonical(b)
     lines = list(
@@ -263,14 +256,8 @@ def align(a: ir.Graph, b: ir.Graph) -> dict[ir.Node, ir.Node]:
 
     Nodes pair that compute the same from the same inputs. Then pair those with the same
     operators before them, or after them, then those at the same place of a pair. Where several
-    fit, the one of the same name is taken, else the first.
-
-    Args:
-        a: A graph; its nodes are the keys of the result.
-        b: The other graph.
-
-    Raises:
-        ModelError: A graph has a cycle, or weights cannot be read.
+    fit, the one of the same name is taken, else the first. The nodes of ``a`` are the keys.
+    Raises ``ModelError`` if a graph has a cycle, or weights cannot be read.
     """
     pairs: dict[ir.Node, ir.Node] = {}
     for key in (_forward(exact=True), _forward(exact=False), _backward):

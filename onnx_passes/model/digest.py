@@ -36,13 +36,9 @@ def tensor_digest(tensor: ir.TensorProtocol) -> bytes:
     """Hash dtype, shape and content of a tensor.
 
     The digest is kept as long as the tensor lives if its content cannot change. SHA-256 reads
-    about 2 GB/s with the SHA instructions that current CPUs have.
-
-    Returns:
-        16 bytes, equal for equal content however it is stored.
-
-    Raises:
-        ModelError: The data cannot be read.
+    about 2 GB/s with the SHA instructions that current CPUs have. The result has 16 bytes,
+    equal for equal content however it is stored. Raises ``ModelError`` if the data cannot be
+    read.
     """
     known = _CACHE.get(tensor)
     if known is not None and is_immutable(tensor):
@@ -181,9 +177,7 @@ class GraphHasher:
     def hash(self, graph: ir.Graph, *, interface: bool) -> bytes:
         """Hash a graph whose outer values, if it has any, are hashed already.
 
-        Args:
-            graph: The graph.
-            interface: Whether names of inputs and outputs count.
+        ``interface`` says whether names of inputs and outputs count.
         """
         return self._hash(graph, interface=interface)[0]
 

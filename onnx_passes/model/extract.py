@@ -102,13 +102,7 @@ def assemble(
 ) -> ir.Model:
     """Return a model of copied nodes, with those functions of a model that they call.
 
-    Args:
-        model: The model that the nodes come from.
-        nodes: Copies of nodes, in order.
-        inputs: Inputs of the result.
-        outputs: Outputs of the result.
-        initializers: Initializers of the result.
-        opsets: Opset imports; those of ``model`` by default.
+    ``nodes`` are copies, in order. ``opsets`` are those of ``model`` by default.
     """
     graph = ir.Graph(
         inputs,

@@ -76,12 +76,8 @@ def form_of(path: Path) -> Form | None:
 def parse(path: Path, form: Form | None = None) -> onnx.ModelProto:
     """Read a file as a model, without its external data.
 
-    Args:
-        path: The file.
-        form: Its form; by default its extension says it, else its content.
-
-    Raises:
-        ModelError: The file cannot be read, or is not an ONNX model.
+    If ``form`` is None, the extension says it, else the content. Raises ``ModelError`` if the
+    file cannot be read, or is not an ONNX model.
     """
     data = _read(path)
     for start, magic, what, advice in _FOREIGN:
@@ -273,14 +269,9 @@ def lost(
 ) -> Iterator[str]:
     """Name what a message holds that another does not, as paths of fields.
 
-    Whether a default is spelled out, how a tensor's data are stored, and types of values
-    that ``after`` adds make no difference.
-
-    Args:
-        before: The message as it was.
-        after: What became of it.
-        skip: Names of fields that are not compared.
-        place: The path of the message itself.
+    Whether a default is spelled out, how a tensor's data are stored, and types of values that
+    ``after`` adds make no difference. Fields named in ``skip`` are not compared. ``place`` is
+    the path of the message itself.
     """
     # Weights are not worth serialising at each level on the way down.
     if not _holds_graphs(before) and (
@@ -398,9 +389,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
     """Give a tensor as one that is written with its data, in the form that it was read in.
 
-    Args:
-        tensor: The tensor.
-        initializer: Whether it is an initializer; the result does not depend on it.
+    The result does not depend on ``initializer``.
     """
     if isinstance(tensor, ListedTensor):
         return tensor.listed()
@@ -420,13 +409,8 @@ def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
 def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
     """Serialise a model, always to the same bytes.
 
-    Args:
-        model: The model.
-        form: The form of the file.
-        where: The file, for messages.
-
-    Raises:
-        ModelError: The form cannot hold the model.
+    ``where`` names the file in messages. Raises ``ModelError`` if the form cannot hold the
+    model.
     """
     try:
         if form == "binary":

@@ -36,16 +36,8 @@ def infer(
     """Infer types and shapes; a model with longer vectors than ``_LONGEST`` by types alone.
 
     Nodes that onnx 1.23 gives false shapes are not inferred. What ends the process, such as a
-    Slice whose end overflows, is not asked again.
-
-    Args:
-        model: A model, which is left as it is.
-        check_type: Whether onnx checks the types of inputs.
-        strict_mode: Whether onnx raises if it cannot infer a node.
-        data_prop: Whether onnx follows the values of shapes.
-
-    Raises:
-        onnx.shape_inference.InferenceError: Inference fails as a whole.
+    Slice whose end overflows, is not asked again. Options are those of onnx. The model stays
+    as it is. Raises ``onnx.shape_inference.InferenceError`` if inference fails as a whole.
     """
     try:
         hidden = _misread(model)
@@ -155,10 +147,8 @@ _LOGGER = logging.getLogger(__name__)
 def infer_output_types(model: onnx.ModelProto) -> list[str]:
     """Give outputs without a type the one that shape inference finds, in place.
 
-    An output whose type is not found keeps none: engines infer it by themselves.
-
-    Returns:
-        What was inferred, one sentence each.
+    An output whose type is not found keeps none: engines infer it by themselves. Returns one
+    sentence for each.
     """
     missing = {value.name: value for value in model.graph.output if not _is_typed(value.type)}
     if not missing:

@@ -57,11 +57,7 @@ _SHOWN = 3
 def read_dynamic_dims(model: ir.Model) -> list[str]:
     """Make dimensions of a negative size dynamic, in place, and note names without a meaning.
 
-    Args:
-        model: The model.
-
-    Returns:
-        What was read so, one sentence each.
+    Returns one sentence for each.
     """
     sizes: dict[str, dict[int, int]] = {}
     endless = list[str]()
@@ -93,9 +89,7 @@ def read_dynamic_dims(model: ir.Model) -> list[str]:
 def write_negative_sizes(model: ir.Model, proto: onnx.ModelProto) -> None:
     """Write the negative sizes of inputs and outputs where nothing was inferred.
 
-    Args:
-        model: The model.
-        proto: Its protobuf, changed in place.
+    Changes ``proto`` in place.
     """
     noted = model.meta.get(_NOTED, {})
     for info in (*proto.graph.input, *proto.graph.output) if noted else ():
@@ -134,10 +128,8 @@ def hand_out(model: onnx.ModelProto) -> list[str]:
 
     onnx-ir makes a new value for one from around that nothing produces, so that its producer
     looks unused and a cleanup removes it. ONNX Runtime refuses such branches, and advises the
-    Identity. It takes outputs that are listed twice, which are not valid.
-
-    Returns:
-        What was changed, one sentence each.
+    Identity. It takes outputs that are listed twice, which are not valid. Returns one sentence
+    for each change.
     """
     taken = {name for _, body in all_bodies(model) for name in _own(body)}
     fresh = (name for n in count() if (name := f"handed_out_{n}") not in taken)
@@ -200,15 +192,8 @@ _FIELDS = {
 def convert(model: onnx.ModelProto, path: Path) -> list[str]:
     """Change a model in place so that onnx-ir can hold all of it.
 
-    Args:
-        model: The model; it is changed.
-        path: Its file, for messages and external data.
-
-    Returns:
-        What was changed, one sentence each.
-
-    Raises:
-        ModelError: Something has no equal that onnx-ir can hold.
+    Returns one sentence for each change. Raises ``ModelError`` if something has no equal that
+    onnx-ir can hold.
     """
     _trim_outputs(model)
     return [
@@ -425,11 +410,8 @@ def _drop_idle_annotations(model: onnx.ModelProto) -> list[str]:
 class LoadedModel:
     """A model and where it came from.
 
-    Attributes:
-        model: The model; external weights are memory-mapped when first used.
-        path: The file it was read from.
-        notes: What was changed while reading, one sentence each.
-        external: The external data files it uses.
+    External weights are memory-mapped when first used. ``notes`` say what was changed while
+    reading, one sentence each. ``external`` are the data files.
     """
 
     model: ir.Model
@@ -482,14 +464,9 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
 def load_written(path: Path, form: Form, moved: Mapping[str, str]) -> ir.Model:
     """Read a file that was written just now; its large weights stay in files.
 
-    Args:
-        path: The file.
-        form: Its form, whatever its extension says.
-        moved: Names of data files that are still under other names, and these.
-
-    Raises:
-        ModelError: As :func:`load_model`.
-        OSError: The file cannot be read.
+    ``form`` wins over the extension. ``moved`` maps the names of data files that are still
+    under other names to these. Raises ``ModelError`` as :func:`load_model` does, and
+    ``OSError``.
     """
     lean = parse_in_place(path) if form == "binary" else None
     proto = parse(path, form) if lean is None else lean

@@ -47,11 +47,9 @@ def session_options(
 ) -> onnxruntime.SessionOptions:
     """Return options of a session that runs nodes one after the other.
 
-    Args:
-        optimization: How much ONNX Runtime may rewrite the graph.
-        threads: Threads within a node; 0 leaves the number to ONNX Runtime.
-        prepacking: Whether kernels may copy weights into layouts of their own. Such kernels
-            round otherwise in the last bits.
+    ``threads`` are those within a node; 0 leaves the number to ONNX Runtime. ``prepacking``
+    lets kernels copy weights into layouts of their own. Such kernels round otherwise in the
+    last bits.
     """
     import onnxruntime as ort
 
@@ -68,10 +66,7 @@ def session_options(
 def map_files(options: onnxruntime.SessionOptions, folder: str, *, copies: bool) -> None:
     """Let a session map weights from files.
 
-    Args:
-        options: Options of the session.
-        folder: The folder of the files.
-        copies: Whether optimizations may make other weights of them, which take memory.
+    ``copies`` lets optimizations make other weights of them, which take memory.
     """
     import onnxruntime as ort
 
@@ -90,13 +85,8 @@ def open_session(
 ) -> onnxruntime.InferenceSession:
     """Open a session, on one thread of the CPU and as the model is written by default.
 
-    Args:
-        proto: The model.
-        options: Options of the session; None for those of :func:`session_options`.
-        providers: Execution providers with their options; None if ``options`` name them.
-
-    Raises:
-        Exception: ONNX Runtime does not load the model; its errors have no common class.
+    ``providers`` is None if ``options`` name them. If ONNX Runtime does not load the model, it
+    raises errors that have no common class.
     """
     import onnxruntime as ort
 
@@ -127,14 +117,9 @@ def add_barriers(
 ) -> ir.Model:
     """Return a model in which ONNX Runtime rounds each value below float32.
 
-    See ``onnx_passes.runtime.engine_models.with_barriers``.
-
-    Args:
-        model: The model; not changed.
-        infer: Says what is known of the types of values that have none.
-
-    Returns:
-        The model itself if it needs no barrier, else a copy that shares its tensors.
+    See ``onnx_passes.runtime.engine_models.with_barriers``. ``infer`` says what is known of
+    the types of values that have none. The result is the model itself if it needs no barrier,
+    else a copy that shares its tensors.
     """
     low = _has_low_values(model)
     if not low and not any(_parts_casts(value, {}) for value in _results(model)):
@@ -200,12 +185,7 @@ def _parts_casts(value: ir.Value, types: Types) -> bool:
 
 
 def types_of(value: ir.Value | None, types: Types) -> set[ir.DataType | None]:
-    """Return the types that a value may have; None among them if one is unknown.
-
-    Args:
-        value: The value; None for an input that is left out.
-        types: Types that are known by name of the value.
-    """
+    """Return the types that a value may have; None among them if one is unknown."""
     if value is None or value.dtype is not None:
         return {None if value is None else value.dtype}
     return {*types.get(str(value.name), {None})}

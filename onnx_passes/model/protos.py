@@ -92,14 +92,9 @@ _CHECK = "correct the model where it is made; onnx.checker.check_model says more
 
 
 def check_rules(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse what is not a model, or one in which names do not say what is what.
+    """Refuse what is not a model, and models whose names are ambiguous.
 
-    Args:
-        model: The model.
-        path: Its file, for messages.
-
-    Raises:
-        ModelError: Says what is wrong, in which graph and at which node.
+    Raises ``ModelError``, which says what is wrong, in which graph and at which node.
     """
     for identifier, count in Counter(
         (f.domain, f.name, f.overload) for f in model.functions
@@ -126,12 +121,7 @@ def _refuse(
 def check_header(model: onnx.ModelProto, path: Path) -> None:
     """Refuse what only looks like a model, and versions that are not known or cannot be read.
 
-    Args:
-        model: The model.
-        path: Its file, for messages.
-
-    Raises:
-        ModelError: Says what is missing or wrong.
+    Raises ``ModelError``, which says what is missing or wrong.
     """
     help = "check that the file is complete, or export the model again"
     if not model.HasField("graph"):
@@ -302,16 +292,9 @@ def check_data(
 ) -> tuple[Path, ...]:
     """Check the data of all tensors, in the file and outside, without reading those outside.
 
-    Args:
-        model: The model, sparse tensors made dense.
-        path: Its file; data files are looked for from its folder.
-        apart: The location of what was copied out of the file, and checked then.
-
-    Returns:
-        The data files, in order of first use.
-
-    Raises:
-        ModelError: Data are missing, too few or too many, or outside of the model's folder.
+    Data files are sought from the folder of ``path``, and returned in order of first use.
+    ``apart`` is the location of what was copied out of the file, and checked then. Raises
+    ``ModelError`` if data are missing, too few or too many, or outside of the folder.
     """
     files: dict[Path, int] = {}
     types = {int(dtype) for dtype in ir.DataType} - {0}

@@ -64,8 +64,7 @@ class Pending:
 def pending(path: Path) -> Iterator[Pending]:
     """Open a file to be published at, or beside, a path; nothing is left if it is not.
 
-    Raises:
-        OSError: The folder cannot be written to.
+    Raises ``OSError`` if the folder cannot be written to.
     """
     temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(6)}.tmp")
     # Not tempfile: its files are readable by their owner only, whatever the umask says.
@@ -95,11 +94,7 @@ class TensorFile:
     """A temporary file of tensors. It lives as long as any of them."""
 
     def __init__(self) -> None:
-        """Make the folder of the file.
-
-        Raises:
-            OSError: The temporary folder has no room.
-        """
+        """Make the folder of the file."""
         folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
         weakref.finalize(self, folder.cleanup)
         self._folder, self._end = folder.name, 0
@@ -109,11 +104,7 @@ class TensorFile:
     def append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
         """Write a tensor, and return it as one in the file.
 
-        Args:
-            tensor: In memory, of any shape and type but strings.
-
-        Raises:
-            OSError: The folder has no room.
+        It must be in memory, and not of strings. Raises ``OSError`` if there is no room.
         """
         with open(Path(self._folder) / self._name, "ab") as file:
             file.truncate(self._end)  # what a failed write has left
@@ -195,15 +186,9 @@ def write_data(
 ) -> Iterator[tuple[DataFile | None, Choice]]:
     """Write a model's large tensors beside it, one after the other.
 
-    Args:
-        model: The model; it is not changed.
-        path: Where the model will be.
-        threshold: Tensors of fewer bytes stay in the model.
-
-    Yields:
-        The data file, which the block publishes, None if no tensor is large; and what to
-        write for each tensor. If the block fails, a data file that was not there before is
-        removed.
+    Tensors below ``threshold`` bytes stay in the model. Yields the data file, which the block
+    publishes, or None if no tensor is large. Beside it is what to write for each tensor. If
+    the block fails, a data file that was not there before is removed.
     """
     content = hashlib.sha256()
     offsets: dict[int, int] = {}
@@ -334,25 +319,14 @@ def save_model(
     Weights outside of the model's file go to one data file beside it, whose name holds a hash
     of its content: ``model.onnx.<hash>.data``. So a model and its data file belong together
     even if saving is interrupted, and saving over the model that the weights are mapped from
-    does no harm. A data file that the model written over was alone to name is removed.
-
-    Args:
-        model: The model; it is not changed.
-        path: Where to; missing folders are created. The extension says the form; forms other
-            than ``.onnx`` hold all weights themselves.
-        external_data: ``keep``: weights go to a data file if those of the source do. Above
-            2 GiB they always do.
-        size_threshold: Weights of fewer bytes stay inside.
-        source: What the model was loaded from; without it, ``keep`` looks at the weights.
-        inspect: Called when all is written, and nothing is in its place. If it raises,
-            nothing is put there.
-
-    Returns:
-        The files written, the model last.
-
-    Raises:
-        ModelError: The files cannot be written, weights cannot be read, or the form cannot
-            hold the model.
+    does no harm. A data file that the model written over was alone to name is removed. Missing
+    folders are created. The extension says the form; forms other than ``.onnx`` hold all
+    weights. With ``keep``, weights go to a data file if those of ``source`` do, else if those
+    of the model do. Above 2 GiB they always do. Weights below ``size_threshold`` bytes stay
+    inside. ``inspect`` is called when all is written, and nothing is in its place; if it
+    raises, nothing is put there. Returns the files written, the model last. Raises
+    ``ModelError`` if files cannot be written, weights cannot be read, or the form cannot hold
+    the model.
     """
     path = Path(path)
     with _os_errors(path):
@@ -392,8 +366,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 def written_bytes(model: ir.Model) -> int:
     """Return the bytes of a model's file, all weights in it; no weight is read.
 
-    Raises:
-        ModelError: The model is not valid.
+    Raises ``ModelError`` if the model is not valid.
     """
     choice, left = emptied(model, inlined)
     return count_bytes(serialise(model, choice, "model"), left)
@@ -402,10 +375,8 @@ def written_bytes(model: ir.Model) -> int:
 def to_text(model: ir.Model) -> str:
     """Print a model in ONNX text, complete with its weights.
 
-    Remarks that the syntax has no place for are counted in a comment at the top.
-
-    Raises:
-        ModelError: ONNX text cannot hold the model, or weights cannot be read.
+    Remarks that the syntax has no place for are counted in a comment at the top. Raises
+    ``ModelError`` if ONNX text cannot hold the model, or weights cannot be read.
     """
     return render(serialise(model, inlined, "text"), "text", "text").decode()
 
@@ -439,13 +410,8 @@ def _publish(
 def serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
     """Return a model as the protobuf that is written.
 
-    Args:
-        model: The model.
-        choose: Says what is written in place of each tensor.
-        where: Names the file in errors.
-
-    Raises:
-        ModelError: The model is not valid, or weights cannot be read.
+    ``choose`` says what replaces each tensor. Raises ``ModelError`` if the model is not valid,
+    or weights cannot be read.
     """
     try:
         with replaced(model, choose):

@@ -30,16 +30,9 @@ def array_buffer(array: Array) -> memoryview:
 def tensor_buffer(tensor: ir.TensorProtocol) -> memoryview:
     """View a tensor's content as ONNX ``raw_data`` holds it.
 
-    Memory-mapped weights stay mapped. Types below 8 bits come packed.
-
-    Args:
-        tensor: Any tensor but a string tensor, whose content has no fixed layout.
-
-    Returns:
-        ``tensor.nbytes`` bytes.
-
-    Raises:
-        ModelError: The data cannot be read; the file is gone, or holds too little.
+    Memory-mapped weights stay mapped. Types below 8 bits come packed. Strings have no fixed
+    layout, and are not allowed. Raises ``ModelError`` if the file is gone, or holds too
+    little.
     """
     try:
         if isinstance(tensor, ir.PackedTensor):
@@ -62,11 +55,8 @@ def tensor_buffer(tensor: ir.TensorProtocol) -> memoryview:
 def chunks(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
     """Yield a tensor's content as ``raw_data`` holds it, piece by piece.
 
-    Args:
-        tensor: Any tensor but a string tensor. One in a file that is not mapped yet is not.
-
-    Raises:
-        ModelError: The data cannot be read.
+    A tensor in a file that is not mapped yet stays so. Raises ``ModelError`` if the data
+    cannot be read.
     """
     if isinstance(tensor, ir.ExternalTensor) and tensor.raw is None:
         # Mapped pages count as memory used, and nobody has asked for these.
@@ -141,14 +131,10 @@ def _is_listed(tensor: ir.TensorProtocol) -> bool:
 def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """Return an equal tensor to whose content nobody can write, by any name it has.
 
-    Making an array read-only is not enough: its owner may turn the flag back, and other
-    views of its memory stay writable. Memory-mapped and lazy tensors are left as they are.
-
-    Args:
-        tensor: Any tensor; returned itself if it is immutable already.
-
-    Raises:
-        ModelError: The data cannot be read.
+    Making an array read-only is not enough: its owner may turn the flag back, and other views
+    of its memory stay writable. Memory-mapped and lazy tensors are left as they are. A tensor
+    that is immutable already is returned itself. Raises ``ModelError`` if the data cannot be
+    read.
     """
     if is_immutable(tensor) or is_a(tensor, ir.LazyTensor):
         return tensor
@@ -170,10 +156,8 @@ def holding(
 ) -> ir.TensorProtocol:
     """Return a tensor like another one, with a content that nobody can write to.
 
-    Args:
-        data: The content as ONNX ``raw_data`` holds it; copied, unless it is that of bytes.
-        like: Has the type and shape, which are not of strings, and the name and remarks.
-        kind: What to make of types of whole bytes.
+    ``data`` are copied, unless they are a view of bytes. ``kind`` is the class for types of
+    whole bytes.
     """
     shape, array = ir.Shape(like.shape.numpy()), _read_only(data)
     if like.dtype.bitwidth < 8:
@@ -209,9 +193,7 @@ def _read_only(data: memoryview) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def is_a(tensor: ir.TensorProtocol, kind: type) -> bool:
     """Whether a tensor is of a class of onnx-ir: isinstance takes three times as long.
 
-    Args:
-        tensor: The tensor.
-        kind: The class, which has to be among the bases of the tensor's.
+    ``kind`` must be among the bases of the tensor's class.
     """
     return kind in type(tensor).__mro__
 

@@ -21,10 +21,7 @@ from onnx_passes.model.tensor_bytes import byte_count, immutable, lists_elements
 def reader(example: object, *names: str, **slots: str) -> Callable[[Any], Any]:
     """Return a function that reads some fields, as a tuple if they are several.
 
-    Args:
-        example: An object of the type that is read.
-        names: Names of properties.
-        slots: Names of slots that are not the property's with an underscore, by property.
+    ``slots`` name, by property, slots that are not the property's name with an underscore.
     """
     found = {name: slots.get(name, f"_{name}") for name in names}
     return attrgetter(*(s if hasattr(example, s) else name for name, s in found.items()))
@@ -73,8 +70,7 @@ shape_fields: Callable[[ir.Shape], tuple[Sequence[Any], Sequence[Any]]] = (
 def nodes_of(graph: ir.Graph) -> list[ir.Node]:
     """Return the nodes of a graph, in order: onnx-ir's iterator takes four times as long.
 
-    Args:
-        graph: The graph; nodes that are added or removed later do not change the list.
+    Nodes that are added or removed later do not change the list.
     """
     root = getattr(getattr(graph, "_nodes", None), "_root", None)
     if root is None:
@@ -90,11 +86,8 @@ def nodes_of(graph: ir.Graph) -> list[ir.Node]:
 def named_type(attribute: ir.Attr | None) -> ir.DataType | None:
     """Return the element type that an attribute names, such as that of Cast.
 
-    Args:
-        attribute: The attribute; before opset 6 it holds a word, since then a number.
-
-    Returns:
-        None if it is left out, refers to one of a function, or names no type.
+    Before opset 6 it holds a word, since then a number. None if it is omitted, refers to an
+    attribute of a function, or names no type.
     """
     if attribute is None or attribute.is_ref():
         return None
@@ -207,10 +200,8 @@ def captured_values(node: ir.Node) -> Iterator[ir.Value]:
 def topological_order(graph: ir.Graph) -> list[ir.Node]:
     """List a graph's own nodes so that producers come first, in their order if possible.
 
-    What subgraphs capture counts as used by the node that holds them.
-
-    Raises:
-        ModelError: Nodes depend on each other in a cycle; the message names them.
+    What subgraphs capture counts as used by the node that holds them. Raises ``ModelError`` if
+    nodes depend on each other in a cycle, and names them.
     """
     nodes = nodes_of(graph)
     if _is_sorted(nodes, graph):
@@ -354,16 +345,8 @@ Choice = Callable[[ir.TensorProtocol, bool], ir.TensorProtocol]
 def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
     """Put tensors that nobody can write to in place of others, in a model for good.
 
-    Args:
-        model: The model, changed in place.
-        layout: ``same`` leaves tensors alone whose protobufs list their elements, since
-            others are written as raw bytes. Their arrays are copies in any case.
-
-    Returns:
-        Whether any tensor was replaced.
-
-    Raises:
-        ModelError: The data of a tensor cannot be read.
+    ``same`` keeps tensors whose protobufs list their elements, because others are written as
+    raw bytes. Returns whether any tensor was replaced.
     """
     made: dict[int, tuple[ir.TensorProtocol, ir.TensorProtocol]] = {}
 
@@ -380,12 +363,7 @@ def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
 
 
 def fill(model: ir.Model, choose: Choice) -> None:
-    """Put other tensors in a model's initializers and attributes for good.
-
-    Args:
-        model: The model; it is changed.
-        choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
-    """
+    """Put other tensors in a model's initializers and attributes for good."""
     for graph in all_graphs(model):
         for value in graph.initializers.values():
             tensor = value.const_value
@@ -413,10 +391,6 @@ def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
     """Put other tensors in a model's initializers and attributes until the block ends.
 
     Names of tensors are put back too, because onnx-ir sets them when it serialises.
-
-    Args:
-        model: The model.
-        choose: Gets a tensor and whether it is an initializer, and returns the tensor to hold.
     """
     values = [v for graph in all_graphs(model) for v in graph.initializers.values()]
     before = [(v, t, t.name) for v in values if (t := v.const_value) is not None]
@@ -465,12 +439,8 @@ _OF_ENGINES = frozenset({"com.microsoft"})
 def shadows_operator(key: ir.OperatorIdentifier, imports: Mapping[str, int]) -> bool:
     """Whether a function has the name of an operator, so that a call may mean either.
 
-    ONNX leaves it to the engine. ONNX Runtime runs its own operator, and onnx's evaluator
-    runs the function.
-
-    Args:
-        key: Domain, name and overload of the function.
-        imports: Versions of the domains where it is called.
+    ONNX leaves it to the engine. ONNX Runtime runs its own operator, and onnx's evaluator runs
+    the function. ``imports`` are those where it is called.
     """
     domain, name, _ = key
     if domain in _OF_ENGINES:

@@ -57,14 +57,7 @@ class Field(NamedTuple):
 def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
     """Yield the fields of a message that lies from one byte to another.
 
-    Args:
-        data: The bytes that hold the message.
-        start: Offset of its first byte.
-        end: Offset after its last byte.
-
-    Raises:
-        ValueError: It is not a message.
-        IndexError: The data end too early.
+    Raises ``ValueError`` if it is not a message, and ``IndexError`` if the data end too early.
     """
     place = start
     while place < end:
@@ -88,12 +81,7 @@ def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
 
 
 def head(number: int, size: int) -> bytes:
-    """Return what stands before the content of a string, bytes or message field.
-
-    Args:
-        number: The number of the field.
-        size: Bytes of its content.
-    """
+    """Return what stands before the content of a string, bytes or message field."""
     return _number(number << 3 | LENGTH) + _number(size)
 
 
@@ -142,10 +130,7 @@ class FileBytes:
     def __getitem__(self, place: int | slice, /) -> int | bytes:
         """Return a byte, or all from one to another.
 
-        Raises:
-            ValueError: The file has become shorter.
-            IndexError: There is no such byte.
-            OSError: The file cannot be read.
+        Raises ``ValueError`` if the file has become shorter.
         """
         if isinstance(place, slice):
             return self._slice(place.start, place.stop)
@@ -180,10 +165,8 @@ _Store = Callable[[FileBytes, Field], int]
 class Pieces(NamedTuple):
     """A model and its large initializers.
 
-    Attributes:
-        proto: The model; each initializer that was removed is external data.
-        location: What those name as their location, and no other tensor does.
-        contents: What they hold; their offset says at which place.
+    Each initializer that was removed is external data at ``location``, which no other tensor
+    names. Its offset is its place in ``contents``.
     """
 
     proto: onnx.ModelProto
@@ -194,15 +177,7 @@ class Pieces(NamedTuple):
 def parse_pieces(path: Path) -> Pieces | None:
     """Read a model, its large initializers in byte strings of their own.
 
-    Args:
-        path: The model.
-
-    Returns:
-        The model; None where it is not one that can be read so, which says nothing of whether
-        it can be read otherwise.
-
-    Raises:
-        OSError: The file cannot be read.
+    None if the model cannot be read so; it may be readable otherwise. Raises ``OSError``.
     """
     contents: list[bytes] = []
 
@@ -219,15 +194,8 @@ def parse_pieces(path: Path) -> Pieces | None:
 def parse_in_place(path: Path) -> onnx.ModelProto | None:
     """Read a model without its large initializers, which refer to the model's own file.
 
-    Args:
-        path: The model, whose name no tensor names as its location.
-
-    Returns:
-        The model; None where it is not one that can be read so, which says nothing of whether
-        it can be read otherwise.
-
-    Raises:
-        OSError: The file cannot be read.
+    None if the model cannot be read so; it may be readable otherwise. No tensor may name the
+    file as its location. Raises ``OSError``.
     """
     return _parse(path, path.name, lambda data, field: field.content)
 
@@ -235,16 +203,7 @@ def parse_in_place(path: Path) -> onnx.ModelProto | None:
 def parse_apart(path: Path, target: Path) -> onnx.ModelProto | None:
     """Read a model, and copy its large initializers to a file that it then refers to.
 
-    Args:
-        path: The model.
-        target: The file to write; initializers name it as their location.
-
-    Returns:
-        The model; None where it is not one that can be read so, which says nothing of whether
-        it can be read otherwise.
-
-    Raises:
-        OSError: A file cannot be read or written.
+    None if the model cannot be read so; it may be readable otherwise. Raises ``OSError``.
     """
     with open(target, "wb") as out:
 
@@ -342,12 +301,8 @@ _KINDS = (ir.Tensor, ir.PackedTensor, ir.ExternalTensor)
 def emptied(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
     """Leave the large initializers of a model empty, and those of Constant nodes.
 
-    Args:
-        model: The model.
-        choose: What is to be written for each tensor. What it makes external is not large.
-
-    Returns:
-        What to write at first, and what belongs into the empty ones.
+    What ``choose`` makes external is not large. Returns what to write at first, and what
+    belongs into the empty ones.
     """
     inner = {
         id(value.const_value)
@@ -416,13 +371,8 @@ def _empty(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 def stream(model: onnx.ModelProto, left: Left, where: str) -> Iterator[bytes | memoryview]:
     """Yield a binary model piece by piece, always the same bytes.
 
-    Args:
-        model: The model; initializers that are left have ``raw_data`` without a content.
-        left: Their contents.
-        where: The file, for errors.
-
-    Raises:
-        ModelError: The model is too large for protobuf, or a tensor cannot be read.
+    In the model, initializers that are ``left`` have empty ``raw_data``. Raises ``ModelError``
+    if the model is too large for protobuf, or a tensor cannot be read.
     """
     parts = _parts(model, left, where)
     size = _size(parts)

@@ -26,12 +26,7 @@ from onnx_passes.plain import Plain
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A tensor whose elements are scalars of some arithmetic.
-
-    Attributes:
-        data: The elements; its shape is the tensor's.
-        dtype: The ONNX type that each element has.
-    """
+    """A tensor whose elements are scalars of some arithmetic."""
 
     data: Elements
     dtype: ir.DataType
@@ -54,13 +49,9 @@ class Tensor:
 class Call:
     """A node with its inputs evaluated.
 
-    Attributes:
-        node: The node.
-        inputs: Its inputs; None where one is omitted.
-        semantics: The arithmetic.
-        opset: Version of the node's operator set.
-        run: Evaluates a body of the node, given its attribute and tensors for its inputs;
-            None where bodies are not at hand.
+    ``inputs`` are None where omitted. ``run`` evaluates a body, given its attribute and
+    tensors for its inputs; it is None if bodies are not at hand. Methods raise ``Unsupported``
+    for what is missing, or known only at run time.
     """
 
     node: ir.Node
@@ -70,15 +61,7 @@ class Call:
     run: Callable[..., list[Tensor]] | None = None
 
     def body(self, name: str, *tensors: Tensor) -> list[Tensor]:
-        """Return the outputs of a body.
-
-        Args:
-            name: The attribute that holds it.
-            *tensors: Its inputs.
-
-        Raises:
-            Unsupported: It has something without semantics, or is not at hand.
-        """
+        """Return the outputs of a body, given the attribute that holds it."""
         if self.run is None:
             raise Unsupported(f"{self.node.op_type} without its body")
         return self.run(name, *tensors)
@@ -88,22 +71,14 @@ class Call:
         return self.inputs[index] if index < len(self.inputs) else None
 
     def required(self, index: int) -> Tensor:
-        """Return an input that must be there.
-
-        Raises:
-            Unsupported: It is not.
-        """
+        """Return an input that must be there."""
         tensor = self.given(index)
         if tensor is None:
             raise Misfit(f"{self.node.op_type} without its input {index}")
         return tensor
 
     def static(self, index: int) -> Array:
-        """Return an input whose elements must be known numbers.
-
-        Raises:
-            Unsupported: One of them depends on the graph's inputs.
-        """
+        """Return an input whose elements must be known numbers."""
         tensor = self.required(index)
         numbers = self.semantics.numbers(tensor.data, tensor.dtype)
         if numbers is None:
@@ -117,30 +92,15 @@ class Call:
         return [int(n) for n in self.static(index).reshape(-1)]
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an integer attribute."""
         return int(self.attribute(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """Return a float attribute, as the 32 bit number that a model stores.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return a float attribute, as the 32 bit number that a model stores."""
         return float(np.float32(self.attribute(name, default)))
 
     def text(self, name: str, default: str) -> str:
-        """Return a string attribute.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return a string attribute."""
         value = self.attribute(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -152,12 +112,7 @@ class Call:
     def attribute(self, name: str, default: object) -> Plain:
         """Return the value of an attribute.
 
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-
-        Raises:
-            Unsupported: It refers to an attribute of an enclosing function.
+        Raises ``Unsupported`` if it refers to an attribute of an enclosing function.
         """
         attr = self.node.attributes.get(name)
         if attr is None:
@@ -169,40 +124,24 @@ class Call:
     def small(self, shape: Sequence[int]) -> Sequence[int]:
         """Return the sizes of a result that takes memory before anything is computed.
 
-        Raises:
-            Unsupported: It is too big to be evaluated one scalar at a time.
+        Raises ``Unsupported`` if it is too big to be evaluated one scalar at a time.
         """
         if math.prod(shape) > self.semantics.most:
             raise Unsupported(f"a tensor of {math.prod(shape)} elements")
         return shape
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """Return an integer attribute that is a switch.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out, 0 or 1.
-        """
+        """Return an integer attribute that is a switch."""
         return bool(self.integer(name, default))
 
     def ints_of(self, index: int, attribute: str) -> list[int] | None:
-        """Return what is an input in newer opsets and an attribute in older ones.
-
-        Args:
-            index: Number of the input.
-            attribute: Name of the attribute.
-        """
+        """Return what is an input in newer opsets and an attribute in older ones."""
         if self.given(index) is not None:
             return self.static_ints(index)
         return self.integers(attribute)
 
     def axis(self, default: int, rank: int) -> int:
-        """Return the attribute ``axis``, counted from the front.
-
-        Args:
-            default: The axis if the attribute is left out.
-            rank: Rank of the tensor.
-        """
+        """Return the attribute ``axis``, counted from the front."""
         return normalize_axis(self.integer("axis", default), rank)
 
     def primitives(self, dtype: ir.DataType) -> TypedPrimitives:
@@ -214,13 +153,7 @@ class Call:
     ) -> Tensor:
         """Apply a function of scalars to tensors that broadcast together.
 
-        Args:
-            function: Gets a scalar of each tensor.
-            *tensors: Tensors of shapes that broadcast.
-            dtype: Element type of the result.
-
-        Raises:
-            Misfit: Their shapes do not broadcast.
+        Raises ``Misfit`` if their shapes do not broadcast.
         """
         try:
             np.broadcast_shapes(*(t.shape for t in tensors))
@@ -229,36 +162,17 @@ class Call:
         return Tensor(self.semantics.map(function, *(t.data for t in tensors)), dtype)
 
     def literal(self, value: float, dtype: ir.DataType) -> Scalar:
-        """Return the scalar of a number.
-
-        Args:
-            value: The number.
-            dtype: Its element type.
-        """
+        """Return the scalar of a number."""
         return self.semantics.literal(value, dtype)
 
 
 def constant(array: Array, dtype: ir.DataType, semantics: Semantics) -> Tensor:
-    """Return the tensor of known numbers.
-
-    Args:
-        array: Numbers of any shape.
-        dtype: Their element type.
-        semantics: The arithmetic.
-    """
+    """Return the tensor of known numbers."""
     return Tensor(semantics.constant(array, dtype), dtype)
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """Return an axis counted from the front.
-
-    Args:
-        axis: The axis, from the front or, if negative, from the end.
-        rank: Rank of the tensor.
-
-    Raises:
-        Unsupported: There is no such axis.
-    """
+    """Return an axis counted from the front; raise ``Unsupported`` if there is none."""
     if not -rank <= axis < max(rank, 1):
         raise Misfit(f"axis {axis} of a tensor of rank {rank}")
     return axis % rank if rank else 0
@@ -268,11 +182,8 @@ def normalize_axis(axis: int, rank: int) -> int:
 class Operands:
     """What is known of the operands of a node.
 
-    Attributes:
-        node: The node.
-        range_of: Returns the interval of a value.
-        array_of: Returns what a value always is, or None.
-        opset: Version of the node's operator set.
+    ``array_of`` returns what a value always is, or None. Methods raise ``Unsupported`` if a
+    size or an axis is not known.
     """
 
     node: ir.Node
@@ -289,10 +200,8 @@ class Operands:
     ) -> Tensor | None:
         """Return elements that represent an operand; None if it is left out.
 
-        Args:
-            index: Which operand.
-            shape: Sizes of what represents it, unless it is known element by element.
-            exact: Whether a constant represents itself.
+        ``shape`` is that of what represents it, unless it is known element by element. With
+        ``exact``, a constant represents itself.
         """
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         if value is None:
@@ -305,19 +214,11 @@ class Operands:
         return Tensor(np.broadcast_to(pair(*self.range_of(value)), tuple(shape)), dtype)
 
     def sizes(self, index: int) -> list[int]:
-        """Return the sizes of an operand.
-
-        Raises:
-            Unsupported: One of them is not known.
-        """
+        """Return the sizes of an operand."""
         return _static(self.node.inputs[index])
 
     def axes(self, index: int) -> list[int] | None:
-        """Return the axes that a node names in an attribute or an operand; None for all.
-
-        Raises:
-            Unsupported: They are computed.
-        """
+        """Return the axes that a node names in an attribute or an operand; None for all."""
         given = self.node.attributes.get("axes")
         if given is not None:
             return list(given.as_ints())
@@ -329,11 +230,7 @@ class Operands:
         return [int(axis) for axis in array.reshape(-1)] or None
 
     def elements(self, index: int) -> int:
-        """Return the number of elements of an operand.
-
-        Raises:
-            Unsupported: A size is not known.
-        """
+        """Return the number of elements of an operand."""
         return math.prod(self.sizes(index))
 
     def given(self, index: int) -> bool:
@@ -341,22 +238,13 @@ class Operands:
         return index < len(self.node.inputs) and self.node.inputs[index] is not None
 
     def made(self, index: int = 0) -> int:
-        """Return the number of elements of a result.
-
-        Raises:
-            Unsupported: A size is not known.
-        """
+        """Return the number of elements of a result."""
         return math.prod(_static(self.node.outputs[index]))
 
     def counted(
         self, shapes: Sequence[Sequence[int]], evaluate: Callable[[Call], object]
     ) -> int:
-        """Return the operations on operands of some shapes, by the formula.
-
-        Args:
-            shapes: Shapes of the operands.
-            evaluate: The formula of the operator.
-        """
+        """Return the operations on operands of some shapes, by the formula."""
         semantics = CountingSemantics()
         tensors = [
             None if v is None else Tensor(blank(shape), v.dtype or ir.DataType.FLOAT)

@@ -23,9 +23,8 @@ MOST_TRIPS = 1000
 def _decided(call: Call, condition: Tensor | None) -> bool:
     """Return a condition, which is true if it is left out.
 
-    Raises:
-        Unsupported: It depends on unknowns. Whatever is left undefined behind it would then
-            have to be defined under the condition alone.
+    Raises ``Unsupported`` if it depends on unknowns: what is undefined behind it would then
+    have to be defined under the condition alone.
     """
     if condition is None:
         return True

@@ -35,8 +35,7 @@ Places = npt.NDArray[np.int64]
 class Geometry:
     """A kernel over an image: which elements of the image each place of the result reads.
 
-    Attributes:
-        output: Number of places along each axis.
+    ``output`` is the number of places along each axis.
     """
 
     output: tuple[int, ...]
@@ -48,10 +47,7 @@ class Geometry:
     def rows(self, call: Call, x: Tensor, padding: float) -> Elements:
         """Return the elements that are read, by sample, channel, place and offset.
 
-        Args:
-            call: The call, for its arithmetic.
-            x: The tensor [samples, channels, ...].
-            padding: The number outside of the image.
+        ``x`` is [samples, channels, ...]. ``padding`` is the number outside of the image.
         """
         flat = x.data.reshape(*x.shape[:2], -1)
         wide = np.empty((*flat.shape[:2], flat.shape[2] + 1), flat.dtype)
@@ -78,14 +74,7 @@ def _flat(axes: Sequence[Array], sizes: Sequence[int]) -> Places:
 class SlidingWindow(Geometry):
     """A kernel that slides over an image, in any number of spatial dimensions.
 
-    Attributes:
-        image: Spatial sizes of the image.
-        kernel: Spatial sizes of the kernel.
-        strides: Steps between places.
-        dilations: Steps between elements of the kernel.
-        before: Padding before each axis.
-        after: Padding after each axis.
-        output: Number of places along each axis.
+    ``before`` and ``after`` are padding.
     """
 
     image: tuple[int, ...]
@@ -100,13 +89,7 @@ class SlidingWindow(Geometry):
     def of(call: Call, image: Sequence[int], kernel: Sequence[int]) -> SlidingWindow:
         """Read strides, dilations and padding from a node's attributes.
 
-        Args:
-            call: The call, for attributes.
-            image: Spatial sizes of the input.
-            kernel: Spatial sizes of the window.
-
-        Raises:
-            Unsupported: The kernel does not fit.
+        Raises ``Unsupported`` if the kernel does not fit.
         """
         rank = len(image)
         strides = call.integers("strides") or [1] * rank
@@ -150,13 +133,8 @@ class SlidingWindow(Geometry):
 class Spread(Geometry):
     """A kernel that each element of an image is spread over.
 
-    Attributes:
-        image: Spatial sizes of the image.
-        kernel: Spatial sizes of the kernel.
-        strides: Steps between the places of neighbours.
-        dilations: Steps between elements of the kernel.
-        before: What is cut off before each axis.
-        output: Sizes of the result.
+    ``strides`` are steps between the places of neighbours. ``before`` is cut off before each
+    axis.
     """
 
     image: tuple[int, ...]
@@ -170,13 +148,7 @@ class Spread(Geometry):
     def of(call: Call, image: Sequence[int], kernel: Sequence[int]) -> Spread:
         """Read strides, dilations and padding from a node's attributes.
 
-        Args:
-            call: The call, for attributes.
-            image: Spatial sizes of the input.
-            kernel: Spatial sizes of the window.
-
-        Raises:
-            Unsupported: Padding is to be worked out.
+        Raises ``Unsupported`` if padding is to be worked out.
         """
         rank = len(image)
         if call.text("auto_pad", "NOTSET") != "NOTSET" or call.integers("output_shape"):
@@ -219,13 +191,7 @@ def _places(room: int, step: int, limit: int | None) -> int:
 
 
 def conv_cost(operands: Operands, weight: int = 1, bias: int = 2) -> int:
-    """Return the operations of a convolution whose weights and bias are these operands.
-
-    Args:
-        operands: The operands of the node.
-        weight: Number of the operand with the weights.
-        bias: Number of the operand with the bias.
-    """
+    """Return the operations of a convolution whose weights and bias are these operands."""
     # [M, C / group, ...]: what one output element is the sum of.
     each = 2 * math.prod(operands.sizes(weight)[1:])
     return operands.made() * (each + operands.given(bias))
@@ -282,13 +248,8 @@ def convolved(
 ) -> Tensor:
     """Sum products of an image's elements with a kernel's, over channels and offsets.
 
-    Args:
-        call: The node.
-        image: Elements by sample, group, channel, place, offset.
-        kernel: Elements by group, feature, channel, offset.
-        bias: What is added to each feature.
-        x: The image, whose type the result has.
-        output: Sizes of the result in space.
+    ``image`` is by sample, group, channel, place, offset; ``kernel`` by group, feature,
+    channel, offset. The result has the type of ``x``, and the sizes ``output`` in space.
     """
     samples, group, channels, places, offsets = image.shape
     features = kernel.shape[1]

@@ -67,11 +67,7 @@ class Elementwise(Operator, abstract=True):
     """Return the result of one element of each operand, given primitives and attributes."""
 
     def scalar(self, call: Call) -> ScalarRule:
-        """Return the function of scalars that a node is, and the type of its result.
-
-        Raises:
-            Unsupported: This form of the operator is not described.
-        """
+        """Return the function of scalars that a node is, and the type of its result."""
         dtype = call.required(self.typed).dtype
         a = call.primitives(dtype)
         given = {name: call.number(name, value) for name, value in self.attributes}
@@ -129,11 +125,7 @@ class Elementwise(Operator, abstract=True):
 
 
 class Primitive(Elementwise, abstract=True):
-    """An operator that is one primitive of the arithmetic.
-
-    Attributes:
-        primitive: Its name.
-    """
+    """An operator that is one primitive of the arithmetic."""
 
     primitive: ClassVar[str]
 

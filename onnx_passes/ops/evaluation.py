@@ -25,12 +25,7 @@ from onnx_passes.ops.semantics import (
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
     """Return a tensor of fresh unknowns for each value, by name.
 
-    Args:
-        values: The values.
-        semantics: The arithmetic.
-
-    Raises:
-        Unsupported: A value has no concrete shape or no type.
+    Raises ``Unsupported`` if a value has no concrete shape or no type.
     """
     tensors = {}
     for value in values:
@@ -44,11 +39,7 @@ def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tens
 
 
 def concrete_shape(value: ir.Value) -> tuple[int, ...]:
-    """Return the shape of a value.
-
-    Raises:
-        Unsupported: It is not known, or has a dimension that is not a number.
-    """
+    """Return the shape of a value; raise ``Unsupported`` if a size is not a known number."""
     if value.shape is None or not all(isinstance(d, int) for d in value.shape):
         raise Unsupported(f"value {value.name!r} without a concrete shape")
     return tuple(int(d) for d in value.shape if isinstance(d, int))
@@ -59,14 +50,8 @@ def evaluate(
 ) -> dict[str, Tensor]:
     """Return the outputs of ``graph`` by name.
 
-    Args:
-        graph: A graph, or the graph of a function.
-        feeds: A tensor for every input that has no initializer, by name; an initializer named
-            here takes this value instead of its own.
-        semantics: The arithmetic.
-
-    Raises:
-        Unsupported: The graph has something without semantics; the message says what.
+    ``feeds`` has a tensor for every input that has no initializer. An initializer named there
+    has this value instead. Raises ``Unsupported``, which says what has no semantics.
     """
     known: dict[ir.Value, Tensor] = {}
     for value in graph.inputs:
@@ -134,16 +119,8 @@ def evaluate_node(
 ) -> tuple[Tensor | None, ...]:
     """Return the outputs of one node; None for those without semantics (a pool's indices).
 
-    Args:
-        node: The node.
-        known: Tensors of its inputs, by value.
-        semantics: The arithmetic.
-        opset: Version of its domain.
-        run: Evaluates a body of the node; None where it is not to be looked into.
-
-    Raises:
-        Unsupported: The node has no semantics.
-        Misfit: Its operands do not fit it.
+    ``run`` evaluates a body of the node; None if it is not to be looked into. Raises
+    ``Unsupported`` if the node has no semantics, and ``Misfit`` if its operands do not fit it.
     """
     inputs = [None if v is None or v.name == "" else _lookup(known, v) for v in node.inputs]
     call = Call(node, inputs, semantics, opset, run)

@@ -23,14 +23,9 @@ Bound = float | Array | None
 class ValueHint:
     """Constraints on one value; the empty hint allows anything.
 
-    Attributes:
-        low: Least value of an element, or an array that broadcasts to the value.
-        high: Greatest value of an element, as ``low``.
-        exact: The only value that fits.
-        distinct: Axis along which integer elements must not repeat.
-        nonzero: Whether zero is excluded.
-        words: The strings to choose from.
-        filled: Whether an optional must hold a value.
+    A bound is a number, or an array that broadcasts to the value. ``exact`` is the only value
+    that fits. Along the axis ``distinct``, integers must not repeat. ``words`` are the strings
+    to choose from. ``filled`` says that an optional must hold a value.
     """
 
     low: Bound = None
@@ -109,12 +104,7 @@ def _tighter(choose: np.ufunc, a: Bound, b: Bound) -> Bound:
 
 
 def between(low: Bound, high: Bound) -> ValueHint:
-    """Return the hint for elements in a closed interval.
-
-    Args:
-        low: The least element; None for no bound.
-        high: The greatest element; None for no bound.
-    """
+    """Return the hint for elements in a closed interval; None for no bound."""
     return ValueHint(low=low, high=high)
 
 
@@ -128,13 +118,7 @@ StaticShape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Use:
-    """A value as one node sees it, in a model whose shapes are those of one sample.
-
-    Attributes:
-        node: The node.
-        index: Which of its inputs the value is.
-        rng: Source of whatever a rule leaves to chance.
-    """
+    """A value as one node sees it, in a model whose shapes are those of one sample."""
 
     node: ir.Node
     index: int
@@ -160,12 +144,7 @@ class Use:
         return static_shape(self.node.outputs[index])
 
     def dimension(self, index: int, axis: int) -> int | None:
-        """Return one size of an input, if it is known and static.
-
-        Args:
-            index: Number of the input.
-            axis: Number of the dimension; negative from the end.
-        """
+        """Return one size of an input, if it is known and static."""
         value = self.input(index)
         if value is None or value.shape is None:
             return None
@@ -183,12 +162,7 @@ class Use:
         return constant_of(self.input(index))
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Return an integer attribute.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an integer attribute."""
         attribute = self.node.attributes.get(name)
         if attribute is None or attribute.is_ref():
             return default
@@ -249,12 +223,8 @@ Known: TypeAlias = Sequence[Shape | None]
 class Operand:
     """What to put at an input of a node.
 
-    Attributes:
-        shape: Its shape.
-        dtype: Its type.
-        ints: Its values where they must be known: axes, a shape, indices.
-        constant: Whether it must be a constant; None where it may be either.
-        positive: Whether its numbers must be positive, as a variance is.
+    ``ints`` are its values where they must be known: axes, a shape, indices. ``constant`` is
+    None where it may be either. ``positive`` numbers are those of a variance, say.
     """
 
     shape: Shape
@@ -267,14 +237,10 @@ class Operand:
 class Choices(Protocol):
     """Random choices for one template, of one element type.
 
-    Attributes:
-        rng: Where they come from.
-        dtype: The element type.
-        rank: The rank that the next operand has, if it is enumerated.
-        square: The size of all axes of matrices, if they have one.
-        target: What was last reshaped to.
-        parts: How many integers the next operand has, if a pattern joins as many.
-        fixed: Attributes that the pattern gives the node.
+    ``rank`` is that of the next operand, if it is enumerated. ``square`` is the size of all
+    axes of matrices, if they have one. ``target`` was last reshaped to. ``parts`` is the
+    number of integers in the next operand, if a pattern joins as many. ``fixed`` are
+    attributes that the pattern gives the node.
     """
 
     rng: Any
@@ -296,12 +262,7 @@ class Choices(Protocol):
         """Return a shape of data."""
 
     def data(self, shape: Shape, *, constant: bool | None = None) -> Operand:
-        """Return data of the template's element type.
-
-        Args:
-            shape: Its shape.
-            constant: Whether it must be a constant; None if it may be either.
-        """
+        """Return data of the template's element type."""
 
     def integers(self, *values: int) -> Operand:
         """Return known integers."""
@@ -311,34 +272,21 @@ class Choices(Protocol):
 
 
 def first(known: Known, default: Shape) -> Shape:
-    """Return the shape of the first input.
-
-    Args:
-        known: Shapes of the inputs.
-        default: The shape if that of the first is not known.
-    """
+    """Return the shape of the first input, or ``default`` if it is not known."""
     shape = known[0] if known else None
     return default if shape is None else shape
 
 
 def conditions(c: Choices, known: Known) -> Operand:
-    """Return booleans that broadcast with the other operands.
-
-    Args:
-        c: The choices.
-        known: Shapes of the operands.
-    """
+    """Return booleans that broadcast with the other operands."""
     others = [s for s in known if s is not None]
     return Operand(c.broadcastable(others[0]) if others else c.shape(), ir.DataType.BOOL)
 
 
 def axes(c: Choices, index: int, *, none: bool) -> Operand:
-    """Return data, or axes of it.
+    """Return data, or axes of it; ``none`` allows no axes.
 
-    Args:
-        c: The choices.
-        index: Which operand.
-        none: Whether there may be no axes. Of Squeeze, engines differ on that.
+    Engines differ on a Squeeze without axes.
     """
     if index == 0:
         return c.data(c.pick(((2, 3), (2, 3, 4), (1, 3), (1, 1, 3), (3,), (1,))))

@@ -20,13 +20,7 @@ from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, col
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
     """Multiply as numpy does, rank 1 operands and batch dimensions included.
 
-    Args:
-        call: The call, for its arithmetic.
-        x: The left operand [..., m, k], or [k].
-        y: The right operand [..., k, n], or [k].
-
-    Raises:
-        Unsupported: The shapes do not fit.
+    Raises ``Unsupported`` if the shapes do not fit.
     """
     if not x.shape or not y.shape:
         raise Misfit("MatMul of a scalar")

@@ -210,13 +210,7 @@ class Split(Move):
 def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
     """Return the sizes that Split cuts an axis into.
 
-    Args:
-        size: Size of the axis.
-        given: Sizes of the parts; None for equal ones.
-        count: How many parts there are.
-
-    Raises:
-        Unsupported: The given sizes do not add up.
+    ``given`` is None for equal ones. Raises ``Unsupported`` if they do not add up.
     """
     if given is None:
         # The last part is the smaller one where the axis does not divide evenly.
@@ -395,15 +389,8 @@ def slices(
 ) -> tuple[slice, ...]:
     """Return the Python slices of an ONNX Slice.
 
-    Args:
-        shape: Shape of the tensor.
-        starts: First index of each axis.
-        ends: Index after the last of each axis.
-        axes: The axes; None for the first ones.
-        steps: Steps of each axis; None for 1.
-
-    Raises:
-        Unsupported: A step is 0, or an axis does not exist.
+    ``axes`` are the first ones if None. Raises ``Unsupported`` if a step is 0, or an axis does
+    not exist.
     """
     index = [slice(None)] * len(shape)
     axes = range(len(starts)) if axes is None else axes

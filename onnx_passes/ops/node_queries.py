@@ -113,8 +113,7 @@ def _evaluated(
 def flops_of(operands: Operands) -> int | None:
     """Return the operations of one run of a node, its subgraphs not among them.
 
-    Returns:
-        None if a size is not known, or the operator is not described: see ``has_rule``.
+    None if a size is not known, or the operator is not described: see ``has_rule``.
     """
     operator = operator_of(operands.node)
     if operator is None:
@@ -143,12 +142,7 @@ def admitted(use: Use) -> ValueHint | None:
 
 
 def steers(node: ir.Node, index: int) -> bool:
-    """Whether an operand decides sizes or places: a shape, an axis, an index.
-
-    Args:
-        node: The node.
-        index: Number of the operand.
-    """
+    """Whether an operand decides sizes or places: a shape, an axis, an index."""
     operator = operator_of(node)
     return operator is not None and index in operator.steers
 
@@ -163,8 +157,7 @@ _MOST_BITS = 64
 def breakpoints_of(nodes: Iterable[ir.Node]) -> dict[str, list[float]]:
     """Return the finite breakpoints of what nodes read, by the names of the values.
 
-    Args:
-        nodes: The nodes; constants among their operands are breakpoints of the others.
+    Constants among the operands of a node are breakpoints of the others.
     """
     rng, found = np.random.default_rng(0), defaultdict[str, list[float]](list)
     for node in nodes:
@@ -185,13 +178,7 @@ def ties_of(nodes: Iterable[ir.Node]) -> dict[str, Array]:
     """Return values half way between two levels that nodes round to, by their names.
 
     Other scales than powers of two are left out: half way is not a float, and right formulas
-    differ there.
-
-    Args:
-        nodes: The nodes.
-
-    Returns:
-        float64 of shape [16], for values that are quantised by one constant scale.
+    differ there. Each is float64 [16], for a value that is quantised by one constant scale.
     """
     found: dict[str, Array] = {}
     for node in nodes:
@@ -252,12 +239,8 @@ def _is_text(value: ir.Value | None) -> bool:
 def around(breakpoints: Iterable[float], like: Array) -> list[Array]:
     """Return values on both sides of breakpoints and of 0, and these, the outermost first.
 
-    Args:
-        breakpoints: The breakpoints.
-        like: An array of the shape and dtype that are asked for, of floats or integers.
-
-    Returns:
-        Arrays that hold all of them; of small arrays a few, with what lies outermost.
+    They have the shape and dtype of ``like``. If that is small, a few arrays hold the
+    outermost.
     """
     each = np.unique([*breakpoints, 0.0])
     apart = _apart(each)
@@ -279,10 +262,6 @@ def beyond(breakpoints: Iterable[float], like: Array) -> tuple[Array, Array]:
     """Return values that all lie over every breakpoint and 0, and such that all lie under.
 
     Of a maximum, say, one element on the other side hides what became of all others.
-
-    Args:
-        breakpoints: The breakpoints.
-        like: An array of the shape and float dtype that are asked for.
     """
     each = (*breakpoints, 0.0)
     steps = np.linspace(1.0, 2.0, like.size).reshape(like.shape)
@@ -404,11 +383,8 @@ def may_vary(node: ir.Node, functions: Collection[ir.OperatorIdentifier] = ()) -
     """Whether a node by itself may compute something else in each run, seeds given or not.
 
     Standard operators repeat themselves once they have seeds, and so do operators that have a
-    body here; an operator of an unknown domain may keep state.
-
-    Args:
-        node: The node.
-        functions: The functions of the model, whose bodies are looked at.
+    body here; an operator of an unknown domain may keep state. The bodies of ``functions`` are
+    looked at.
     """
     if node.op_identifier() in functions:
         return False

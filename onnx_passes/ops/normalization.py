@@ -194,12 +194,7 @@ class InstanceNormalization(Operator):
         return 7 * operands.made()
 
     def groups(self, call: Call, channels: int) -> int:
-        """Return into how many parts the channels are cut.
-
-        Args:
-            call: The call, for attributes.
-            channels: How many channels there are.
-        """
+        """Return into how many parts the channels are cut."""
         return channels
 
     def evaluate(self, call: Call) -> Tensor:
@@ -245,14 +240,7 @@ class GroupNormalization(InstanceNormalization):
 
 
 def norm(call: Call, a: TypedPrimitives, row: Elements, default: int) -> Scalar:
-    """Return the norm of a row whose order the attribute ``p`` gives.
-
-    Args:
-        call: The call, for the attribute.
-        a: Primitives of the element type.
-        row: Elements [..., n].
-        default: The order if the attribute is left out.
-    """
+    """Return the norm of a row whose order the attribute ``p`` gives."""
     order = call.integer("p", default)
     if order == 2:
         return a.sqrt(a.dot(row, row))

@@ -142,10 +142,7 @@ class Operator:
     ) -> None:
         """Register the class, unless it is what several operators share.
 
-        Args:
-            abstract: Whether it describes no operator by itself.
-            named: The operator's name, if another domain has one of the same name.
-            **kwargs: Of further base classes.
+        ``named`` is the operator's name, if another domain has one of the same name.
         """
         super().__init_subclass__(**kwargs)
         if not abstract:
@@ -160,16 +157,15 @@ class Operator:
     def evaluate(self, call: Call) -> Result:
         """Return the results of one call, in its arithmetic; None for one not described.
 
-        Raises:
-            Unsupported: This form of the operator, or this arithmetic, is not described.
+        Raises ``Unsupported`` if this form of the operator, or this arithmetic, is not
+        described.
         """
         raise Unsupported(f"the operator {self.op_type}")
 
     def blocks(self, node: Node) -> Blocks | tuple[Blocks, ...]:
         """Return the results on tensors cut into blocks of any size.
 
-        Raises:
-            Unsupported: The operator, or this form of it, is not described there.
+        Raises ``Unsupported`` if the operator, or this form of it, is not described there.
         """
         raise Unsupported(f"the operator {self.op_type}")
 
@@ -178,20 +174,13 @@ class Operator:
 
         A guide, not a specification: what does not fit is thrown away when the template is
         evaluated.
-
-        Args:
-            c: The choices of the template.
-            index: Which operand.
-            known: Shapes of the operands, None for those not chosen yet.
         """
         return None
 
     def options(self, name: str, known: Known) -> Sequence[object]:
         """Return values that an attribute of a template may have; none where any fits.
 
-        Args:
-            name: The attribute; an option of None leaves it out.
-            known: Shapes of the operands.
+        An option of None leaves it out.
         """
         return ()
 
@@ -222,16 +211,14 @@ class Operator:
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
         """Return shapes of elements that represent all of each operand.
 
-        Raises:
-            Unsupported: There are no such, or sizes are not known.
+        Raises ``Unsupported`` if there are none, or sizes are not known.
         """
         raise Unsupported(f"the range of {self.op_type}")
 
     def cost(self, operands: Operands) -> int | None:
         """Return how many scalar operations a node takes; None where that is not known.
 
-        Raises:
-            Unsupported: A size is not known.
+        Raises ``Unsupported`` if a size is not known.
         """
         return None
 
@@ -253,10 +240,7 @@ def _load() -> None:
 def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None:
     """Return the description of an operator, or None.
 
-    Args:
-        domain: Its domain; the main one has two names.
-        op_type: Its name.
-        opset: Version of the domain; None for the latest.
+    ``opset`` is the version of the domain; None for the latest.
     """
     _load()
     versions = _OPERATORS.get(("" if domain in MAIN else domain, op_type), [])
@@ -267,9 +251,7 @@ def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None
 def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:
     """Return the description of the operator of a node, or None.
 
-    Args:
-        node: The node.
-        opset: Version of its domain; None for the latest.
+    ``opset`` is the version of its domain; None for the latest.
     """
     return find(node.domain, node.op_type, opset)
 
@@ -284,8 +266,7 @@ def operators() -> Iterator[Operator]:
 class Composition(Operator, abstract=True):
     """An operator of many steps; where these are not known, a function of its operands.
 
-    Attributes:
-        rounds: Whether it computes numbers, which kernels round in ways of their own.
+    ``rounds`` says that it computes numbers, which kernels round in ways of their own.
     """
 
     rounds: ClassVar[bool] = True
@@ -293,8 +274,7 @@ class Composition(Operator, abstract=True):
     def computed(self, call: Call) -> Result:
         """Return the results of one call.
 
-        Raises:
-            Unsupported: This form is not described, or places are not known.
+        Raises ``Unsupported`` if this form is not described, or places are not known.
         """
         raise NotImplementedError
 
@@ -312,11 +292,7 @@ class Composition(Operator, abstract=True):
 def measured_by(call: Call, found: Tensor, terms: Elements, factor: float = 1.0) -> Tensor:
     """Return a sum whose kernel is wrong relative to the sum of its terms' sizes.
 
-    Args:
-        call: The call, for its arithmetic.
-        found: The sums, of shape [...].
-        terms: Their terms [..., n], of a shape that broadcasts.
-        factor: What the sizes are multiplied by.
+    ``found`` has shape [...], and ``terms`` [..., n]. Sizes are multiplied by ``factor``.
     """
     a = call.primitives(found.dtype)
 

@@ -154,9 +154,7 @@ _CONV = Conv()
 class _Integers(Operator, abstract=True):
     """Sums of products of integers, less their zero points.
 
-    Attributes:
-        scales: Operands that are scales.
-        zeros: Operands that are zero points which engines want to be zero.
+    ``scales`` are operands. ``zeros`` are zero points which engines want to be zero.
     """
 
     scales: ClassVar[tuple[int, ...]] = ()
@@ -169,11 +167,7 @@ class _Integers(Operator, abstract=True):
 def _lowered(call: Call, index: int, zero: int, axis: int | None = None) -> Tensor:
     """Return an operand less its zero point, in 32 bits.
 
-    Args:
-        call: The call.
-        index: Number of the operand.
-        zero: Number of the operand that is the zero point.
-        axis: The axis that zero points of rank 1 go along; None where there is one number.
+    ``axis`` is the one that zero points of rank 1 go along.
     """
     x, less = call.required(index), call.given(zero)
     if less is None:
@@ -201,11 +195,8 @@ def _widened(call: Call, x: Tensor) -> Tensor:
 def _requantized(call: Call, sums: Tensor, scales: Sequence[int], axis: int) -> Tensor:
     """Return sums of products as levels of the result.
 
-    Args:
-        call: The call.
-        sums: The sums, in 32 bits.
-        scales: Numbers of the scales of both factors, of the result, and of its zero point.
-        axis: The axis that scales of the second factor go along.
+    ``scales`` number the operands with the scales of both factors, the scale of the result,
+    and its zero point. Scales of the second factor go along ``axis``.
     """
     first, second, made = (call.required(i) for i in scales[:3])
     zero = call.required(scales[3])

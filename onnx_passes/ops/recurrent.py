@@ -31,14 +31,9 @@ Activation: TypeAlias = Callable[[Elements], Elements]
 class Cell:
     """The weights of one direction of a layer, and what combines elements.
 
-    Attributes:
-        call: The node.
-        a: Primitives of the element type.
-        weights: Of the input, [gates, hidden, input].
-        recurrence: Of the state, [gates, hidden, hidden].
-        biases: Of both, [2, gates, hidden]; None for zeros.
-        peepholes: Of the memory, [3, hidden]; None for zeros.
-        activations: The functions of this direction.
+    ``weights`` are [gates, hidden, input], ``recurrence`` [gates, hidden, hidden], and
+    ``biases`` of both [2, gates, hidden]. ``peepholes`` of the memory are [3, hidden]. None
+    means zeros.
     """
 
     call: Call
@@ -63,57 +58,26 @@ class Cell:
         return self.call.semantics.map(function, *wide)
 
     def product(self, rows: Elements, weights: Elements, bias: Elements | None) -> Elements:
-        """Return products of rows and weights.
-
-        Args:
-            rows: Elements [batch, n].
-            weights: Elements [hidden, n].
-            bias: What is added, [hidden]; None for nothing.
-
-        Returns:
-            Elements [batch, hidden].
-        """
+        """Return products [batch, hidden] of rows [batch, n] and weights [hidden, n]."""
         found = self.call.semantics.along(self.a.dot, rows[:, None, :], weights[None])
         return found if bias is None else self.across("add", found, bias)
 
     def read(self, x: Elements, gate: int) -> Elements:
-        """Return what a gate makes of the input.
-
-        Args:
-            x: Elements [batch, n].
-            gate: Number of the gate.
-        """
+        """Return what a gate makes of the input [batch, n]."""
         bias = None if self.biases is None else self.biases[0, gate]
         return self.product(x, self.weights[gate], bias)
 
     def recall(self, h: Elements, gate: int) -> Elements:
-        """Return what a gate makes of the state.
-
-        Args:
-            h: Elements [batch, hidden].
-            gate: Number of the gate.
-        """
+        """Return what a gate makes of the state [batch, hidden]."""
         bias = None if self.biases is None else self.biases[1, gate]
         return self.product(h, self.recurrence[gate], bias)
 
     def gate(self, x: Elements, h: Elements, gate: int) -> Elements:
-        """Return what a gate makes of both.
-
-        Args:
-            x: Elements [batch, n].
-            h: Elements [batch, hidden].
-            gate: Number of the gate.
-        """
+        """Return what a gate makes of both."""
         return self.across("add", self.read(x, gate), self.recall(h, gate))
 
     def peep(self, sums: Elements, memory: Elements, place: int) -> Elements:
-        """Return the sums of a gate with what it sees of the memory.
-
-        Args:
-            sums: Elements [batch, hidden].
-            memory: Elements [batch, hidden].
-            place: Number of the weights.
-        """
+        """Return the sums [batch, hidden] of a gate with what it sees of the memory."""
         if self.peepholes is None:
             return sums
         seen = self.across("mul", memory, self.peepholes[place])
@@ -123,10 +87,8 @@ class Cell:
 class _Recurrent(Composition, abstract=True):
     """A layer that reads a sequence step by step.
 
-    Attributes:
-        gates: Sums that each step makes.
-        defaults: Names of its functions.
-        remembers: Whether it keeps a memory beside its state.
+    ``gates`` is the number of sums of a step. ``defaults`` name its functions. ``remembers``
+    says that it keeps a memory beside its state.
     """
 
     gates: ClassVar[int]
@@ -138,10 +100,7 @@ class _Recurrent(Composition, abstract=True):
     def step(self, cell: Cell, x: Elements, states: list[Elements]) -> list[Elements]:
         """Return the state, and the memory, after one step.
 
-        Args:
-            cell: The weights.
-            x: The input of the step [batch, n].
-            states: The state [batch, hidden], and the memory.
+        ``x`` is [batch, n]; the states are [batch, hidden].
         """
         raise NotImplementedError
 

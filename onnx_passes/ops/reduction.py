@@ -38,12 +38,7 @@ from onnx_passes.ops.semantics import (
 
 
 def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
-    """Return an array with some axes flattened into one at the end, and the sizes before.
-
-    Args:
-        x: Elements of any shape.
-        axes: Axes counted from the front.
-    """
+    """Return an array with some axes flattened into one at the end, and the sizes before."""
     rest = [i for i in range(x.ndim) if i not in axes]
     moved = x.transpose([*rest, *axes])
     outer = moved.shape[: len(rest)]
@@ -52,12 +47,7 @@ def gathered(x: Elements, axes: list[int]) -> tuple[Elements, tuple[int, ...]]:
 
 
 def finite_top(a: TypedPrimitives, terms: Elements) -> Elements:
-    """Return the greatest element along the last axis, within the finite numbers.
-
-    Args:
-        a: Primitives of the element type.
-        terms: Elements [..., n].
-    """
+    """Return the greatest element along the last axis, within the finite numbers."""
     return np.asarray(a.clip(a.fold("max", terms), *a.extremes()))
 
 
@@ -70,12 +60,8 @@ def along_axes(
 ) -> Tensor:
     """Return a tensor whose elements depend on all elements along some axes.
 
-    Args:
-        call: The call, for its arithmetic.
-        x: A tensor of any shape, which the result has, too.
-        axes: The axes, counted from the front.
-        label: Name of the function, for an arithmetic that does not expand formulas.
-        function: Gets rows [..., n] of the elements along the axes, and returns as many.
+    Axes are counted from the front. ``function`` gets rows [..., n] and returns as many.
+    ``label`` names it for an arithmetic that does not expand formulas.
     """
     rest = [i for i in range(len(x.shape)) if i not in axes]
     rows, outer = gathered(x.data, axes)
@@ -89,14 +75,7 @@ def along_axes(
 
 
 def opaque_rows(call: Call, a: TypedPrimitives, rows: Elements, label: str) -> Elements:
-    """Take each element of a row as a function of the whole row.
-
-    Args:
-        call: The call, for its arithmetic.
-        a: Primitives of the element type.
-        rows: Elements [..., n].
-        label: Name of the function.
-    """
+    """Take each element of a row as a function of the whole row."""
     parts = [
         call.semantics.along(lambda row, i=i: a.function(f"{label}[{i}]", *row), rows)
         for i in range(rows.shape[-1])
@@ -105,13 +84,7 @@ def opaque_rows(call: Call, a: TypedPrimitives, rows: Elements, label: str) -> E
 
 
 def summed(call: Call, function: Callable[..., Scalar], *rows: Elements) -> Elements:
-    """Return a function of rows, as columns that broadcast with them.
-
-    Args:
-        call: The call, for its arithmetic.
-        function: Gets a row of each array.
-        *rows: Elements [..., n].
-    """
+    """Return a function of rows [..., n], as columns that broadcast with them."""
     return call.semantics.along(function, *rows)[..., None]
 
 
@@ -131,13 +104,7 @@ class Reduce(Operator, abstract=True):
     exact_bits: ClassVar[int | None] = 20
 
     def row(self, call: Call, a: TypedPrimitives, terms: Elements) -> Scalar:
-        """Return what the elements along the last axis become.
-
-        Args:
-            call: The call, for attributes.
-            a: Primitives of the element type.
-            terms: Elements [..., n].
-        """
+        """Return what the elements along the last axis become."""
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Tensor:
@@ -391,12 +358,7 @@ def first_extreme(
 ) -> Scalar:
     """Return the place of the greatest element along the last axis.
 
-    Args:
-        a: Primitives of the element type.
-        index: Primitives of places.
-        row: Elements [..., n], with n from 1.
-        least: Whether the least element is meant.
-        last: Whether the last of equal elements is.
+    ``index`` has the primitives of places. With ``last``, the last of equal elements counts.
     """
     test = a.less_equal if last else a.less
     best, *rest = columns(row)

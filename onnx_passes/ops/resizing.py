@@ -31,9 +31,7 @@ from onnx_passes.ops.semantics import Elements, Unsupported
 class Taps:
     """Which elements of an axis a result reads, and how much each weighs.
 
-    Attributes:
-        places: Indices [..., k]; -1 where nothing is read.
-        weights: Numbers [..., k].
+    ``places`` are indices [..., k], -1 where nothing is read; ``weights`` are [..., k].
     """
 
     places: Array
@@ -57,9 +55,7 @@ def linear_taps(at: Array) -> Taps:
 def cubic_taps(at: Array, alpha: float) -> Taps:
     """Return taps of a cubic convolution (Keys, 1981) among four neighbours.
 
-    Args:
-        at: Coordinates [...].
-        alpha: The free coefficient of the kernel.
+    ``alpha`` is the free coefficient of the kernel.
     """
     low = np.floor(at)
     ratio = (at - low).astype(np.float64)
@@ -71,12 +67,7 @@ def cubic_taps(at: Array, alpha: float) -> Taps:
 
 
 def crossed(axes: Sequence[Taps], sizes: Sequence[int]) -> Taps:
-    """Return the taps into flat elements that taps of each axis make together.
-
-    Args:
-        axes: Taps of shape [..., k], for each axis.
-        sizes: Number of elements of each axis.
-    """
+    """Return the taps into flat elements that taps of each axis make together."""
     outer = axes[0].places.shape[:-1]
     places, weights = np.zeros((*outer, 1), np.int64), np.ones((*outer, 1))
     outside = np.zeros((*outer, 1), np.bool_)
@@ -91,11 +82,7 @@ def crossed(axes: Sequence[Taps], sizes: Sequence[int]) -> Taps:
 def rows_of(call: Call, flat: Elements, taps: Taps, dtype: ir.DataType) -> Elements:
     """Return the elements that taps read, with zeros where they read nothing.
 
-    Args:
-        call: The call, for its arithmetic.
-        flat: Elements [..., n].
-        taps: Taps [m, k].
-        dtype: Their element type.
+    ``flat`` is [..., n], and ``taps`` are [m, k].
     """
     zero = call.semantics.constant(np.zeros((*flat.shape[:-1], 1), dtype.numpy()), dtype)
     wide = np.concatenate([flat, zero], -1)
@@ -103,16 +90,9 @@ def rows_of(call: Call, flat: Elements, taps: Taps, dtype: ir.DataType) -> Eleme
 
 
 def interpolated(call: Call, x: Tensor, taps: Taps, reach: int) -> Tensor:
-    """Return the sums of what taps read of elements.
+    """Return the sums [..., m] of what taps [m, k] read of elements [..., n].
 
-    Args:
-        call: The call, for its arithmetic.
-        x: Elements [..., n].
-        taps: Taps [m, k].
-        reach: How large coordinates are, whose rounding weights carry.
-
-    Returns:
-        Elements [..., m].
+    ``reach`` is how large coordinates are, whose rounding weights carry.
     """
     rows = rows_of(call, x.data, taps, x.dtype)
     if taps.places.shape[-1] == 1 and (taps.weights == 1).all():
@@ -129,23 +109,14 @@ class _Resizing(Composition, abstract=True):
     images = True
 
     def sizes(self, call: Call, shape: Sequence[int]) -> tuple[list[float], list[int]]:
-        """Return the scale of each axis, and its size in the result.
-
-        Args:
-            call: The call.
-            shape: Sizes of the image.
-        """
+        """Return the scale of each axis, and its size in the result."""
         raise NotImplementedError
 
     def taps(self, call: Call, at: Array, axis: int, scale: float, size: int) -> Taps:
         """Return what an axis reads.
 
-        Args:
-            call: The call.
-            at: Places of the result along the axis.
-            axis: The axis.
-            scale: What it is made larger by.
-            size: Its size in the image.
+        ``at`` are places of the result along the axis. ``scale`` is what it is enlarged by,
+        and ``size`` is its size in the image.
         """
         raise NotImplementedError
 

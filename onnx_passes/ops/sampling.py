@@ -41,10 +41,8 @@ from onnx_passes.ops.semantics import Elements, Misfit, Scalar, TypedPrimitives,
 class Sampling(Composition, abstract=True):
     """An operator whose operands have shapes of their own.
 
-    Attributes:
-        shapes: Shapes of data that fit one another, by operand.
-        numbers: Integers that must be known, by operand.
-        values: What attributes may be, by name.
+    ``shapes`` fit one another; ``numbers`` are integers that must be known. Both are by
+    operand. ``values`` are those of attributes.
     """
 
     images = True

@@ -63,74 +63,34 @@ class Semantics(abc.ABC):
 
     @abc.abstractmethod
     def literal(self, value: bool | float, dtype: ir.DataType) -> Scalar:
-        """Return the scalar of a number.
-
-        Args:
-            value: The number.
-            dtype: Its element type.
-        """
+        """Return the scalar of a number."""
 
     @abc.abstractmethod
     def variable(self, name: str, dtype: ir.DataType) -> Scalar:
-        """Return an unknown.
-
-        Args:
-            name: Name of the unknown.
-            dtype: Its element type.
-        """
+        """Return an unknown."""
 
     @abc.abstractmethod
     def number(self, scalar: Scalar, dtype: ir.DataType) -> bool | int | float | None:
-        """Return the number that a scalar is, or None where it depends on unknowns.
-
-        Args:
-            scalar: The scalar.
-            dtype: Its element type.
-        """
+        """Return the number that a scalar is, or None where it depends on unknowns."""
 
     @abc.abstractmethod
     def apply(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
         """Combine scalars of type ``dtype`` by the primitive ``name``.
 
-        Comparisons return a boolean; ``select`` takes one first.
-
-        Args:
-            name: The primitive.
-            dtype: Element type of the operands.
-            *args: The operands.
-
-        Raises:
-            Unsupported: The arithmetic has no such primitive on this type.
+        Comparisons return a boolean; ``select`` takes one first. Raises ``Unsupported`` if the
+        arithmetic has no such primitive on this type.
         """
 
     @abc.abstractmethod
     def cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
-        """Convert as the ONNX operator Cast does.
-
-        Args:
-            scalar: The scalar.
-            source: Its element type.
-            target: Element type of the result.
-        """
+        """Convert as the ONNX operator Cast does."""
 
     @abc.abstractmethod
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
-        """Apply an uninterpreted function with a result of type ``dtype``.
-
-        Args:
-            name: Name of the function.
-            dtype: Element type of the result.
-            *args: Its arguments.
-        """
+        """Apply an uninterpreted function with a result of type ``dtype``."""
 
     def sizes(self, data: Elements, node: ir.Node, index: int) -> Elements:
-        """Return the sizes of an operand, as scalars of type INT64.
-
-        Args:
-            data: Elements of the operand, of any shape.
-            node: The node that reads it.
-            index: Number of the operand.
-        """
+        """Return the sizes of an operand, as scalars of type INT64."""
         del node, index  # for an arithmetic that knows names of sizes
         return self.constant(np.array(data.shape, np.int64), ir.DataType.INT64)
 
@@ -139,10 +99,7 @@ class Semantics(abc.ABC):
     ) -> Elements:
         """Account for a kernel that is not the formula, wrong relative to ``size``.
 
-        Args:
-            data: Elements that the formula gives, of any shape.
-            dtype: Their element type.
-            size: Returns what the error is relative to, of the same shape.
+        ``size`` returns what the error is relative to, of the shape of ``data``.
         """
         del dtype, size  # for an arithmetic of errors
         return data
@@ -152,22 +109,12 @@ class Semantics(abc.ABC):
         return None, None
 
     def constant(self, array: Array, dtype: ir.DataType) -> Elements:
-        """Return the scalars of an array of numbers.
-
-        Args:
-            array: Numbers of any shape.
-            dtype: Their element type.
-        """
+        """Return the scalars of an array of numbers."""
         values = [self.literal(as_number(v), dtype) for v in array.reshape(-1)]
         return scalars(values, array.shape)
 
     def numbers(self, data: Elements, dtype: ir.DataType) -> Array | None:
-        """Return the numbers that scalars are, or None where one depends on unknowns.
-
-        Args:
-            data: Elements of any shape.
-            dtype: Their element type.
-        """
+        """Return the numbers that scalars are, or None where one depends on unknowns."""
         found = [self.number(s, dtype) for s in data.flat]
         return None if any(n is None for n in found) else np.array(found).reshape(data.shape)
 
@@ -187,30 +134,17 @@ class Semantics(abc.ABC):
         return scalars(values, shape)
 
     def padding(self, value: float, dtype: ir.DataType) -> Scalar:
-        """Return what replaces an element that folds pass over, or ``value``.
-
-        Args:
-            value: What the standard has there.
-            dtype: Its element type.
-        """
+        """Return what replaces an element that folds pass over, or ``value``."""
         return PADDING
 
     def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
-        """Combine the scalars of a row, which has some, by a primitive from left to right.
-
-        Args:
-            name: The primitive.
-            dtype: Element type of the row.
-            row: Elements of shape [n], with n from 1.
-        """
+        """Combine the scalars of a row [n], n >= 1, by a primitive from left to right."""
         return reduce(lambda a, b: self.apply(name, dtype, a, b), present(row))
 
     def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
         """Add up ``terms`` in an order that the engine chooses.
 
-        Args:
-            terms: Scalars, or elements of shape [n].
-            dtype: Their element type.
+        ``terms`` may be of shape [n].
         """
         found = present(terms)
         if not found:
@@ -224,14 +158,7 @@ class Semantics(abc.ABC):
         dtype: ir.DataType,
         *initial: Scalar,
     ) -> Scalar:
-        """Sum products of pairs, and ``initial``, in an order that the engine chooses.
-
-        Args:
-            left: Scalars, or elements of shape [n].
-            right: As many scalars.
-            dtype: Their element type.
-            *initial: Further terms of the sum.
-        """
+        """Sum products of pairs, and ``initial``, in an order that the engine chooses."""
         pairs = zip(left, right, strict=True)
         products = [self.apply("mul", dtype, a, b) for a, b in pairs if a is not PADDING]
         return self.total([*products, *initial], dtype)
@@ -252,12 +179,7 @@ def columns(rows: Elements) -> list[Scalar]:
 
 
 def scalars(values: Sequence[Scalar], shape: Sequence[int]) -> Elements:
-    """Return an array of scalars, one by one, so that numpy never looks into them.
-
-    Args:
-        values: The scalars, in row-major order.
-        shape: Shape of the array.
-    """
+    """Return an array of scalars, one by one, so that numpy never looks into them."""
     data = np.empty(len(values), dtype=np.object_)
     for i, value in enumerate(values):
         data[i] = value
@@ -320,12 +242,7 @@ class TypedPrimitives:
         return self._semantics.function(name, self._dtype, *map(self.scalar, args))
 
     def fold(self, name: str, row: Elements) -> Scalar:
-        """Combine the scalars of a row by a primitive.
-
-        Args:
-            name: The primitive.
-            row: Elements of shape [n], with n from 1.
-        """
+        """Combine the scalars of a row [n], n >= 1, by a primitive."""
         return self._semantics.fold(name, self._dtype, row)
 
     def total(self, row: Elements) -> Scalar:
@@ -333,13 +250,7 @@ class TypedPrimitives:
         return self._semantics.total(row, self._dtype)
 
     def dot(self, left: Elements, right: Elements, *initial: Scalar) -> Scalar:
-        """Sum products of the scalars of two rows, and ``initial``.
-
-        Args:
-            left: Elements of shape [n].
-            right: Elements of shape [n].
-            *initial: Further terms of the sum.
-        """
+        """Sum products of the scalars of two rows, and ``initial``."""
         return self._semantics.dot(left, right, self._dtype, *initial)
 
     def extremes(self) -> tuple[Scalar | None, Scalar | None]:

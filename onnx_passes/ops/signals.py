@@ -75,16 +75,9 @@ def spectrum(
 ) -> Elements:
     """Return the discrete Fourier transform of rows.
 
-    Args:
-        call: The call, for its arithmetic.
-        dtype: The element type.
-        rows: Numbers [..., n, 1], or their real and imaginary parts [..., n, 2].
-        size: Terms of the transform; fewer are filled up with zeros, more are cut off.
-        inverse: Whether a signal is made of a spectrum.
-        half: Whether the second half is left out.
-
-    Returns:
-        Real and imaginary parts [..., m, 2].
+    ``rows`` are numbers [..., n, 1], or real and imaginary parts [..., n, 2]. They are filled
+    up with zeros, or cut off, to ``size`` terms. ``half`` omits the second half. The result is
+    [..., m, 2].
     """
     used = min(size, rows.shape[-2])
     count = size // 2 + 1 if half else size
@@ -106,8 +99,7 @@ def spectrum(
 class _Window(Composition, abstract=True):
     """The weights of a frame of a signal: a sum of cosines.
 
-    Attributes:
-        terms: Factor of each cosine, by its multiple of the frequency.
+    ``terms`` are the factors of the cosines, by the multiple of the frequency.
     """
 
     steers = (0,)

@@ -60,13 +60,7 @@ def _lowered(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
 
 
 def softmax(call: Call, a: TypedPrimitives, rows: Elements) -> Elements:
-    """Return exponentials over their sum along the last axis.
-
-    Args:
-        call: The call, for its arithmetic.
-        a: Primitives of the element type.
-        rows: Elements [..., n].
-    """
+    """Return exponentials over their sum along the last axis."""
     powers = call.semantics.map(a.exp, _lowered(call, a, rows))
     return call.semantics.map(a.div, powers, summed(call, a.total, powers))
 

@@ -34,10 +34,8 @@ class FreeNames(Protocol):
 class Edit:
     """A node, and what adapters do with it.
 
-    Attributes:
-        node: The node; it keeps its outputs, whatever becomes of its operator.
-        added: Nodes put in front of it, in order.
-        enlarges: Whether it is known to enlarge, as an Upsample does.
+    The node keeps its outputs, whatever becomes of its operator. ``added`` are the nodes in
+    front of it, in order. ``enlarges`` says that it is known to enlarge, as an Upsample does.
     """
 
     def __init__(
@@ -46,13 +44,7 @@ class Edit:
         namer: FreeNames,
         constant_of: Callable[[ir.Value], ir.TensorProtocol | None],
     ) -> None:
-        """Change nothing yet.
-
-        Args:
-            node: The node.
-            namer: Gives names to what is added.
-            constant_of: Returns what a value always holds.
-        """
+        """Change nothing yet."""
         self.constant_of = constant_of
         self.node = node
         self.added: list[ir.Node] = []
@@ -81,12 +73,7 @@ class Edit:
         return bool(value.uses()) or value.is_graph_output()
 
     def attribute(self, name: str, default: object = None) -> Plain:
-        """Return the value of an attribute.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return the value of an attribute."""
         attribute = self.node.attributes.get(name)
         if attribute is None:
             return default
@@ -95,12 +82,7 @@ class Edit:
         return attribute.value
 
     def take(self, name: str, default: object = None) -> Plain:
-        """Remove an attribute and return its value.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Remove an attribute and return its value."""
         value = self.attribute(name, default)
         self.node.attributes.pop(name, None)
         return value
@@ -118,12 +100,8 @@ class Edit:
     def constant_input(self, index: int, what: str) -> Array | None:
         """Return what an input always holds, None if it is left out.
 
-        Args:
-            index: Number of the input.
-            what: What it holds, for the message.
-
-        Raises:
-            CannotConvertError: The input is computed.
+        ``what`` names it in the message. Raises ``CannotConvertError`` if the input is
+        computed.
         """
         value = self.input(index)
         if value is None:
@@ -148,13 +126,7 @@ class Edit:
     def constant(
         self, what: str, array: Array | Sequence[Plain], dtype: npt.DTypeLike | None = None
     ) -> ir.Value:
-        """Add a constant in front of the node; int64 unless a dtype is given.
-
-        Args:
-            what: What it holds, for its name.
-            array: Numbers of any shape.
-            dtype: Their numpy type.
-        """
+        """Add a constant in front of the node; int64 unless a dtype is given."""
         tensor = ir.tensor(np.asarray(array, dtype=dtype or np.int64))
         return self.add("Constant", [], what, value=tensor)
 
@@ -167,11 +139,7 @@ class Edit:
     ) -> ir.Value:
         """Add a node in front of the node and return its output.
 
-        Args:
-            operator: Its operator, of the ONNX domain.
-            inputs: Its inputs.
-            what: What it computes; part of its name.
-            **attributes: Its attributes.
+        The operator is of the ONNX domain; ``what`` becomes part of the node's name.
         """
         stem = f"{self.node.outputs[0].name}_{what}"
         converted = ir.convenience.convert_attributes(attributes)
@@ -200,9 +168,7 @@ Adapter: TypeAlias = Callable[[Edit], None]
 class VersionChange:
     """What a version of an operator changed beyond what its schema says.
 
-    Attributes:
-        up: Makes a node of the version of one of the version before.
-        down: Undoes that.
+    ``up`` makes a node of this version of one of the version before; ``down`` undoes that.
     """
 
     up: Adapter | None = None

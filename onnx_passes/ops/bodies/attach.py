@@ -30,15 +30,9 @@ _EMPTY = ""
 class BodyCall:
     """A node, as far as the body of its operator depends on it.
 
-    Attributes:
-        domain: Domain of the operator.
-        op_type: Name of the operator.
-        inputs: Number of inputs.
-        attributes: Values of its attributes, by name; None for one that refers to an
-            attribute of the function around the node.
-        opset: Version of the standard domain around the node.
-        shapes: Declared shape of each input; None where it is not known, and None for each
-            dimension that is not fixed.
+    An attribute is None if it refers to an attribute of the function around the node.
+    ``opset`` is that of the standard domain around the node. A shape, or a dimension of one,
+    is None if it is not known.
     """
 
     domain: str
@@ -49,40 +43,20 @@ class BodyCall:
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute that is text.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is text."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def integer(self, name: str, default: int) -> int:
-        """Return an attribute that is an integer.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is an integer."""
         return int(self.attributes.get(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a float.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is a float."""
         return float(self.attributes.get(name, default))
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return an attribute that is a list of integers.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return an attribute that is a list of integers."""
         return [int(item) for item in self.attributes.get(name, default)]
 
     def shape(self, index: int) -> tuple[int | None, ...] | None:
@@ -92,13 +66,7 @@ class BodyCall:
 
 @dataclass
 class Writer:
-    """The nodes of a body; a method of an operator's name adds a node and names its result.
-
-    Attributes:
-        call: The node that the body is for.
-        inputs: Names of the function's inputs.
-        nodes: The nodes so far.
-    """
+    """The nodes of a body; a method of an operator's name adds a node and names its result."""
 
     call: BodyCall
     inputs: list[str]
@@ -121,19 +89,13 @@ class Writer:
         return add
 
     def tensor(self, value: Array | np.generic) -> str:
-        """Add a constant.
-
-        Args:
-            value: Its numbers, of any shape and type.
-        """
+        """Add a constant."""
         return self.Constant(value=numpy_helper.from_array(np.asarray(value)))
 
     def number(self, value: float, like: str | None = None) -> str:
         """Add a float32 scalar, in the type of another value where the opset can say so.
 
-        Args:
-            value: The number, rounded to float32.
-            like: Name of the value whose type it gets from opset 15; None for float32.
+        ``like`` names that value, from opset 15 on; None for float32.
         """
         constant = self.tensor(np.float32(value))
         return self.CastLike(constant, like) if like and self.opset >= 15 else constant
@@ -147,23 +109,13 @@ class Writer:
         return self.tensor(np.array(dims, dtype=np.int64))
 
     def unsqueeze(self, x: str, axes: Sequence[int]) -> str:
-        """Add dimensions of size 1.
-
-        Args:
-            x: Name of the value.
-            axes: Axes of the result.
-        """
+        """Add dimensions of size 1 at these axes of the result."""
         if self.opset < 13:
             return self.Unsqueeze(x, axes=list(axes))
         return self.Unsqueeze(x, self.shape(*axes))
 
     def sum_last(self, x: str, rank: int | None) -> str:
-        """Sum over the axis behind those of a value, which goes.
-
-        Args:
-            x: What is summed.
-            rank: Rank of the value; None where it is not known.
-        """
+        """Sum over the axis behind those of a value, and remove it."""
         # ONNX Runtime 1.31 reduces an empty tensor over a negative axis to another rank.
         axis = -1 if rank is None else rank
         if self.opset < 13:
@@ -171,23 +123,14 @@ class Writer:
         return self.ReduceSum(x, self.shape(axis), keepdims=0)
 
     def at_least(self, x: str, bound: str) -> str:
-        """Add ``x >= bound``, false for NaN.
-
-        Args:
-            x: Name of the value.
-            bound: Name of the value that it is compared with.
-        """
+        """Add ``x >= bound``, false for NaN."""
         if self.opset >= 12:
             return self.GreaterOrEqual(x, bound)
         # A bound that is NaN is not looked for: no quantiser has one.
         return self.And(self.Not(self.Less(x, bound)), self.Not(self.IsNaN(x)))
 
     def function(self, result: str) -> onnx.FunctionProto:
-        """Return the function that the nodes make.
-
-        Args:
-            result: The value that the function returns.
-        """
+        """Return the function that the nodes make."""
         output = "result"
         nodes = [*self.nodes, helper.make_node("Identity", [result], [output])]
         function = helper.make_function(
@@ -210,14 +153,9 @@ def digest_of(function: onnx.FunctionProto) -> str:
 def specialised(function: onnx.FunctionProto, call: BodyCall) -> onnx.FunctionProto:
     """Put the attributes of a call into a function.
 
-    The bodies of operators that it calls depend on attributes, which must be known then.
-
-    Args:
-        function: The function; not changed.
-        call: The call. What it does not give has the default of the function.
-
-    Returns:
-        The function itself if it has no attributes, else a copy with an overload.
+    The bodies of operators that it calls depend on attributes, which must be known then. A
+    function without attributes is returned as it is, others as a copy with an overload. What
+    the call does not give has the default of the function.
     """
     if not (function.attribute or function.attribute_proto):
         return function
@@ -268,15 +206,7 @@ _FIRST_OPSET = 9
 
 
 def body(op_type: str, *domains: str) -> Callable[[Body], Body]:
-    """Register the body of an operator.
-
-    Args:
-        op_type: Name of the operator.
-        *domains: Its domains.
-
-    Returns:
-        A decorator that leaves the function as it is.
-    """
+    """Register the body of an operator, as a decorator."""
 
     def register(write: Body) -> Body:
         for domain in domains:
@@ -289,13 +219,7 @@ def body(op_type: str, *domains: str) -> Callable[[Body], Body]:
 def register_function(
     domain: str, op_type: str, make: Callable[[], onnx.FunctionProto]
 ) -> None:
-    """Register an operator whose function is written already, without an overload.
-
-    Args:
-        domain: Domain of the operator.
-        op_type: Its name.
-        make: Returns the function.
-    """
+    """Register an operator whose function is written already, without an overload."""
     _FUNCTIONS[domain, op_type] = make
 
 
@@ -315,12 +239,7 @@ def registered_references() -> list[type[OpRun]]:
 
 
 def has_body(domain: str, op_type: str) -> bool:
-    """Whether an operator is described here; it then computes the same result every time.
-
-    Args:
-        domain: Domain of the operator.
-        op_type: Its name.
-    """
+    """Whether an operator is described here; it then computes the same result every time."""
     return (domain, op_type) in _BODIES or (domain, op_type) in _FUNCTIONS
 
 
@@ -332,12 +251,7 @@ def body_writer(domain: str, op_type: str) -> Body | None:
 def body_of(call: BodyCall) -> onnx.FunctionProto | None:
     """Return the function that computes a node.
 
-    Args:
-        call: The node.
-
-    Returns:
-        The function; None if the operator is not described here, or what its body depends on
-        is not known.
+    None if the operator is not described here, or what its body depends on is not known.
     """
     key = call.domain, call.op_type
     if key in _FUNCTIONS:
@@ -355,13 +269,8 @@ def body_of(call: BodyCall) -> onnx.FunctionProto | None:
 def attach_bodies(proto: onnx.ModelProto) -> bool:
     """Add the functions that a model's nodes call and the model lacks.
 
-    Nodes are pointed to them by their overload. A function that the model has counts.
-
-    Args:
-        proto: The model, changed in place.
-
-    Returns:
-        Whether it had such nodes.
+    Nodes are pointed to them by their overload. A function that the model has counts. Changes
+    the model in place, and returns whether it had such nodes.
     """
     wanted = [node for node in _all_nodes(proto) if has_body(node.domain, node.op_type)]
     if not wanted:
@@ -461,11 +370,8 @@ def _declared(graph: onnx.GraphProto) -> dict[str, Shape]:
 class Attached:
     """What was added to a model.
 
-    Attributes:
-        nodes: Nodes that point to a function now, with the name that they had.
-        functions: Functions that the model lacked.
-        domains: Domains that the model did not import.
-        ir_version: Version of the model before.
+    ``ir_version`` is that of the model before. ``nodes`` point to a function now; each comes
+    with the name that it had. The model lacked ``functions``, and did not import ``domains``.
     """
 
     ir_version: int
@@ -487,9 +393,8 @@ class Attached:
 def attach_to_model(model: ir.Model, domains: tuple[str, ...] | None = None) -> Attached:
     """Add the functions that a model's nodes call and the model lacks.
 
-    Args:
-        model: Changed in place: functions, overloads of nodes, imports and the IR version.
-        domains: The domains whose operators get theirs; None for every domain with bodies.
+    Changes functions, overloads of nodes, imports and the IR version in place. None means
+    every domain with bodies.
     """
     made = Attached(model.ir_version)
     scopes = [(list(model.graph.all_nodes()), model.opset_imports, False)]

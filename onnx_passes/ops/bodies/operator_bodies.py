@@ -27,25 +27,15 @@ QUANTISERS = frozenset({"IntQuant", "Quant", "BipolarQuant", "FloatQuant", "Trun
 
 
 def is_quantiser(domain: str, op_type: str) -> bool:
-    """Whether an operator says at which precision a value is kept.
-
-    Args:
-        domain: Domain of the operator.
-        op_type: Its name.
-    """
+    """Whether an operator says at which precision a value is kept."""
     return op_type in QUANTISERS and domain in (*QONNX_ALIASES, CUSTOM)
 
 
 def round_by(mode: str, to: Writer, x: str) -> str:
-    """Round to integers.
+    """Round a float32 value to integers, by a mode in any case.
 
-    Args:
-        mode: Name of the mode, in any case. ``ROUND_TO_ZERO`` is an older name of ``DOWN``.
-        to: The body.
-        x: The value, of float32.
-
-    Raises:
-        ValueError: There is no such mode.
+    ``ROUND_TO_ZERO`` is an older name of ``DOWN``. Raises ``ValueError`` if there is no such
+    mode.
     """
     rule = _MODES.get(mode.upper())
     if rule is None:
@@ -126,8 +116,7 @@ def im2col(to: Writer) -> str:
 def image_shape(call: BodyCall) -> tuple[int | None, int, int, int]:
     """Return the shape of an Im2Col's input, from its attribute or as declared.
 
-    Raises:
-        ValueError: Height, width or channels are not known.
+    Raises ``ValueError`` if height, width or channels are not known.
     """
     text = call.text("input_shape", "").strip("() ")
     dims = [int(d) for d in text.split(",") if d.strip()] if text else call.shape(0)
@@ -317,12 +306,7 @@ _LAYOUT_BY_RANK = {2: "NC", 3: "NWC", 4: "NCHW"}
 def channel_axis(call: BodyCall, rank: int | None) -> int | None:
     """Return the axis that QONNX's MultiThreshold has a row of thresholds for.
 
-    Args:
-        call: The node.
-        rank: Rank of its first input; None where it is not known.
-
-    Returns:
-        The axis; None if the layout is left to the rank and that is not known.
+    None if the layout is left to the rank and that is not known.
     """
     layout = call.text("data_layout", "")
     if not layout:

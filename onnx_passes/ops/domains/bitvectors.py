@@ -33,11 +33,7 @@ Term: TypeAlias = Any
 
 @functools.cache
 def z3() -> Term:
-    """Return the z3 module.
-
-    Raises:
-        UsageError: z3 is not installed.
-    """
+    """Return the z3 module; raise ``UsageError`` if it is not installed."""
     try:
         return importlib.import_module("z3")
     except ImportError:
@@ -117,13 +113,7 @@ class Z3Semantics(Semantics):
         raise Unsupported(f"{name} on booleans")
 
     def on_integers(self, name: str, signed: bool, *args: Scalar) -> Scalar:
-        """Apply a primitive to bit-vectors; arithmetic is modulo 2^n.
-
-        Args:
-            name: The primitive.
-            signed: Whether the integers are signed.
-            *args: The operands, bit-vectors of one width.
-        """
+        """Apply a primitive to bit-vectors; arithmetic is modulo 2^n."""
         result = _integer_arithmetic(name, signed, args)
         if result is None:
             result = _integer_order(name, signed, args)
@@ -161,12 +151,7 @@ class Z3Semantics(Semantics):
 
     @abc.abstractmethod
     def float_literal(self, value: float, dtype: ir.DataType) -> Scalar:
-        """Return the scalar of a float.
-
-        Args:
-            value: The number.
-            dtype: Its float type.
-        """
+        """Return the scalar of a float."""
 
     @abc.abstractmethod
     def float_sort(self, dtype: ir.DataType) -> Term:
@@ -178,23 +163,11 @@ class Z3Semantics(Semantics):
 
     @abc.abstractmethod
     def on_floats(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
-        """Apply a primitive to floats.
-
-        Args:
-            name: The primitive.
-            dtype: Float type of the operands.
-            *args: The operands.
-        """
+        """Apply a primitive to floats."""
 
     @abc.abstractmethod
     def float_cast(self, scalar: Scalar, source: ir.DataType, target: ir.DataType) -> Scalar:
-        """Convert from or to a float type.
-
-        Args:
-            scalar: The number to convert.
-            source: Its element type.
-            target: Element type of the result.
-        """
+        """Convert from or to a float type."""
 
 
 def _integer_arithmetic(name: str, signed: bool, args: Sequence[Scalar]) -> Scalar | None:
@@ -268,12 +241,9 @@ def _integer_order(name: str, signed: bool, args: Sequence[Scalar]) -> Scalar | 
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A binary float format.
+    """A binary float format, in bits; the hidden one of the significand counts.
 
-    Attributes:
-        name: As numpy calls it.
-        exponent: Bits of the exponent.
-        significand: Bits of the significand, the hidden one included.
+    Its name is that of numpy.
     """
 
     name: str

@@ -41,10 +41,8 @@ class Ambiguous(Exception):  # noqa: N818 (control flow: try every order)
 class Sizes:
     """The atoms known so far, and what they were cut into.
 
-    Attributes:
-        imposed: Whether the graph after the rewrite asked for sizes to be equal that the
-            graph before leaves free.
-        after: Whether the graph after the rewrite is being evaluated.
+    ``imposed`` says that the graph after the rewrite asked for sizes to be equal that the
+    graph before leaves free. ``after`` says that this graph is being evaluated.
     """
 
     imposed: bool = False
@@ -56,9 +54,7 @@ class Sizes:
     def named(self, key: Hashable, template: int) -> Word:
         """Return the word of an axis that ``key`` names, of one fresh atom at first.
 
-        Args:
-            key: What names the axis.
-            template: Its size in the graphs at hand.
+        ``template`` is its size in the graphs at hand.
         """
         if key not in self._named:
             self._named[key] = (ONE,) if template == 1 else (self.fresh(template),)
@@ -69,12 +65,7 @@ class Sizes:
         return self.resolve(self._named[key]) if key in self._named else None
 
     def remember(self, key: Hashable, word: Word) -> None:
-        """Keep a word under ``key``.
-
-        Args:
-            key: What names the word.
-            word: The word.
-        """
+        """Keep a word under ``key``."""
         self._named[key] = word
 
     def fresh(self, template: int | None) -> Atom:
@@ -99,13 +90,8 @@ class Sizes:
     def cut(self, atom: Atom, parts: Word) -> None:
         """Replace an atom by a word, everywhere.
 
-        Args:
-            atom: The atom.
-            parts: The word that replaces it.
-
-        Raises:
-            Refined: Always, because earlier results are out of date.
-            Contradiction: The word contains the atom and more.
+        Always raises: ``Contradiction`` if the word contains the atom and more, else
+        ``Refined``, because earlier results are out of date.
         """
         if atom in parts:
             raise Contradiction
@@ -118,14 +104,8 @@ class Sizes:
     def unify(self, left: Word, right: Word) -> Word:
         """Make two words equal.
 
-        Args:
-            left: A word.
-            right: The other word.
-
-        Raises:
-            Refined: An atom had to be cut.
-            Contradiction: They cannot be equal.
-            Ambiguous: Either of two atoms may be the longer.
+        Raises ``Refined`` if an atom had to be cut, ``Contradiction`` if they cannot be equal,
+        and ``Ambiguous`` if either of two atoms may be the longer.
         """
         if left == right:
             return left
@@ -145,10 +125,6 @@ class Sizes:
         """Return copies of the sizes with each possible order of two atoms.
 
         The order of the graphs at hand comes first.
-
-        Args:
-            left: An atom.
-            right: The other atom.
         """
         options = []
         sizes = self._template[left], self._template[right]
@@ -172,13 +148,8 @@ class Sizes:
     def cut_at(self, word: Word, place: int) -> int:
         """Return how many atoms lie before a place given in the sizes of the graphs at hand.
 
-        Args:
-            word: The word of an axis.
-            place: The place, from 0.
-
-        Raises:
-            Refined: The place lies inside an atom, which was cut there.
-            Unsupported: The sizes at hand are not those of the graphs.
+        Raises ``Refined`` if the place lies inside an atom, which was cut there. Raises
+        ``Unsupported`` if the sizes at hand are not those of the graphs.
         """
         passed = 0
         for count, atom in enumerate(word):
@@ -233,25 +204,12 @@ def add(*forms: Form) -> Form:
 
 
 def scale(form: Form, by: Fraction) -> Form:
-    """Multiply by a number.
-
-    Args:
-        form: The form.
-        by: The number.
-    """
+    """Multiply by a number."""
     return tuple((m, c * by) for m, c in form) if by else ZERO
 
 
 def multiply(left: Form, right: Form) -> Form:
-    """Multiply, element by element.
-
-    Args:
-        left: A form.
-        right: The other form.
-
-    Raises:
-        Unsupported: The product has too many terms.
-    """
+    """Multiply, element by element; raise ``Unsupported`` if there are too many terms."""
     if len(left) * len(right) > MAX_TERMS:
         raise Unsupported("a product with too many terms")
     terms = []
@@ -263,12 +221,7 @@ def multiply(left: Form, right: Form) -> Form:
 
 
 def substitute(form: Form, renaming: Mapping[Index, Index]) -> Form:
-    """Rename indices; bound ones that are brought in get names of their own.
-
-    Args:
-        form: The form.
-        renaming: New indices by old ones.
-    """
+    """Rename indices from old to new; bound ones that are brought in get their own names."""
     terms = []
     for monomial, coefficient in form:
         # New bound indices must not be mixed up with those that are there.
@@ -279,23 +232,12 @@ def substitute(form: Form, renaming: Mapping[Index, Index]) -> Form:
 
 
 def has_index(monomial: Monomial, index: Index) -> bool:
-    """Whether a monomial depends on an index.
-
-    Args:
-        monomial: The monomial.
-        index: The index.
-    """
+    """Whether a monomial depends on an index."""
     return any(i == index for i in _indices(monomial))
 
 
 def function(label: str, *arguments: Form, commutes: bool = False) -> Form:
-    """Apply a function that nothing is known about, element by element.
-
-    Args:
-        label: Name of the function.
-        *arguments: Its arguments.
-        commutes: Whether the order of the arguments does not matter.
-    """
+    """Apply a function that nothing is known about, element by element."""
     height = 1 + max((_height(a) for a in arguments), default=0)
     closed = [_close(a, height) for a in arguments]
     return factor(("fun", label, tuple(sorted(closed) if commutes else closed)))
@@ -304,11 +246,7 @@ def function(label: str, *arguments: Form, commutes: bool = False) -> Form:
 def binder(label: str, index: Index, atom: int, *arguments: Form) -> tuple[Form, ...]:
     """Bind an index of arguments that a function sees whole (a row, not an element).
 
-    Args:
-        label: Name of the function.
-        index: The index that is bound.
-        atom: The block that it runs over.
-        *arguments: The arguments.
+    ``atom`` is the block that the index runs over.
     """
     height = 1 + max((_height(a) for a in arguments), default=0)
     local = ("c", height, label, atom)

@@ -34,11 +34,8 @@ Place: TypeAlias = tuple[int, ...]
 class Blocks:
     """A tensor as a grid of normal forms.
 
-    Attributes:
-        words: Per axis, how it is cut.
-        forms: The form of the block at each place of the grid.
-        dtype: Its ONNX type.
-        known: Its elements, where it is a constant whose numbers matter.
+    ``words`` say how each axis is cut. ``known`` holds the elements of a constant whose
+    numbers matter.
     """
 
     words: tuple[Word, ...]
@@ -58,11 +55,9 @@ def grid(words: Sequence[Word]) -> Iterator[Place]:
 
 
 def axis_index(rank: int, axis: int) -> tuple[str, int]:
-    """Return the index of an axis; axes are counted from the last, as broadcasting does.
+    """Return the index of an axis, given from the front; indices count from the last axis.
 
-    Args:
-        rank: Rank of the tensor.
-        axis: The axis, from the front.
+    Broadcasting counts likewise.
     """
     return ("o", rank - 1 - axis)
 
@@ -71,14 +66,10 @@ def axis_index(rank: int, axis: int) -> tuple[str, int]:
 class Node:
     """A node about to be evaluated on blocks.
 
-    Attributes:
-        node: The node.
-        inputs: Its inputs; None where one is omitted.
-        sizes: The sizes of all atoms.
-        ring: Whether addition and multiplication may be reordered and distributed; else they
-            are functions like any other, as rounding demands.
-        key: A name for the node that stays the same from one evaluation to the next.
-        opset: Version of its operator set.
+    ``inputs`` are None where omitted. If ``ring`` is set, addition and multiplication may be
+    reordered and distributed; else they are functions, as rounding demands. ``key`` stays the
+    same from one evaluation to the next. Methods raise ``Unsupported`` if an input is missing
+    or not a constant.
     """
 
     node: ir.Node
@@ -89,11 +80,7 @@ class Node:
     opset: int
 
     def required(self, index: int) -> Blocks:
-        """Return an input that must be there.
-
-        Raises:
-            Unsupported: It is not.
-        """
+        """Return an input that must be there."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if value is None:
             raise Unsupported(f"{self.node.op_type} without its input {index}")
@@ -104,15 +91,7 @@ class Node:
         return self.inputs[index] if index < len(self.inputs) else None
 
     def ints(self, index: int, name: str) -> list[int] | None:
-        """Return integers that are an input in newer opsets and an attribute in older ones.
-
-        Args:
-            index: Number of the input.
-            name: Name of the attribute.
-
-        Raises:
-            Unsupported: The input is not a constant.
-        """
+        """Return integers that are an input in newer opsets and an attribute in older ones."""
         value = self.given(index)
         if value is None:
             attr = self.attribute(name, None)
@@ -124,12 +103,7 @@ class Node:
         return [int(v) for v in value.known.reshape(-1)]
 
     def attribute(self, name: str, default: object) -> Plain:
-        """Return the value of an attribute.
-
-        Args:
-            name: Name of the attribute.
-            default: Its value if it is left out.
-        """
+        """Return the value of an attribute."""
         attr = self.node.attributes.get(name)
         if attr is not None and attr.is_ref():
             raise Unsupported(f"{self.node.op_type} with a reference for attribute {name}")
@@ -142,14 +116,7 @@ class Node:
 
 
 def symbol(name: str, shape: Sequence[int], dtype: ir.DataType, sizes: Sizes) -> Blocks:
-    """Return an input as unknown blocks.
-
-    Args:
-        name: Name of the input.
-        shape: Its shape in the graphs at hand.
-        dtype: Its element type.
-        sizes: The words of all axes.
-    """
+    """Return an input as unknown blocks. ``shape`` is that of the graphs at hand."""
     words = tuple(sizes.named(("axis", name, i), d) for i, d in enumerate(shape))
     forms = {}
     for place in grid(words):
@@ -162,13 +129,7 @@ def symbol(name: str, shape: Sequence[int], dtype: ir.DataType, sizes: Sizes) ->
 def literal(array: Array, dtype: ir.DataType, ring: bool) -> Blocks:
     """Return a constant of one element.
 
-    Args:
-        array: The number, an array with one element, of any rank.
-        dtype: Its element type.
-        ring: Whether numbers are those of a ring.
-
-    Raises:
-        Unsupported: A number that has no place in a ring.
+    Raises ``Unsupported`` if the number has no place in a ring.
     """
     words = ((ONE,),) * array.ndim
     value = array.reshape(-1)[0]
@@ -184,14 +145,8 @@ def map_blocks(
 ) -> Blocks:
     """Apply a function of forms, element by element, to operands that broadcast together.
 
-    Args:
-        node: The node, for its sizes.
-        dtype: Element type of the result.
-        combine: Gets a form of each operand.
-        *operands: The operands.
-
-    Raises:
-        Refined: Axes had to be cut alike first.
+    ``combine`` gets a form of each operand. Raises ``Refined`` if axes had to be cut alike
+    first.
     """
     rank = max(o.rank for o in operands)
     words = []
@@ -209,24 +164,13 @@ def map_blocks(
 
 
 def broadcast_place(place: Place, operand: Blocks, rank: int) -> Place:
-    """Return the place of an operand's block that broadcasts to a place of the result.
-
-    Args:
-        place: A place of the result.
-        operand: The operand.
-        rank: Rank of the result.
-    """
+    """Return the place of an operand's block that broadcasts to a place of the result."""
     own = place[rank - operand.rank :]
     return tuple(0 if w == (ONE,) else p for p, w in zip(own, operand.words, strict=True))
 
 
 def moved(value: Blocks, order: Sequence[int | None]) -> Blocks:
-    """Return axes in a new order; None puts a new axis of size 1.
-
-    Args:
-        value: The value.
-        order: The old axis of each new one.
-    """
+    """Return axes in a new order: ``order`` holds the old ones, None for a new one of size 1."""
     rank, new_rank = value.rank, len(order)
     words = tuple((ONE,) if axis is None else value.words[axis] for axis in order)
     renaming = {
@@ -245,12 +189,7 @@ def moved(value: Blocks, order: Sequence[int | None]) -> Blocks:
 
 
 def dropped(x: Blocks, kept: list[int]) -> Blocks:
-    """Remove axes of size 1; nothing depends on their index.
-
-    Args:
-        x: The value.
-        kept: The axes that stay.
-    """
+    """Remove axes of size 1 that are not ``kept``; nothing depends on their index."""
     whole = moved(x, [*(i for i in range(x.rank) if i not in kept), *kept])
     skip = x.rank - len(kept)
     forms = {place[skip:]: form for place, form in whole.forms.items()}
@@ -258,13 +197,7 @@ def dropped(x: Blocks, kept: list[int]) -> Blocks:
 
 
 def known_constant(node: Node, array: Array, dtype: ir.DataType) -> Blocks:
-    """Return a constant: a number, a symbol for its content, or plain integers.
-
-    Args:
-        node: The node, for the kind of numbers.
-        array: The numbers, of any shape.
-        dtype: Their element type.
-    """
+    """Return a constant: a number, a symbol for its content, or plain integers."""
     if array.size == 1:
         return literal(array, dtype, node.ring)
     if dtype.is_integer() and array.ndim <= 1:
@@ -274,14 +207,7 @@ def known_constant(node: Node, array: Array, dtype: ir.DataType) -> Blocks:
 
 
 def taken(x: Blocks, axis: int, start: int, end: int) -> Blocks:
-    """Return some of the blocks along an axis.
-
-    Args:
-        x: The value.
-        axis: The axis.
-        start: Number of the first block.
-        end: Number behind the last one.
-    """
+    """Return the blocks from number ``start`` up to ``end`` along an axis."""
     words = list(x.words)
     words[axis] = x.words[axis][start:end]
     forms = {
@@ -297,16 +223,7 @@ _SHARED = 1000
 
 
 def product_of_blocks(node: Node, x: Blocks, y: Blocks) -> Blocks:
-    """Multiply matrices, with batch dimensions that broadcast.
-
-    Args:
-        node: The node, for its sizes.
-        x: The left operand.
-        y: The right operand.
-
-    Raises:
-        Unsupported: An operand has rank below 2.
-    """
+    """Multiply matrices, with batch dimensions that broadcast."""
     if x.rank < 2 or y.rank < 2:
         raise Unsupported("MatMul of a vector")
     node.sizes.unify(x.words[-1], y.words[-2])
@@ -346,12 +263,7 @@ def contracted(
 ) -> Form:
     """Sum products over an axis, block by block.
 
-    Args:
-        node: The node, for its sizes.
-        inner: The word of the axis.
-        pairs: The forms of both operands for each block of the axis.
-        left_index: Index of the axis in the left operand.
-        right_index: Index of the axis in the right operand.
+    ``pairs`` holds the forms of both operands for each block of the axis.
     """
     total = terms.ZERO
     ordered: list[Form] = []
@@ -370,12 +282,7 @@ def contracted(
 def summed(left: Form, right: Form, i: Index, j: Index, atom: int) -> Form:
     """Multiply two forms and sum over an index that is ``i`` in one and ``j`` in the other.
 
-    Args:
-        left: A form.
-        right: The other form.
-        i: The index in ``left``.
-        j: The index in ``right``.
-        atom: The block that the index runs over.
+    ``atom`` is the block that the index runs over.
     """
     if atom == ONE:
         return terms.multiply(left, right)
@@ -388,13 +295,7 @@ def summed(left: Form, right: Form, i: Index, j: Index, atom: int) -> Form:
 
 
 def contract(form: Form, index: Index, atom: int) -> Form:
-    """Sum a form over an index that runs over a block.
-
-    Args:
-        form: The form.
-        index: The index.
-        atom: The block that it runs over.
-    """
+    """Sum a form over an index that runs over a block."""
     if atom == ONE:
         return form
     pieces = []
@@ -410,14 +311,7 @@ def contract(form: Form, index: Index, atom: int) -> Form:
 def reduced(node: Node, x: Blocks, folded: list[int], *, mean: bool) -> Blocks:
     """Add up blocks along axes, whose size becomes 1.
 
-    Args:
-        node: The node, for the kind of numbers.
-        x: What is added up.
-        folded: The axes, in order.
-        mean: Whether the sums are divided by how many terms they have.
-
-    Raises:
-        Unsupported: Rounding matters.
+    Raises ``Unsupported`` if rounding matters.
     """
     if not node.ring:
         raise Unsupported("a reduction whose rounding matters")
@@ -453,14 +347,7 @@ _OFFSET = 3000
 def convolution(node: Node, x: Blocks, weight: Blocks, bias: Blocks | None) -> Blocks:
     """Sum products of a kernel with the places of an image that it slides over.
 
-    Args:
-        node: The node, for its attributes and sizes.
-        x: The image.
-        weight: The kernel.
-        bias: What is added to each channel; None for nothing.
-
-    Raises:
-        Unsupported: Channels of groups, or axes in space, are cut.
+    Raises ``Unsupported`` if channels of groups, or axes in space, are cut.
     """
     grouped = int(node.attribute("group", 1)) != 1
     if not grouped:

@@ -64,12 +64,7 @@ class ArraySemantics(Semantics):
         return result
 
     def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
-        """Return sums along the last axis.
-
-        Args:
-            terms: Elements [..., n].
-            dtype: Their element type.
-        """
+        """Return sums along the last axis."""
         raise NotImplementedError
 
     def fold(self, name: str, dtype: ir.DataType, row: Elements) -> Scalar:
@@ -232,11 +227,7 @@ def blank(shape: Sequence[int]) -> Elements:
 
 
 class CountingSemantics(ArraySemantics):
-    """Shapes alone.
-
-    Attributes:
-        count: Operations so far.
-    """
+    """Shapes alone; ``count`` is the number of operations so far."""
 
     def __init__(self) -> None:
         """Start at no operation."""

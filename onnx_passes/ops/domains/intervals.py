@@ -59,12 +59,7 @@ def hull(*intervals: Interval) -> Interval:
 
 
 def pair(low: Numbers, high: Numbers) -> Elements:
-    """Return an array of intervals.
-
-    Args:
-        low: Lower ends, an array of any shape or a number.
-        high: Upper ends, of a shape that broadcasts with ``low``.
-    """
+    """Return an array of intervals."""
     found = np.empty(np.broadcast_shapes(np.shape(low), np.shape(high)), _PAIR)
     found["low"], found["high"] = low, high
     return found
@@ -80,11 +75,7 @@ def fitted(
 ) -> Elements:
     """Return what intervals become in a type: integers wrap around, floats overflow.
 
-    Args:
-        low: The lower ends.
-        high: The upper ends.
-        dtype: The type.
-        computed: Whether ends were computed, in doubles, which great integers are not.
+    ``computed`` ends are doubles, which great integers are not.
     """
     limits = of_type(dtype)
     if limits != UNBOUNDED:
@@ -131,8 +122,7 @@ class IntervalSemantics(ArraySemantics):
     def __init__(self, *, numbers: bool = False) -> None:
         """Compute with intervals.
 
-        Args:
-            numbers: Whether no element is NaN, so that a comparison may be certain to hold.
+        ``numbers`` says that no element is NaN, so that a comparison may be certain to hold.
         """
         super().__init__()
         self._numbers = numbers
@@ -363,14 +353,7 @@ _GRID = np.dtype([(name, np.float64) for name in _PARTS])
 
 
 def grid(low: Numbers, high: Numbers, scale: Numbers = 1.0, offset: Numbers = 0.0) -> Elements:
-    """Return ``scale * n + offset`` with an integer ``n`` from ``low`` to ``high``.
-
-    Args:
-        low: Least integers, an array of any shape or a number.
-        high: Greatest integers, likewise.
-        scale: Distance of two numbers of the grid.
-        offset: The number of the integer 0.
-    """
+    """Return ``scale * n + offset`` with an integer ``n`` from ``low`` to ``high``."""
     parts = np.broadcast_arrays(low, high, scale, offset)
     found = np.empty(parts[0].shape, _GRID)
     for name, part in zip(_PARTS, parts, strict=True):
@@ -392,8 +375,7 @@ def ends(x: Elements) -> tuple[Array, Array]:
 def accumulator_bits(x: Elements) -> int:
     """Return how many bits hold the integers of all elements, with a sign if one is negative.
 
-    Raises:
-        Unsupported: No grid is known of an element.
+    Raises ``Unsupported`` if no grid is known of an element.
     """
     if np.isnan(x["scale"]).any() or not np.isfinite(x["low"] + x["high"]).all():
         raise Unsupported("the width of numbers that lie on no grid")

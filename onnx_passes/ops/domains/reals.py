@@ -26,10 +26,6 @@ def same_quotient(left: Scalar, right: Scalar) -> bool:
     They are then equal wherever no divisor is zero. Other parts than sums, products and
     quotients (roots, maxima, exponentials) count as unknowns, equal where they are the same
     term. False where that is not known.
-
-    Args:
-        left: A real term.
-        right: The term that it is compared with.
     """
     solver = z3()
     known: dict[int, Quotient] = {}
@@ -49,9 +45,7 @@ def same_quotient(left: Scalar, right: Scalar) -> bool:
 def quotient(term: Scalar, known: dict[int, Quotient]) -> Quotient:
     """Return the one quotient that a term comes to; ``known`` holds those of its parts.
 
-    Args:
-        term: A real term.
-        known: Quotients by the id of a part, which are added to.
+    Keys are ids.
     """
     solver, key = z3(), term.get_id()
     if key in known:
@@ -106,10 +100,7 @@ CURVES = {"Erf": Fraction(1, 2), "Tanh": Fraction(1, 2)}
 def power(x: Scalar, atom: Callable[[Scalar], Scalar], known: dict[Scalar, Scalar]) -> Scalar:
     """Return the exponential of a term as products and quotients of ``atom`` of its parts.
 
-    Args:
-        x: The exponent, a real term.
-        atom: Returns the exponential of a part that is not a sum.
-        known: Exponentials by part, which are added to.
+    ``atom`` returns the exponential of a part that is not a sum. ``known`` caches by part.
     """
     solver = z3()
     if x not in known:
@@ -204,10 +195,6 @@ def alike(x: Scalar, y: Scalar) -> bool:
 
     For odd polynomials of one unknown with positive coefficients alone: their terms have one
     sign, so that none cancels another.
-
-    Args:
-        x: A real term.
-        y: The term that it is compared with.
     """
     left, right = polynomial(x), polynomial(y)
     if left is None or right is None or left[0] != right[0]:
@@ -288,13 +275,12 @@ class RealSemantics(Z3Semantics):
     """
 
     def __init__(self, *, near: bool = False, laws: bool = False) -> None:
-        """Take functions for unknown ones, or make use of more that is known of them.
+        """Choose what is assumed of roots, curves and exponentials.
 
-        Args:
-            near: Whether roots of numbers are taken to 40 digits, which makes formulas linear
-                that divide by a root of a constant. Curves of arguments that are alike then
-                differ by a bounded unknown. For claims of being close alone.
-            laws: Whether exponentials of sums become products.
+        ``near`` takes roots of numbers to 40 digits, which makes formulas linear that divide
+        by a root of a constant. Curves of arguments that are alike then differ by a bounded
+        unknown. It is for claims of being close alone. With ``laws``, exponentials of sums
+        become products.
         """
         super().__init__()
         self._near, self._laws = near, laws
@@ -320,13 +306,7 @@ class RealSemantics(Z3Semantics):
         return float(scalar.as_fraction())
 
     def function(self, name: str, dtype: ir.DataType, *args: Scalar) -> Scalar:
-        """Apply an uninterpreted function; infinities are not known to any.
-
-        Args:
-            name: Name of the function.
-            *args: Its arguments.
-            dtype: Element type of the result.
-        """
+        """Apply an uninterpreted function; infinities are not known to any."""
         if any(map(_is_infinite, args)):
             raise Unsupported(f"{name} of an infinity over the reals")
         value = super().function(name, dtype, *args)

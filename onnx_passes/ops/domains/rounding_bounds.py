@@ -44,11 +44,9 @@ class RoundingSemantics(ArraySemantics):
     ) -> None:
         """Compute values as concrete numbers.
 
-        Args:
-            computed_in: The widest type that the engine computes in.
-            likely: Whether sums are as far off as random roundings make them, in place of the
-                worst that they can do.
-            most: How many elements, or terms of sums, an operator may have.
+        ``computed_in`` is the widest type that the engine computes in. With ``likely``, sums
+        are off as random roundings make them, not as the worst case does. ``most`` limits the
+        elements of an operator, and the terms of a sum.
         """
         super().__init__()
         self.most = most
@@ -214,9 +212,7 @@ class RoundingSemantics(ArraySemantics):
 def bounded(value: Array, error: Array) -> Elements:
     """Return an array of values with errors.
 
-    Args:
-        value: Numbers of any shape, in the type that is computed in.
-        error: Bounds of their errors, float64, of a shape that broadcasts.
+    ``value`` is in the type that is computed in; ``error`` is float64, and broadcasts.
     """
     value = np.asarray(value)
     shape = np.broadcast_shapes(value.shape, np.shape(error))

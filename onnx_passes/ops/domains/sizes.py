@@ -32,13 +32,7 @@ RANGES = {
 
 @dataclass(frozen=True)
 class KnownTensor:
-    """What is known of an integer or boolean tensor of rank 0 or 1.
-
-    Attributes:
-        elements: Its elements; one for rank 0.
-        rank: 0 or 1.
-        dtype: Its element type.
-    """
+    """What is known of an integer or boolean tensor of rank 0 or 1. Rank 0 has one element."""
 
     elements: tuple[Element, ...]
     rank: int
@@ -60,12 +54,7 @@ class KnownTensor:
 
 
 def dimension(value: ir.Value, axis: int) -> Element:
-    """Return one dimension of a value whose rank is known.
-
-    Args:
-        value: The value.
-        axis: Number of the dimension.
-    """
+    """Return one dimension of a value whose rank is known."""
     assert value.shape is not None, "the rank is known"
     dim = value.shape[axis]
     if isinstance(dim, int):
@@ -113,12 +102,7 @@ def element_of(terms: Terms) -> Element:
 
 
 def add(a: Element, b: Element) -> Element:
-    """Return ``a + b``.
-
-    Args:
-        a: A size, a polynomial, or None if it is not known.
-        b: Likewise.
-    """
+    """Return ``a + b``."""
     left, right = terms_of(a), terms_of(b)
     if left is None or right is None:
         return None
@@ -128,22 +112,12 @@ def add(a: Element, b: Element) -> Element:
 
 
 def subtract(a: Element, b: Element) -> Element:
-    """Return ``a - b``.
-
-    Args:
-        a: A size, a polynomial, or None if it is not known.
-        b: Likewise.
-    """
+    """Return ``a - b``."""
     return add(a, multiply(b, -1))
 
 
 def multiply(a: Element, b: Element) -> Element:
-    """Return ``a * b``; nothing times 0 is anything but 0.
-
-    Args:
-        a: A size, a polynomial, or None if it is not known.
-        b: Likewise.
-    """
+    """Return ``a * b``; a product with 0 is 0, even if the other factor is not known."""
     if a == 0 or b == 0:
         return 0
     left, right = terms_of(a), terms_of(b)
@@ -161,13 +135,9 @@ def multiply(a: Element, b: Element) -> Element:
 
 
 def divide(a: Element, b: Element) -> Element:
-    """Return ``a / b`` where nothing is left over, or both are numbers that round alike.
+    """Return ``a / b`` where nothing remains, or both are numbers that round alike.
 
-    By 0 nothing can be divided: a dynamic ``b`` is taken for another number.
-
-    Args:
-        a: A size, a polynomial, or None if it is not known.
-        b: Likewise.
+    No division is by 0: a dynamic ``b`` is assumed to differ from it.
     """
     if b == 1:
         return a
