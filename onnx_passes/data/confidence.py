@@ -1,6 +1,7 @@
 """How sure a number is: exact intervals, a paired test, and bounds that hold at each look.
 
-All intervals have two bounds, and each bound holds with the stated confidence.
+All intervals have two bounds, and each bound holds with the stated confidence. Exact
+bounds and tests raise ``UsageError`` if scipy is not installed.
 """
 
 from __future__ import annotations
@@ -30,10 +31,7 @@ class Interval:
 
 
 def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
-    """Return a share with its exact bounds (Clopper and Pearson, 1934).
-
-    ``confidence`` is that of each bound. Raises ``UsageError`` if scipy is not installed.
-    """
+    """Return a share with its exact bounds (Clopper and Pearson, 1934)."""
     inverse = import_optional("scipy.special").betaincinv
     alpha = 1 - confidence
     low = float(inverse(hits, count - hits + 1, alpha)) if hits else 0.0
@@ -42,11 +40,7 @@ def clopper_pearson(hits: int, count: int, confidence: float) -> Interval:
 
 
 def mcnemar(lost: int, gained: int) -> float:
-    """Return the p-value of McNemar's exact test: are gains and losses equally likely?
-
-    ``lost`` counts samples that only the first model has right, ``gained`` those that only the
-    second has right. Raises ``UsageError`` if scipy is not installed.
-    """
+    """Return the p-value of McNemar's exact test: are gains and losses equally likely?"""
     flips = lost + gained
     if not flips:
         return 1.0
@@ -140,10 +134,7 @@ def _edge(inside: Callable[[float], bool], low: float, high: float) -> float:
 def bootstrap(
     measure: Callable[[list[int]], float], groups: int, confidence: float, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the bounds of a number that is computed from groups of samples.
-
-    ``measure`` gets group numbers, some of them repeated.
-    """
+    """Return the bounds of ``measure``, which gets numbers of groups, some repeated."""
     draws = np.random.default_rng(seed).integers(0, groups, (RESAMPLES, groups))
     values = np.array([measure(draw.tolist()) for draw in draws])
     values = values[np.isfinite(values)]

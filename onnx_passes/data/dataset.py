@@ -91,8 +91,8 @@ class Batches:
 class Shard:
     """The samples of a shard.
 
-    ``rows`` are the numbers of the samples in the whole data set, int64 [n]. ``fed`` is by
-    input name.
+    ``rows`` are their numbers in the whole data set, int64 [n]. Methods raise
+    ``ReferenceDataError`` if samples of one batch differ in type or shape.
     """
 
     rows: Array
@@ -101,11 +101,7 @@ class Shard:
     binding: Binding
 
     def batches(self, most: Callable[[], int] = lambda: 1) -> Iterator[Batches]:
-        """Yield what a model is run on.
-
-        ``most`` returns how many batches are wanted next. Raises ``ReferenceDataError`` if
-        samples of one batch differ in type or shape.
-        """
+        """Yield what a model is run on; ``most`` returns how many batches are wanted next."""
         start = 0
         if self.binding.stacked and all(
             isinstance(values, np.ndarray) for values in self.fed.values()
@@ -158,11 +154,7 @@ class Shard:
         return Batches([feeds], start, size, missing)
 
     def labels_of(self, start: int, stop: int) -> Array | None:
-        """Return the labels of samples, with the axis of samples first; None without.
-
-        Samples are counted from the start of the shard. Raises ``ReferenceDataError`` if
-        labels differ in type or shape.
-        """
+        """Return the labels of samples, with the axis of samples first; None without."""
         return None if self.labels is None else _stack(self.labels[start:stop], "labels")
 
 

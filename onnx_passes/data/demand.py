@@ -96,9 +96,9 @@ _MOST_DOUBLINGS = 20
 class Demand:
     """What is demanded of each candidate.
 
-    ``accuracy`` is None if outputs are held to their limits. ``metrics`` are ranges by name.
-    ``confidence`` is that of the bounds in a report. With ``first``, a run stops at one sample
-    that is beyond its limits.
+    If ``accuracy`` is ``None``, outputs are held to their limits. ``metrics`` are ranges by
+    name. ``confidence`` is that of the bounds in a report. With ``first``, a run stops at one
+    sample that is beyond its limits.
     """
 
     accuracy: Accuracy | None = None
@@ -121,10 +121,7 @@ class Demand:
         return RunOutcome.FAILED in decided or all(d is RunOutcome.PASSED for d in decided)
 
     def judge(self, state: PairState, *, alone: bool) -> PlainDict:
-        """Return the verdict on a candidate as JSON has it, with its numbers and bounds.
-
-        ``alone`` says that there is no candidate, but only the reference itself.
-        """
+        """Return the verdict as JSON; ``alone`` says that there is only the reference."""
         found: PlainDict = {"statistics": self._statistics(state)}
         verdicts = [self._judge_metrics(state, found)] if self.metrics else []
         if self.accuracy is not None:
@@ -194,10 +191,7 @@ class Demand:
 
 
 def flips_of(state: PairState) -> DecisionFlips:
-    """Return the paired decisions of a candidate.
-
-    Raises ``UsageError`` if there are no labels, or several for each sample.
-    """
+    """Return the paired decisions; ``UsageError`` if samples do not have one label each."""
     classes = state.classes
     if not state.samples:
         return DecisionFlips(0, 0, 0)

@@ -36,11 +36,7 @@ class ModelFile:
 
     @classmethod
     def of(cls, path: str | Path, name: str | None = None) -> ModelFile:
-        """Look at a file.
-
-        Without a name, reports use that of the file. Raises ``ModelError`` if it cannot be
-        read.
-        """
+        """Look at a file; raise ``ModelError`` if it cannot be read."""
         full = Path(path).absolute()
         loaded = load_model(full)
         every = [full, *(Path(file).absolute() for file in loaded.external)]
@@ -55,19 +51,13 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """An engine by its name and options, so that a worker can make it.
-
-    Options are spelled as in a pipeline file.
-    """
+    """An engine by name and options, as in a pipeline file, so that a worker can make it."""
 
     name: str
     options: PlainMapping
 
     def check_threads(self) -> None:
-        """Check that each worker uses as many threads as another.
-
-        Raises ``UsageError`` if the number depends on the worker's machine.
-        """
+        """Raise ``UsageError`` if the number of threads depends on the worker's machine."""
         if self.name == "onnxruntime" and self.options.get("threads") == 0:
             raise UsageError(
                 "threads=0 leaves the number of threads to each worker's machine",
@@ -75,7 +65,7 @@ class EngineChoice:
             )
 
     def make(self) -> Engine:
-        """Make the engine; raise ``ConfigError`` if there is none, or an option does not fit."""
+        """Make the engine; raise ``ConfigError`` if its name or an option is wrong."""
         return engine_from_config(self.name, self.options)
 
 
@@ -103,7 +93,6 @@ class Feeder:
 
     @classmethod
     def from_json(cls, data: PlainMapping) -> Feeder:
-        """Read the fields as JSON has them."""
         engine = EngineChoice(**data["engine"])
         return cls(data["model"], engine, tuple(data["reads"]), tuple(data["gives"]))
 
@@ -112,8 +101,8 @@ class Feeder:
 class DataJob:
     """Models on engines over a data set. The first run is the reference of the others.
 
-    A worker imports ``imports`` first, which register metrics or engines. ``feeder`` is None
-    if the data feeds the models.
+    A worker first imports ``imports``, modules that register metrics or engines. Without a
+    ``feeder``, the data feeds the models.
     """
 
     plan: ShardPlan
@@ -129,7 +118,6 @@ class DataJob:
         return self.runs[1:] or self.runs
 
     def to_json(self) -> PlainDict:
-        """Return the job as JSON has it."""
         return {
             "plan": self.plan.to_json(),
             "models": [asdict(model) for model in self.models],
@@ -141,7 +129,6 @@ class DataJob:
 
     @classmethod
     def from_json(cls, data: PlainMapping) -> DataJob:
-        """Read what :meth:`to_json` returns."""
         runs = tuple(
             RunSpec(run["model"], EngineChoice(**run["engine"]), run["name"])
             for run in data["runs"]

@@ -46,7 +46,6 @@ class RunTiming:
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, outcome: PlainDict) -> None:
-        """Add the outcome of a shard."""
         self.busy += float(outcome.get("seconds", 0.0))
         self.processor += float(outcome.get("processor", 0.0))
         if "error" not in outcome:
@@ -55,7 +54,6 @@ class RunTiming:
             self.machines[str(outcome["worker"].get("cpu", ""))] += 1
 
     def to_json(self) -> PlainDict:
-        """Return the fields as JSON has them."""
         return {
             "executor": self.executor,
             "seconds": self.seconds,

@@ -45,7 +45,6 @@ class ExactSum:
         self.not_finite = 0
 
     def add(self, value: float) -> None:
-        """Add a number."""
         if not math.isfinite(value):
             self.not_finite += 1
             return
@@ -53,7 +52,6 @@ class ExactSum:
         self._units += top << (_SHIFT + 1 - bottom.bit_length())
 
     def merge(self, other: Self) -> None:
-        """Add another sum."""
         self._units += other._units
         self.not_finite += other.not_finite
 
@@ -73,7 +71,6 @@ class ExactSum:
         return [self._units >> zeros, zeros - _SHIFT, self.not_finite]
 
     def load(self, state: Plain) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         mantissa, exponent, self.not_finite = state
         self._units = mantissa << (exponent + _SHIFT)
 
@@ -131,7 +128,6 @@ class LogHistogram:
             self.counts[place] = self.counts.get(place, 0) + count
 
     def merge(self, other: Self) -> None:
-        """Add what another one counted."""
         self.zeros += other.zeros
         self.not_finite += other.not_finite
         for place, count in other.counts.items():
@@ -153,12 +149,10 @@ class LogHistogram:
         return upper_edge(max(self.counts))
 
     def to_json(self) -> PlainDict:
-        """Return the state as JSON has it."""
         bins = {str(place): self.counts[place] for place in sorted(self.counts)}
         return {"zeros": self.zeros, "not_finite": self.not_finite, "bins": bins}
 
     def load(self, state: PlainMapping) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         self.zeros, self.not_finite = state["zeros"], state["not_finite"]
         self.counts = {int(place): count for place, count in state["bins"].items()}
 
@@ -200,7 +194,6 @@ class WorstSamples:
         self.samples = heapq.nsmallest(self._kept, every, key=lambda s: (-s[0], s[1]))
 
     def merge(self, other: Self) -> None:
-        """Add what another one kept."""
         self._add(other.samples)
 
     @property
@@ -213,12 +206,11 @@ class WorstSamples:
         return [[plain(badness), row] for badness, row in self.samples]
 
     def load(self, state: Iterable[Plain]) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         self.samples = [(number(badness), int(row)) for badness, row in state]
 
 
 def first_rows(rows: Array, chosen: Array) -> tuple[Array, Array]:
-    """Return badness and numbers of samples that are chosen, for one that are all as bad.
+    """Return an infinite badness and the number of each chosen sample.
 
     ``chosen`` holds booleans, or places in ``rows``.
     """

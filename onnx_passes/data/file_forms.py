@@ -1,6 +1,7 @@
 """The forms of files with samples: numpy, tables, tar shards and saved feeds.
 
-Each is a part of a data set, whose samples are read by their number.
+Each is a part of a data set, whose samples are read by their number. Damaged files raise
+``ReferenceDataError``.
 """
 
 from __future__ import annotations
@@ -42,11 +43,7 @@ class SourcePart(Protocol):
         ...
 
     def take(self, rows: Array) -> Columns:
-        """Read samples by number, in any order.
-
-        Raises ``ReferenceDataError`` if the data is damaged, and ``OSError`` if it cannot be
-        read.
-        """
+        """Read samples by number, in any order; ``ReferenceDataError`` for damaged data."""
         ...
 
     def name(self, row: int) -> str:
@@ -76,7 +73,6 @@ class PartSpec:
         return next(iter(self.files.values()))
 
     def to_json(self) -> PlainDict:
-        """Return the fields as JSON has them."""
         return asdict(self)
 
 
@@ -87,10 +83,7 @@ FORMS: dict[str, Callable[[PartSpec], SourcePart]] = {}
 def broken_file_error(
     name: str, what: str, help_: str = "write it again, or leave it out"
 ) -> ReferenceDataError:
-    """Return the error of a file that cannot be used.
-
-    ``what`` is wrong with it, as the end of a sentence.
-    """
+    """Return the error of a file that cannot be used; ``what`` ends a sentence."""
     return ReferenceDataError(f"data {name!r} {what}", help=help_)
 
 
@@ -145,11 +138,9 @@ class TarPart:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
         return len(self._keys)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         found: list[PlainDict] = [{} for _ in rows]
         with open(self._path, "rb") as file:
             for place in np.argsort(rows, kind="stable"):
@@ -161,15 +152,11 @@ class TarPart:
         return join(found, self._name)
 
     def name(self, row: int) -> str:
-        """Return what a report calls a sample."""
         return f"{self._name}:{self._keys[row]}"
 
 
 def join(samples: list[PlainDict], name: str) -> Columns:
-    """Put the values of samples into columns.
-
-    Raises ``ReferenceDataError`` if samples have different columns.
-    """
+    """Put the values of samples into columns; ``ReferenceDataError`` if columns differ."""
     columns = list(samples[0])
     for sample in samples:
         if list(sample) != columns:
@@ -242,10 +229,7 @@ class Mapped:
         return np.memmap(self.path, self.dtype, "r", self.start, self.shape, self.order)
 
     def rows(self, wanted: Array) -> Array:
-        """Read rows, of no more than a window of the file at a time.
-
-        Numbers are int64, in ascending order.
-        """
+        """Read rows, in ascending order, of no more than a window of the file at a time."""
         found = np.empty((len(wanted), *self.shape[1:]), self.dtype)
         size = self.dtype.itemsize * math.prod(self.shape[1:])
         window = max(1, _WINDOW // max(1, size))
@@ -282,11 +266,9 @@ class ArrayPart:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
         return self._count
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         arrays = {n: a.open() if isinstance(a, Mapped) else a for n, a in self._arrays.items()}
         if self._whole:
             return {name: np.array(array)[None] for name, array in arrays.items()}
@@ -304,15 +286,11 @@ class ArrayPart:
         }
 
     def name(self, row: int) -> str:
-        """Return what a report calls a sample."""
         return self._name if self._whole else f"{self._name}[{row}]"
 
 
 def read_npz(path: str, name: str) -> dict[str, Array | Mapped]:
-    """Return the arrays of a .npz file; those that are not compressed are left there.
-
-    Raises ``ReferenceDataError`` if the file is damaged.
-    """
+    """Return the arrays of a .npz file; those that are not compressed are left there."""
     with _faults(name), zipfile.ZipFile(path) as archive:
         return {
             info.filename.removesuffix(".npy"): _member(archive, info, path)
@@ -321,10 +299,7 @@ def read_npz(path: str, name: str) -> dict[str, Array | Mapped]:
 
 
 def npz_shapes(path: str, name: str) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays of a .npz file; nothing else is read.
-
-    Raises ``ReferenceDataError`` if the file is damaged.
-    """
+    """Return the shapes of the arrays of a .npz file; nothing else is read."""
     found: dict[str, tuple[int, ...]] = {}
     with _faults(name), zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
@@ -401,7 +376,6 @@ class _Blocks:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
         return int(self._starts[-1])
 
     def read(self, number: int) -> Foreign:
@@ -409,7 +383,6 @@ class _Blocks:
         raise NotImplementedError
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         places = np.searchsorted(self._starts, rows, side="right") - 1
         parts, order = [], []
         for number in np.unique(places):
@@ -430,7 +403,6 @@ class _Blocks:
         return self._kept[1]
 
     def name(self, row: int) -> str:
-        """Return what a report calls a sample."""
         return f"{self._name}[{row}]"
 
 
@@ -450,7 +422,6 @@ class ParquetPart(_Blocks):
         super().__init__(spec.name, lengths)
 
     def read(self, number: int) -> Foreign:
-        """Read a row group."""
         try:
             return self._file.read_row_group(number, use_threads=False)
         except (OSError, ValueError) as error:
@@ -479,7 +450,6 @@ class ArrowPart(_Blocks):
             ) from error
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         # Mapped only while it is read: mapped pages count as memory of the process.
         self._batches = self._open()
         try:
@@ -488,7 +458,6 @@ class ArrowPart(_Blocks):
             self._batches, self._kept = [], None
 
     def read(self, number: int) -> Foreign:
-        """Return a record batch as a table."""
         return import_optional("pyarrow").Table.from_batches([self._batches[number]])
 
 
@@ -578,11 +547,9 @@ class TestDataPart:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
         return 1
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         del rows
         sample: PlainDict = {
             name: read_value(path, ir.Value(name=name)) for name, path in self._files.items()
@@ -590,7 +557,6 @@ class TestDataPart:
         return join([sample], self._name)
 
     def name(self, row: int) -> str:
-        """Return what a report calls a sample."""
         del row
         return self._name
 
@@ -604,15 +570,12 @@ class JsonPart:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
         return len(self._samples)
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         return join([dict(self._samples[int(row)]) for row in rows], self._name)
 
     def name(self, row: int) -> str:
-        """Return what a report calls a sample."""
         return f"{self._name}[{row}]"
 
 

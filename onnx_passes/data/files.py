@@ -27,10 +27,7 @@ EXTRAS = {
 
 
 def import_optional(module: str) -> Foreign:
-    """Import a module of an optional library.
-
-    Raises ``UsageError`` with the command that installs the library.
-    """
+    """Import a module of an optional library; ``UsageError`` says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

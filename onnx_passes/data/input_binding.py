@@ -63,12 +63,10 @@ class DataInterface:
         return cls(dims, dtypes, optional, tuple(str(v.name) for v in model.graph.outputs))
 
     def to_json(self) -> PlainDict:
-        """Return the fields as JSON has them."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: PlainMapping) -> DataInterface:
-        """Read what :meth:`to_json` returns."""
         dims = {n: None if d is None else tuple(d) for n, d in data["dims"].items()}
         return cls(dims, data["dtypes"], tuple(data["optional"]), tuple(data["outputs"]))
 
@@ -103,7 +101,6 @@ class Binding:
     fixed: bool
 
     def to_json(self) -> PlainDict:
-        """Return the fields as JSON has them."""
         return asdict(self)
 
 

@@ -132,7 +132,6 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file."""
         self._file.close()
 
     def __contains__(self, shard: int) -> bool:
@@ -152,10 +151,7 @@ class Journal:
             return outcome
 
     def add(self, outcome: PlainDict) -> None:
-        """Write an outcome, and wait until it is on the disk.
-
-        Raises ``JournalError`` if the disk is full, or gone.
-        """
+        """Write an outcome to the disk and wait; raise ``JournalError`` if that fails."""
         end = self._append(outcome)
         if "error" not in outcome:
             self._places[outcome["shard"]] = end
@@ -185,8 +181,8 @@ class Progress:
     """How far a run is.
 
     ``done`` and ``total`` are samples; ``speed`` is samples a second. ``failing`` counts
-    samples of the first candidate that differ. ``drop`` is None where accuracy is not asked
-    for.
+    samples of the first candidate that differ. Without a limit of accuracy, ``drop`` is
+    ``None``.
     """
 
     done: int
@@ -210,11 +206,7 @@ class Progress:
         elapsed: float,
         evaluated: int,
     ) -> Progress:
-        """Describe a run.
-
-        ``done`` samples were added up. Workers evaluated ``evaluated`` samples in ``elapsed``
-        seconds.
-        """
+        """Describe a run; workers evaluated ``evaluated`` samples in ``elapsed`` seconds."""
         drop = None
         if rule.accuracy is not None and states[0].samples:
             drop = rule.accuracy.interval(flips_of(states[0]))

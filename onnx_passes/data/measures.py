@@ -127,7 +127,6 @@ class Errors:
         self.counts["cosine_samples"] += int(both.sum())
 
     def merge(self, other: Self) -> None:
-        """Add what another one added up."""
         for name in _COUNTS:
             self.counts[name] += other.counts[name]
         for name, total in self.sums.items():
@@ -139,7 +138,6 @@ class Errors:
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
     def to_json(self) -> PlainDict:
-        """Return the state as JSON has it."""
         return {
             "counts": dict(self.counts),
             "sums": {name: total.to_json() for name, total in self.sums.items()},
@@ -150,7 +148,6 @@ class Errors:
         }
 
     def load(self, state: PlainMapping) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         self.counts = dict(state["counts"])
         for name, total in self.sums.items():
             total.load(state["sums"][name])
@@ -321,7 +318,6 @@ class Classes:
         }
 
     def load(self, state: PlainMapping) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         self.rows, self.labelled, self.flips = (
             state[n] for n in ("rows", "labelled", "flips")
         )
@@ -373,13 +369,7 @@ class MetricState(Protocol):
     """
 
     def update(self, produced: list[Array], expected: list[Array]) -> None:
-        """Add samples: outputs of the candidate, and labels or outputs of the reference.
-
-        Args:
-            produced: Outputs of the candidate, of any type and of shape [samples, ...].
-            expected: Labels or outputs of the reference, of any type and of shape [samples,
-                ...].
-        """
+        """Add outputs of the candidate, and labels or reference outputs: [samples, ...]."""
         ...
 
     def merge(self, other: Self) -> None:
@@ -435,7 +425,6 @@ class _Registered:
         self._extreme: float | None = None
 
     def update(self, produced: list[Array], expected: list[Array]) -> None:
-        """Add samples."""
         value = self._metric.measure([produced], [expected])
         weight = expected[0].shape[0] if expected and expected[0].ndim else 1
         mean = self._metric.samples == "mean"
@@ -453,7 +442,6 @@ class _Registered:
             )
 
     def merge(self, other: Self) -> None:
-        """Add what another one added up."""
         self._sum.merge(other._sum)
         self._weight += other._weight
         if other._extreme is not None:
@@ -469,12 +457,10 @@ class _Registered:
         return self._sum.value / (self._weight if how == "mean" else 1)
 
     def to_json(self) -> Plain:
-        """Return the state."""
         extreme = None if self._extreme is None else plain(self._extreme)
         return [self._sum.to_json(), self._weight, extreme]
 
     def load(self, state: Plain) -> None:
-        """Replace the state."""
         total, self._weight, extreme = state
         self._sum.load(total)
         self._extreme = None if extreme is None else number(extreme)
@@ -508,21 +494,17 @@ class Metrics:
         return [np.asarray(value) for value in block.left.values()]
 
     def merge(self, other: Self) -> None:
-        """Add what another one added up."""
         for name, state in self.states.items():
             state.merge(other.states[name])
 
     def to_json(self) -> PlainDict:
-        """Return the state as JSON has it."""
         return {name: state.to_json() for name, state in self.states.items()}
 
     def load(self, state: PlainMapping) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         for name, metric in self.states.items():
             metric.load(state[name])
 
     def finish(self) -> PlainDict:
-        """Return the values."""
         return {name: plain(float(state.finish())) for name, state in self.states.items()}
 
 
@@ -562,17 +544,13 @@ class Measures:
     def of(
         cls, contract: Equality | Tolerance, overrides: Mapping[str, Tolerance], **rest: Plain
     ) -> Measures:
-        """Return the measures of limits as other commands have them.
-
-        ``contract`` has the limits of all outputs, ``overrides`` those of single outputs.
-        """
+        """Return the measures of limits as other commands have them."""
         named = {name: (limit.rtol, limit.atol) for name, limit in overrides.items()}
         if isinstance(contract, Equality):
             return cls(exact=True, **rest)
         return cls(False, contract.rtol, contract.atol, named, **rest)
 
     def to_json(self) -> PlainDict:
-        """Return the fields as JSON has them."""
         return {
             "exact": self.exact,
             "rtol": self.rtol,
@@ -585,7 +563,6 @@ class Measures:
 
     @classmethod
     def from_json(cls, data: PlainMapping) -> Measures:
-        """Read what :meth:`to_json` returns."""
         named = {name: (pair[0], pair[1]) for name, pair in data["overrides"].items()}
         return cls(
             data["exact"],
@@ -611,11 +588,7 @@ class PairState:
         self.metrics = Metrics(measures.metrics)
 
     def update(self, block: Block) -> None:
-        """Add a block.
-
-        Raises ``ReferenceDataError`` if the labels do not fit, and ``VerificationError`` if a
-        metric raises.
-        """
+        """Add a block; raise what :meth:`Classes.update` and :meth:`Metrics.update` do."""
         self.samples += len(block.rows)
         bad = np.zeros(len(block.rows), bool)
         for name in {*block.left, *block.right} - (block.left.keys() & block.right.keys()):
@@ -662,7 +635,6 @@ class PairState:
         return None
 
     def merge(self, other: Self) -> None:
-        """Add what another one added up."""
         self.samples += other.samples
         self.failing += other.failing
         for name, errors in other.outputs.items():
@@ -676,7 +648,6 @@ class PairState:
         self.metrics.merge(other.metrics)
 
     def to_json(self) -> PlainDict:
-        """Return the state as JSON has it."""
         return {
             "samples": self.samples,
             "failing": self.failing,
@@ -687,7 +658,6 @@ class PairState:
         }
 
     def load(self, state: PlainMapping) -> None:
-        """Replace the state by one of :meth:`to_json`."""
         self.samples, self.failing = state["samples"], state["failing"]
         self.missing = dict(state["missing"])
         self.outputs = {}
@@ -700,7 +670,6 @@ class PairState:
         self.metrics.load(state["metrics"])
 
     def finish(self) -> PlainDict:
-        """Return what was found, as JSON has it."""
         return {
             "samples": self.samples,
             "failing_samples": self.failing,

@@ -58,7 +58,6 @@ class SequencePart:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
         try:
             return len(self._samples)
         except Exception as error:  # whatever the sequence raises
@@ -67,7 +66,6 @@ class SequencePart:
             ) from error
 
     def take(self, rows: Array) -> Columns:
-        """Read samples; see ``SourcePart.take``."""
         return join([self._sample(int(row)) for row in rows], self._text)
 
     def _sample(self, row: int) -> PlainDict:
@@ -81,7 +79,6 @@ class SequencePart:
             ) from error
 
     def name(self, row: int) -> str:
-        """Return what a report calls a sample."""
         return f"{self._text}[{row}]"
 
     def digest(self) -> str:
@@ -99,8 +96,7 @@ class SequencePart:
 def call_once(text: str) -> Foreign:
     """Call a function of the user's once in this process.
 
-    Raises ``UsageError`` if there is no such function, and ``ReferenceDataError`` if it
-    raises.
+    Raises ``UsageError`` if there is none, and ``ReferenceDataError`` if it raises.
     """
     function: Callable[[], object] = named_function(text, "--data")
     try:
@@ -118,11 +114,7 @@ def is_sequence(given: object) -> bool:
 
 
 def as_sample(given: object, text: str) -> dict[str, Array]:
-    """Return a sample as arrays by column.
-
-    ``text`` names the function in messages. Raises ``ReferenceDataError`` if it gave no
-    mapping.
-    """
+    """Return a sample as arrays by column; ``ReferenceDataError`` if it is not a mapping."""
     if not isinstance(given, Mapping):
         raise broken_file_error(
             text,
@@ -412,10 +404,7 @@ class IncompleteDataError(OnnxPassesError):
 
 @dataclass(frozen=True)
 class Broken:
-    """A part that cannot be read, so that the number of its samples is unknown.
-
-    ``reason`` is a clause.
-    """
+    """A part that cannot be read, so that the number of its samples is unknown."""
 
     name: str
     reason: str
@@ -469,7 +458,6 @@ class ShardPlan:
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
     def to_json(self) -> PlainDict:
-        """Return the plan as JSON has it."""
         return {
             "spec": self.spec.to_json(),
             "parts": [part.to_json() for part in self.parts],
@@ -481,7 +469,6 @@ class ShardPlan:
 
     @classmethod
     def from_json(cls, data: PlainMapping) -> ShardPlan:
-        """Read what :meth:`to_json` returns."""
         return cls(
             DataSpec.from_json(data["spec"]),
             tuple(PartSpec(**part) for part in data["parts"]),

@@ -177,18 +177,12 @@ class _OverData:
 
 @dataclass
 class EngineDataCheck(_OverData, RunCheck):
-    """An engine against another over a whole data set.
-
-    ``choices`` are the engine that is right, and the one in doubt.
-    """
+    """An engine against another over a data set: the right one, then the one in doubt."""
 
     choices: tuple[EngineChoice, EngineChoice] = field(kw_only=True)
 
     def judge(self, candidate: SmallerModel, number: int) -> CheckOutcome:
-        """Run the candidate on both engines over the data.
-
-        Raises ``EngineUnavailableError``.
-        """
+        """Run the candidate on both engines over the data."""
         del number
         assert not isinstance(self.against, Boundary | None), "there are two engines"
         if (why := _why_refused(self.against, candidate.model)) is not None:

@@ -136,10 +136,7 @@ IN_TURN = 16
 
 
 class _OutputSlot(NamedTuple):
-    """Where an output of a batch goes.
-
-    ``shape`` is that of a whole batch. ``samples`` has room for many, their axis first.
-    """
+    """Where an output of a batch goes: ``samples`` of many, ``shape`` of a whole batch."""
 
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
@@ -287,21 +284,14 @@ PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryErro
 
 
 class Sessions:
-    """The sessions of this process, by digest of the model and engine; the last ones used.
-
-    The last ``kept`` stay ready.
-    """
+    """The ``kept`` sessions used last in this process, by digest of the model and engine."""
 
     def __init__(self, kept: int = 8) -> None:
         self._kept = kept
         self._open: OrderedDict[str, tuple[Session, ExitStack]] = OrderedDict()
 
     def get(self, model: ModelFile, run: RunSpec) -> Session:
-        """Return a session, made when it is first asked for.
-
-        Raises ``ModelError`` if the model cannot be read, and ``EngineError`` if the engine
-        refuses it.
-        """
+        """Return a session, made if missing; ``ModelError`` or ``EngineError`` on failure."""
         key = _key(model, run)
         if key in self._open:
             self._open.move_to_end(key)
@@ -410,8 +400,7 @@ def forget_others(text: str) -> None:
 def evaluator_of(text: str, digest: str, folder: str | None = None) -> Evaluator:
     """Return the evaluator of a job in this process, made when it is first asked for.
 
-    ``text`` is the job as JSON. ``folder`` has the files of its models, if they are not where
-    the job says.
+    ``text`` is the job as JSON. ``folder`` has its models, if they moved.
     """
     key = f"{digest} {folder}"
     if key not in _evaluators:

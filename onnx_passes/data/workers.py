@@ -95,17 +95,14 @@ class InProcess:
         self._evaluator: Evaluator | None = None
 
     def start(self, job: DataJob) -> None:
-        """Get ready; see ``Executor.start``."""
         self._sessions.keep(job)
         self._evaluator = Evaluator(job, self._sessions)
         self._evaluator.warm()
 
     def submit(self, shard: int) -> None:
-        """Take a shard; see ``Executor.submit``."""
         self._todo.append(shard)
 
     def collect(self) -> PlainDict:
-        """Evaluate the next shard."""
         assert self._evaluator is not None
         return self._evaluator.shard(self._todo.pop(0))
 
@@ -114,7 +111,6 @@ class InProcess:
         self._todo.clear()
 
     def close(self) -> None:
-        """Free the sessions."""
         self._sessions.close()
 
 
@@ -128,12 +124,10 @@ class KeptExecutor:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
         return self._executor.name
 
     @property
     def slots(self) -> int:
-        """How many shards should be under way."""
         return self._executor.slots
 
     def close(self) -> None:
@@ -180,16 +174,13 @@ class Pool:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
         return f"{self._workers} processes"
 
     @property
     def slots(self) -> int:
-        """How many shards should be under way."""
         return 2 * self._workers
 
     def start(self, job: DataJob) -> None:
-        """Start the workers; see ``Executor.start``."""
         self._job = job
         self._text = json.dumps(job.to_json())
         if self._pool is None:
@@ -207,7 +198,6 @@ class Pool:
         )
 
     def submit(self, shard: int) -> None:
-        """Have a shard evaluated."""
         if self._suspects:
             self._suspects.append(shard)
         else:
@@ -223,7 +213,6 @@ class Pool:
             self._restart()
 
     def collect(self) -> PlainDict:
-        """Wait for an outcome."""
         while True:
             if not self._running:
                 self._run(self._suspects.popleft())
@@ -332,8 +321,8 @@ def keep(digest: str, text: str) -> None:
 def evaluate_shard(digest: str, shard: int, parcel: PlainDict | None) -> PlainDict:
     """Evaluate a shard in a worker.
 
-    ``parcel`` has the job with the files of its models; it is None if the worker should have
-    both. The result is that of ``Evaluator.shard``, or "need" if the worker lacks the job or a
+    ``parcel`` has the job with the files of its models, unless the worker should have both.
+    The result is that of ``Evaluator.shard``, or "need" if the worker lacks the job or a
     model.
     """
     if parcel is not None and _jobs.get(digest, ("", None))[1] is None:
@@ -431,7 +420,6 @@ class Dask:
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
         if self._address is None:
             return f"Dask, {self._workers} local workers"
         return f"Dask at {self._address}"
@@ -448,7 +436,6 @@ class Dask:
         return 2 * int(max(1, self._workers, sum(threads.values())))
 
     def start(self, job: DataJob) -> None:
-        """Start or reach the cluster; see ``Executor.start``."""
         distributed = import_optional("distributed")
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -531,7 +518,6 @@ class Dask:
         return found
 
     def submit(self, shard: int) -> None:
-        """Have a shard evaluated."""
         self._tries[shard] = self._tries.get(shard, 0) + 1
         parcel = self._parcel() if shard in self._whole else None
         # Each attempt is a task of its own: Dask would return the old result.
@@ -546,7 +532,6 @@ class Dask:
         future.add_done_callback(self._done.put)
 
     def collect(self) -> PlainDict:
-        """Wait for an outcome."""
         while True:
             try:
                 future = self._done.get(timeout=WAIT)
@@ -631,9 +616,7 @@ def choose_executor(
 ) -> Executor:
     """Return what runs the shards; this process, if nothing else is asked for.
 
-    ``scheduler`` is ``local:N``, or the address of a Dask scheduler. ``ca``, ``cert`` and
-    ``key`` are files for TLS. Raises ``UsageError`` if both are asked for, or an address
-    cannot be read.
+    Options are those of :func:`make_dask`. Raises ``UsageError`` if both are asked for.
     """
     if jobs is not None and scheduler is not None:
         raise UsageError("jobs and a scheduler are two kinds of workers", help="give one")

@@ -54,10 +54,7 @@ def copy_header(model: ir.Model, part: ir.Model) -> None:
 
 
 def header_difference(before: ir.Model, after: ir.Model) -> list[str]:
-    """Return what a model no longer says of itself, as ``producer_name is lost``.
-
-    Properties may be new.
-    """
+    """Return what a model no longer says of itself, as ``producer_name is lost``."""
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in HEADER]
     pairs.append(("doc_string of the graph", before.graph.doc_string, after.graph.doc_string))
     holders = ("metadata", before, after), ("graph metadata", before.graph, after.graph)

@@ -173,14 +173,8 @@ def structurally_equal(a: ir.Model, b: ir.Model) -> bool:
     """Whether two models are one up to inner names, node order and annotations.
 
     Constants are equal by content, whether they are initializers or Constant nodes, and
-    initializers that nothing reads do not count. Neither model is changed.
-
-    Args:
-        a: A model.
-        b: The other model.
-
-    Raises:
-        ModelError: A graph has a cycle, or weights cannot be read.
+    initializers that nothing reads do not count. Neither model is changed. Raises
+    ``ModelError`` if a graph has a cycle, or weights cannot be read.
     """
     return _hash(_canonical(a)) == _hash(_canonical(b))
 

@@ -167,7 +167,6 @@ class GraphHasher:
     """Hashes of the values and nodes of one graph and of all graphs inside it."""
 
     def __init__(self, *, annotations: bool) -> None:
-        """Start with nothing hashed."""
         self.annotations = annotations
         self.values: dict[ir.Value, bytes] = {}
         self.nodes: dict[ir.Node, bytes] = {}

@@ -100,10 +100,7 @@ def assemble(
     initializers: Sequence[ir.Value],
     opsets: dict[str, int] | None = None,
 ) -> ir.Model:
-    """Return a model of copied nodes, with those functions of a model that they call.
-
-    ``nodes`` are copies, in order. ``opsets`` are those of ``model`` by default.
-    """
+    """Return a model of copied ``nodes``, in order, with the functions that they call."""
     graph = ir.Graph(
         inputs,
         outputs,

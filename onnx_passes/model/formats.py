@@ -76,7 +76,7 @@ def form_of(path: Path) -> Form | None:
 def parse(path: Path, form: Form | None = None) -> onnx.ModelProto:
     """Read a file as a model, without its external data.
 
-    If ``form`` is None, the extension says it, else the content. Raises ``ModelError`` if the
+    By default, the extension says the form, else the content. Raises ``ModelError`` if the
     file cannot be read, or is not an ONNX model.
     """
     data = _read(path)
@@ -387,10 +387,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
-    """Give a tensor as one that is written with its data, in the form that it was read in.
-
-    The result does not depend on ``initializer``.
-    """
+    """Give a tensor as one that is written with its data, in the form that it was read in."""
     if isinstance(tensor, ListedTensor):
         return tensor.listed()
     if not isinstance(tensor, ir.ExternalTensor):
@@ -407,11 +404,7 @@ def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
 
 
 def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
-    """Serialise a model, always to the same bytes.
-
-    ``where`` names the file in messages. Raises ``ModelError`` if the form cannot hold the
-    model.
-    """
+    """Serialise a model, always to the same bytes; ``ModelError`` if the form cannot hold it."""
     try:
         if form == "binary":
             return bytes(model.SerializeToString(deterministic=True))

@@ -55,10 +55,7 @@ _SHOWN = 3
 
 
 def read_dynamic_dims(model: ir.Model) -> list[str]:
-    """Make dimensions of a negative size dynamic, in place, and note names without a meaning.
-
-    Returns one sentence for each.
-    """
+    """Make negative dimensions dynamic in place; note these, and names without a meaning."""
     sizes: dict[str, dict[int, int]] = {}
     endless = list[str]()
     for value in _values(model):
@@ -87,10 +84,7 @@ def read_dynamic_dims(model: ir.Model) -> list[str]:
 
 
 def write_negative_sizes(model: ir.Model, proto: onnx.ModelProto) -> None:
-    """Write the negative sizes of inputs and outputs where nothing was inferred.
-
-    Changes ``proto`` in place.
-    """
+    """Write negative sizes of inputs and outputs to a protobuf where nothing was inferred."""
     noted = model.meta.get(_NOTED, {})
     for info in (*proto.graph.input, *proto.graph.output) if noted else ():
         dims = _dims(info.type)
@@ -124,12 +118,12 @@ def _listed(places: Sequence[str]) -> str:
 
 
 def hand_out(model: onnx.ModelProto) -> list[str]:
-    """Give such a value an Identity inside the branch, in place.
+    """Give an Identity to each branch that outputs a value from around it, in place.
 
-    onnx-ir makes a new value for one from around that nothing produces, so that its producer
+    onnx-ir makes a new value for one that nothing in the branch produces, so that its producer
     looks unused and a cleanup removes it. ONNX Runtime refuses such branches, and advises the
-    Identity. It takes outputs that are listed twice, which are not valid. Returns one sentence
-    for each change.
+    Identity. It accepts outputs that are listed twice, which are not valid. Returns one
+    sentence for each change.
     """
     taken = {name for _, body in all_bodies(model) for name in _own(body)}
     fresh = (name for n in count() if (name := f"handed_out_{n}") not in taken)

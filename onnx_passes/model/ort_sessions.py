@@ -64,10 +64,7 @@ def session_options(
 
 
 def map_files(options: onnxruntime.SessionOptions, folder: str, *, copies: bool) -> None:
-    """Let a session map weights from files.
-
-    ``copies`` lets optimizations make other weights of them, which take memory.
-    """
+    """Let a session map weights from files; with ``copies``, optimizations may add others."""
     import onnxruntime as ort
 
     options.add_session_config_entry(_FILES_FOLDER, folder)
@@ -85,8 +82,8 @@ def open_session(
 ) -> onnxruntime.InferenceSession:
     """Open a session, on one thread of the CPU and as the model is written by default.
 
-    ``providers`` is None if ``options`` name them. If ONNX Runtime does not load the model, it
-    raises errors that have no common class.
+    Without ``providers``, ``options`` must name them. If ONNX Runtime does not load the model,
+    it raises errors that have no common class.
     """
     import onnxruntime as ort
 

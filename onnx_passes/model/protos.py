@@ -1,6 +1,7 @@
 """Models as protobufs: walks over them, and the rules that every model must keep.
 
-The rules are about names, types, and whether the data of each tensor are there.
+The rules are about names, types, and whether the data of each tensor are there. Checks
+raise ``ModelError``, which says what is wrong, in which graph and at which node.
 """
 
 from __future__ import annotations
@@ -92,10 +93,7 @@ _CHECK = "correct the model where it is made; onnx.checker.check_model says more
 
 
 def check_rules(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse what is not a model, and models whose names are ambiguous.
-
-    Raises ``ModelError``, which says what is wrong, in which graph and at which node.
-    """
+    """Refuse what is not a model, and models whose names are ambiguous."""
     for identifier, count in Counter(
         (f.domain, f.name, f.overload) for f in model.functions
     ).items():
@@ -119,10 +117,7 @@ def _refuse(
 
 
 def check_header(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse what only looks like a model, and versions that are not known or cannot be read.
-
-    Raises ``ModelError``, which says what is missing or wrong.
-    """
+    """Refuse what only looks like a model, and versions that are unknown or unreadable."""
     help = "check that the file is complete, or export the model again"
     if not model.HasField("graph"):
         raise _refuse("the file is not an ONNX model: it has no graph", path, help=help)

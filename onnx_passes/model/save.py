@@ -35,7 +35,6 @@ class Pending:
     """A file being written beside its place under a temporary name."""
 
     def __init__(self, temporary: Path, stream: BinaryIO) -> None:
-        """Remember the two."""
         self.temporary, self.stream = temporary, stream
 
     def write(self, data: bytes | memoryview) -> None:
@@ -94,7 +93,6 @@ class TensorFile:
     """A temporary file of tensors. It lives as long as any of them."""
 
     def __init__(self) -> None:
-        """Make the folder of the file."""
         folder = tempfile.TemporaryDirectory(prefix="onnx-passes-")
         weakref.finalize(self, folder.cleanup)
         self._folder, self._end = folder.name, 0
@@ -102,10 +100,7 @@ class TensorFile:
         self._name = f"weights-{secrets.token_hex(8)}"
 
     def append(self, tensor: ir.TensorProtocol) -> ir.ExternalTensor:
-        """Write a tensor, and return it as one in the file.
-
-        It must be in memory, and not of strings. Raises ``OSError`` if there is no room.
-        """
+        """Write a tensor from memory, not of strings, and return it as one in the file."""
         with open(Path(self._folder) / self._name, "ab") as file:
             file.truncate(self._end)  # what a failed write has left
             file.write(b"\0" * (-self._end % _PAGE))
@@ -165,7 +160,6 @@ class DataFile:
     """A data file that is written, and not yet in its place."""
 
     def __init__(self, file: Pending, path: Path) -> None:
-        """Remember the file, and its place."""
         self._file, self.path = file, path
         self.is_new = False
 
@@ -364,10 +358,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def written_bytes(model: ir.Model) -> int:
-    """Return the bytes of a model's file, all weights in it; no weight is read.
-
-    Raises ``ModelError`` if the model is not valid.
-    """
+    """Return the bytes of a model's file, all weights in it; no weight is read."""
     choice, left = emptied(model, inlined)
     return count_bytes(serialise(model, choice, "model"), left)
 

@@ -128,10 +128,7 @@ class FileBytes:
     def __getitem__(self, place: slice, /) -> bytes: ...
 
     def __getitem__(self, place: int | slice, /) -> int | bytes:
-        """Return a byte, or all from one to another.
-
-        Raises ``ValueError`` if the file has become shorter.
-        """
+        """Return a byte, or a range; ``ValueError`` if the file has become shorter."""
         if isinstance(place, slice):
             return self._slice(place.start, place.stop)
         offset = place - self._first

@@ -40,18 +40,16 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
         shape: tuple[int, ...] = self.data.shape
         return shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A node with its inputs evaluated.
+    """A node with its inputs evaluated, None where omitted.
 
-    ``inputs`` are None where omitted. ``run`` evaluates a body, given its attribute and
-    tensors for its inputs; it is None if bodies are not at hand. Methods raise ``Unsupported``
-    for what is missing, or known only at run time.
+    ``run`` evaluates a body, given its attribute and tensors for its inputs, if bodies are at
+    hand. Methods raise ``Unsupported`` for what is missing, or known only at run time.
     """
 
     node: ir.Node
@@ -92,7 +90,6 @@ class Call:
         return [int(n) for n in self.static(index).reshape(-1)]
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
         return int(self.attribute(name, default))
 
     def number(self, name: str, default: float) -> float:
@@ -100,7 +97,6 @@ class Call:
         return float(np.float32(self.attribute(name, default)))
 
     def text(self, name: str, default: str) -> str:
-        """Return a string attribute."""
         value = self.attribute(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -110,10 +106,7 @@ class Call:
         return None if value is None else [int(v) for v in value]
 
     def attribute(self, name: str, default: object) -> Plain:
-        """Return the value of an attribute.
-
-        Raises ``Unsupported`` if it refers to an attribute of an enclosing function.
-        """
+        """Return the value of an attribute, which must not refer to that of a function."""
         attr = self.node.attributes.get(name)
         if attr is None:
             return default
@@ -131,7 +124,6 @@ class Call:
         return shape
 
     def flag(self, name: str, default: int = 0) -> bool:
-        """Return an integer attribute that is a switch."""
         return bool(self.integer(name, default))
 
     def ints_of(self, index: int, attribute: str) -> list[int] | None:
@@ -151,10 +143,7 @@ class Call:
     def map(
         self, function: Callable[..., Scalar], dtype: ir.DataType, *tensors: Tensor
     ) -> Tensor:
-        """Apply a function of scalars to tensors that broadcast together.
-
-        Raises ``Misfit`` if their shapes do not broadcast.
-        """
+        """Apply a function of scalars to tensors; ``Misfit`` if they do not broadcast."""
         try:
             np.broadcast_shapes(*(t.shape for t in tensors))
         except ValueError as error:
@@ -192,7 +181,6 @@ class Operands:
     opset: int = 22
 
     def hull(self, index: int) -> Interval:
-        """Return the interval of an operand."""
         return self.range_of(self.node.inputs[index])
 
     def tensor(
@@ -214,7 +202,6 @@ class Operands:
         return Tensor(np.broadcast_to(pair(*self.range_of(value)), tuple(shape)), dtype)
 
     def sizes(self, index: int) -> list[int]:
-        """Return the sizes of an operand."""
         return _static(self.node.inputs[index])
 
     def axes(self, index: int) -> list[int] | None:

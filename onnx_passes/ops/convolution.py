@@ -72,10 +72,7 @@ def _flat(axes: Sequence[Array], sizes: Sequence[int]) -> Places:
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow(Geometry):
-    """A kernel that slides over an image, in any number of spatial dimensions.
-
-    ``before`` and ``after`` are padding.
-    """
+    """A kernel that slides over an image of any rank; ``before`` and ``after`` are padding."""
 
     image: tuple[int, ...]
     kernel: tuple[int, ...]

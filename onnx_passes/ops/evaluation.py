@@ -23,10 +23,7 @@ from onnx_passes.ops.semantics import (
 
 
 def unknowns(values: Sequence[ir.Value], semantics: Semantics) -> dict[str, Tensor]:
-    """Return a tensor of fresh unknowns for each value, by name.
-
-    Raises ``Unsupported`` if a value has no concrete shape or no type.
-    """
+    """Return fresh unknowns by name; ``Unsupported`` without a concrete shape and type."""
     tensors = {}
     for value in values:
         shape, dtype = concrete_shape(value), value.dtype

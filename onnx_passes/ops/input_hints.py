@@ -162,7 +162,6 @@ class Use:
         return constant_of(self.input(index))
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Return an integer attribute."""
         attribute = self.node.attributes.get(name)
         if attribute is None or attribute.is_ref():
             return default
@@ -223,8 +222,8 @@ Known: TypeAlias = Sequence[Shape | None]
 class Operand:
     """What to put at an input of a node.
 
-    ``ints`` are its values where they must be known: axes, a shape, indices. ``constant`` is
-    None where it may be either. ``positive`` numbers are those of a variance, say.
+    ``ints`` are its values where they must be known: axes, a shape, indices. If ``constant``
+    is ``None``, it may be either. ``positive`` numbers are those of a variance, say.
     """
 
     shape: Shape
@@ -284,10 +283,7 @@ def conditions(c: Choices, known: Known) -> Operand:
 
 
 def axes(c: Choices, index: int, *, none: bool) -> Operand:
-    """Return data, or axes of it; ``none`` allows no axes.
-
-    Engines differ on a Squeeze without axes.
-    """
+    """Return data, or axes of it; engines differ on a Squeeze of no axes (``none``)."""
     if index == 0:
         return c.data(c.pick(((2, 3), (2, 3, 4), (1, 3), (1, 1, 3), (3,), (1,))))
     if none and c.rng.random() < 0.1:

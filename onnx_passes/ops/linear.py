@@ -18,10 +18,7 @@ from onnx_passes.ops.semantics import Elements, Misfit, Scalar, Unsupported, col
 
 
 def matmul(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Multiply as numpy does, rank 1 operands and batch dimensions included.
-
-    Raises ``Unsupported`` if the shapes do not fit.
-    """
+    """Multiply as numpy does, rank 1 operands and batch dimensions included."""
     if not x.shape or not y.shape:
         raise Misfit("MatMul of a scalar")
     left = x.data[None, :] if len(x.shape) == 1 else x.data

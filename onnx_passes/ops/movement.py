@@ -208,10 +208,7 @@ class Split(Move):
 
 
 def split_sizes(size: int, given: list[int] | None, count: int) -> list[int]:
-    """Return the sizes that Split cuts an axis into.
-
-    ``given`` is None for equal ones. Raises ``Unsupported`` if they do not add up.
-    """
+    """Return the sizes that Split cuts an axis into; equal ones if none are given."""
     if given is None:
         # The last part is the smaller one where the axis does not divide evenly.
         chunk = -(-size // count)

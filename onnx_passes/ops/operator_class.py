@@ -85,6 +85,9 @@ class Algebra:
 class Operator:
     """One operator. Subclasses are named as it is, and are known from then on.
 
+    Methods raise ``Unsupported`` for what they do not describe: a form of the operator, an
+    arithmetic, or a size that is not known.
+
     Attributes:
         domain: Its domain.
         op_type: Its name; that of the class, unless the class names another.
@@ -155,18 +158,11 @@ class Operator:
         return f"{self.domain}::{self.op_type}" if self.domain else self.op_type
 
     def evaluate(self, call: Call) -> Result:
-        """Return the results of one call, in its arithmetic; None for one not described.
-
-        Raises ``Unsupported`` if this form of the operator, or this arithmetic, is not
-        described.
-        """
+        """Return the results of one call, in its arithmetic; None for one not described."""
         raise Unsupported(f"the operator {self.op_type}")
 
     def blocks(self, node: Node) -> Blocks | tuple[Blocks, ...]:
-        """Return the results on tensors cut into blocks of any size.
-
-        Raises ``Unsupported`` if the operator, or this form of it, is not described there.
-        """
+        """Return the results on tensors cut into blocks of any size."""
         raise Unsupported(f"the operator {self.op_type}")
 
     def suggest(self, c: Choices, index: int, known: Known) -> Operand | None:
@@ -178,10 +174,7 @@ class Operator:
         return None
 
     def options(self, name: str, known: Known) -> Sequence[object]:
-        """Return values that an attribute of a template may have; none where any fits.
-
-        An option of None leaves it out.
-        """
+        """Return values that an attribute may have; none if any fits. None leaves it out."""
         return ()
 
     def admits(self, use: Use) -> ValueHint | None:
@@ -209,17 +202,11 @@ class Operator:
         return None
 
     def representatives(self, operands: Operands) -> Sequence[Sequence[int]]:
-        """Return shapes of elements that represent all of each operand.
-
-        Raises ``Unsupported`` if there are none, or sizes are not known.
-        """
+        """Return shapes of elements that represent all of each operand."""
         raise Unsupported(f"the range of {self.op_type}")
 
     def cost(self, operands: Operands) -> int | None:
-        """Return how many scalar operations a node takes; None where that is not known.
-
-        Raises ``Unsupported`` if a size is not known.
-        """
+        """Return how many scalar operations a node takes; None where that is not known."""
         return None
 
     @property
@@ -238,10 +225,7 @@ def _load() -> None:
 
 
 def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None:
-    """Return the description of an operator, or None.
-
-    ``opset`` is the version of the domain; None for the latest.
-    """
+    """Return the description of an operator, or None; by default for the latest opset."""
     _load()
     versions = _OPERATORS.get(("" if domain in MAIN else domain, op_type), [])
     fitting = [o for o in versions if opset is None or o.since <= opset]
@@ -249,10 +233,7 @@ def find(domain: str, op_type: str, opset: int | None = None) -> Operator | None
 
 
 def operator_of(node: ir.Node, opset: int | None = None) -> Operator | None:
-    """Return the description of the operator of a node, or None.
-
-    ``opset`` is the version of its domain; None for the latest.
-    """
+    """Return the description of a node's operator, or None; by default the latest opset's."""
     return find(node.domain, node.op_type, opset)
 
 
@@ -272,10 +253,7 @@ class Composition(Operator, abstract=True):
     rounds: ClassVar[bool] = True
 
     def computed(self, call: Call) -> Result:
-        """Return the results of one call.
-
-        Raises ``Unsupported`` if this form is not described, or places are not known.
-        """
+        """Return the results of one call."""
         raise NotImplementedError
 
     def evaluate(self, call: Call) -> Result:
@@ -290,10 +268,7 @@ class Composition(Operator, abstract=True):
 
 
 def measured_by(call: Call, found: Tensor, terms: Elements, factor: float = 1.0) -> Tensor:
-    """Return a sum whose kernel is wrong relative to the sum of its terms' sizes.
-
-    ``found`` has shape [...], and ``terms`` [..., n]. Sizes are multiplied by ``factor``.
-    """
+    """Return sums [...] whose kernel is wrong relative to sizes of their terms [..., n]."""
     a = call.primitives(found.dtype)
 
     def size() -> Elements:

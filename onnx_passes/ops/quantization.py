@@ -165,10 +165,7 @@ class _Integers(Operator, abstract=True):
 
 
 def _lowered(call: Call, index: int, zero: int, axis: int | None = None) -> Tensor:
-    """Return an operand less its zero point, in 32 bits.
-
-    ``axis`` is the one that zero points of rank 1 go along.
-    """
+    """Return an operand less its zero point along ``axis``, in 32 bits."""
     x, less = call.required(index), call.given(zero)
     if less is None:
         return _widened(call, x)

@@ -98,10 +98,7 @@ class _Recurrent(Composition, abstract=True):
     wants = ("hidden_size",)
 
     def step(self, cell: Cell, x: Elements, states: list[Elements]) -> list[Elements]:
-        """Return the state, and the memory, after one step.
-
-        ``x`` is [batch, n]; the states are [batch, hidden].
-        """
+        """Return the state, and the memory, after one step for an input [batch, n]."""
         raise NotImplementedError
 
     def computed(self, call: Call) -> Result:

@@ -356,10 +356,7 @@ def first_extreme(
     least: bool = False,
     last: bool = False,
 ) -> Scalar:
-    """Return the place of the greatest element along the last axis.
-
-    ``index`` has the primitives of places. With ``last``, the last of equal elements counts.
-    """
+    """Return the place of the greatest element along the last axis, the first by default."""
     test = a.less_equal if last else a.less
     best, *rest = columns(row)
     place = index.scalar(0)

@@ -53,10 +53,7 @@ def linear_taps(at: Array) -> Taps:
 
 
 def cubic_taps(at: Array, alpha: float) -> Taps:
-    """Return taps of a cubic convolution (Keys, 1981) among four neighbours.
-
-    ``alpha`` is the free coefficient of the kernel.
-    """
+    """Return taps of a cubic convolution (Keys, 1981) among four neighbours."""
     low = np.floor(at)
     ratio = (at - low).astype(np.float64)
     places = np.stack([low - 1, low, low + 1, low + 2], -1).astype(np.int64)
@@ -80,10 +77,7 @@ def crossed(axes: Sequence[Taps], sizes: Sequence[int]) -> Taps:
 
 
 def rows_of(call: Call, flat: Elements, taps: Taps, dtype: ir.DataType) -> Elements:
-    """Return the elements that taps read, with zeros where they read nothing.
-
-    ``flat`` is [..., n], and ``taps`` are [m, k].
-    """
+    """Return the elements [..., m, k] that taps read, with zeros where they read nothing."""
     zero = call.semantics.constant(np.zeros((*flat.shape[:-1], 1), dtype.numpy()), dtype)
     wide = np.concatenate([flat, zero], -1)
     return np.asarray(wide[..., taps.places])

@@ -97,10 +97,7 @@ class Semantics(abc.ABC):
     def kernel(
         self, data: Elements, dtype: ir.DataType, size: Callable[[], Elements]
     ) -> Elements:
-        """Account for a kernel that is not the formula, wrong relative to ``size``.
-
-        ``size`` returns what the error is relative to, of the shape of ``data``.
-        """
+        """Account for a kernel that is not the formula, wrong relative to ``size``."""
         del dtype, size  # for an arithmetic of errors
         return data
 
@@ -142,10 +139,7 @@ class Semantics(abc.ABC):
         return reduce(lambda a, b: self.apply(name, dtype, a, b), present(row))
 
     def total(self, terms: Sequence[Scalar] | Elements, dtype: ir.DataType) -> Scalar:
-        """Add up ``terms`` in an order that the engine chooses.
-
-        ``terms`` may be of shape [n].
-        """
+        """Add up ``terms`` in an order that the engine chooses."""
         found = present(terms)
         if not found:
             return self.literal(0, dtype)
@@ -229,7 +223,6 @@ class TypedPrimitives:
 
     @property
     def dtype(self) -> ir.DataType:
-        """The type."""
         return self._dtype
 
     @property

@@ -97,10 +97,7 @@ def spectrum(
 
 
 class _Window(Composition, abstract=True):
-    """The weights of a frame of a signal: a sum of cosines.
-
-    ``terms`` are the factors of the cosines, by the multiple of the frequency.
-    """
+    """The weights of a frame of a signal: a sum of cosines with the factors ``terms``."""
 
     steers = (0,)
     computed_in = ir.DataType.FLOAT

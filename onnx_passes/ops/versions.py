@@ -44,7 +44,6 @@ class Edit:
         namer: FreeNames,
         constant_of: Callable[[ir.Value], ir.TensorProtocol | None],
     ) -> None:
-        """Change nothing yet."""
         self.constant_of = constant_of
         self.node = node
         self.added: list[ir.Node] = []
@@ -73,7 +72,6 @@ class Edit:
         return bool(value.uses()) or value.is_graph_output()
 
     def attribute(self, name: str, default: object = None) -> Plain:
-        """Return the value of an attribute."""
         attribute = self.node.attributes.get(name)
         if attribute is None:
             return default
@@ -98,11 +96,7 @@ class Edit:
         return None if shape is None else len(shape)
 
     def constant_input(self, index: int, what: str) -> Array | None:
-        """Return what an input always holds, None if it is left out.
-
-        ``what`` names it in the message. Raises ``CannotConvertError`` if the input is
-        computed.
-        """
+        """Return what an input always holds, or None; ``CannotConvertError`` if computed."""
         value = self.input(index)
         if value is None:
             return None
@@ -137,10 +131,7 @@ class Edit:
         what: str,
         **attributes: Plain,
     ) -> ir.Value:
-        """Add a node in front of the node and return its output.
-
-        The operator is of the ONNX domain; ``what`` becomes part of the node's name.
-        """
+        """Add a node of the ONNX domain in front, named after ``what``; return its output."""
         stem = f"{self.node.outputs[0].name}_{what}"
         converted = ir.convenience.convert_attributes(attributes)
         node = ir.Node("", operator, inputs, converted, name=self._namer.node(stem))

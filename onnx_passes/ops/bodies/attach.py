@@ -30,9 +30,8 @@ _EMPTY = ""
 class BodyCall:
     """A node, as far as the body of its operator depends on it.
 
-    An attribute is None if it refers to an attribute of the function around the node.
-    ``opset`` is that of the standard domain around the node. A shape, or a dimension of one,
-    is None if it is not known.
+    ``opset`` is that of the standard domain around the node. None replaces what is not known:
+    an attribute that refers to one of the function around the node, a shape, or a dimension.
     """
 
     domain: str
@@ -43,20 +42,16 @@ class BodyCall:
     shapes: tuple[tuple[int | None, ...] | None, ...] = ()
 
     def text(self, name: str, default: str) -> str:
-        """Return an attribute that is text."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def integer(self, name: str, default: int) -> int:
-        """Return an attribute that is an integer."""
         return int(self.attributes.get(name, default))
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a float."""
         return float(self.attributes.get(name, default))
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return an attribute that is a list of integers."""
         return [int(item) for item in self.attributes.get(name, default)]
 
     def shape(self, index: int) -> tuple[int | None, ...] | None:
@@ -93,10 +88,7 @@ class Writer:
         return self.Constant(value=numpy_helper.from_array(np.asarray(value)))
 
     def number(self, value: float, like: str | None = None) -> str:
-        """Add a float32 scalar, in the type of another value where the opset can say so.
-
-        ``like`` names that value, from opset 15 on; None for float32.
-        """
+        """Add a float32 scalar, or from opset 15 on one in the type of the value ``like``."""
         constant = self.tensor(np.float32(value))
         return self.CastLike(constant, like) if like and self.opset >= 15 else constant
 
@@ -249,10 +241,7 @@ def body_writer(domain: str, op_type: str) -> Body | None:
 
 
 def body_of(call: BodyCall) -> onnx.FunctionProto | None:
-    """Return the function that computes a node.
-
-    None if the operator is not described here, or what its body depends on is not known.
-    """
+    """Return the function that computes a node; None if what it depends on is not known."""
     key = call.domain, call.op_type
     if key in _FUNCTIONS:
         return specialised(_FUNCTIONS[key](), call)

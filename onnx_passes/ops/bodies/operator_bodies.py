@@ -32,11 +32,7 @@ def is_quantiser(domain: str, op_type: str) -> bool:
 
 
 def round_by(mode: str, to: Writer, x: str) -> str:
-    """Round a float32 value to integers, by a mode in any case.
-
-    ``ROUND_TO_ZERO`` is an older name of ``DOWN``. Raises ``ValueError`` if there is no such
-    mode.
-    """
+    """Round a float32 value to integers, by a mode in any case, or raise ``ValueError``."""
     rule = _MODES.get(mode.upper())
     if rule is None:
         raise ValueError(f"there is no rounding mode {mode!r}")
@@ -114,10 +110,7 @@ def im2col(to: Writer) -> str:
 
 
 def image_shape(call: BodyCall) -> tuple[int | None, int, int, int]:
-    """Return the shape of an Im2Col's input, from its attribute or as declared.
-
-    Raises ``ValueError`` if height, width or channels are not known.
-    """
+    """Return an Im2Col's input shape, by attribute or declared; ``ValueError`` if unknown."""
     text = call.text("input_shape", "").strip("() ")
     dims = [int(d) for d in text.split(",") if d.strip()] if text else call.shape(0)
     if dims is None or len(dims) != 4:
@@ -304,10 +297,7 @@ _LAYOUT_BY_RANK = {2: "NC", 3: "NWC", 4: "NCHW"}
 
 
 def channel_axis(call: BodyCall, rank: int | None) -> int | None:
-    """Return the axis that QONNX's MultiThreshold has a row of thresholds for.
-
-    None if the layout is left to the rank and that is not known.
-    """
+    """Return the axis that MultiThreshold has rows of thresholds for; None if not known."""
     layout = call.text("data_layout", "")
     if not layout:
         if rank is None:

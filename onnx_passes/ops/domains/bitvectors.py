@@ -241,10 +241,7 @@ def _integer_order(name: str, signed: bool, args: Sequence[Scalar]) -> Scalar | 
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A binary float format, in bits; the hidden one of the significand counts.
-
-    Its name is that of numpy.
-    """
+    """A binary float format, in bits; the hidden one of the significand counts."""
 
     name: str
     exponent: int

@@ -52,10 +52,7 @@ class Sizes:
     _named: dict[Hashable, Word] = field(default_factory=dict)
 
     def named(self, key: Hashable, template: int) -> Word:
-        """Return the word of an axis that ``key`` names, of one fresh atom at first.
-
-        ``template`` is its size in the graphs at hand.
-        """
+        """Return the word of an axis that ``key`` names, of one fresh atom at first."""
         if key not in self._named:
             self._named[key] = (ONE,) if template == 1 else (self.fresh(template),)
         return self.resolve(self._named[key])
@@ -122,10 +119,7 @@ class Sizes:
         raise Ambiguous(left[0], right[0])
 
     def orders(self, left: Atom, right: Atom) -> list[Sizes]:
-        """Return copies of the sizes with each possible order of two atoms.
-
-        The order of the graphs at hand comes first.
-        """
+        """Return copies with each order of two atoms, that of the graphs at hand first."""
         options = []
         sizes = self._template[left], self._template[right]
         known = None if None in sizes else (sizes[0] or 0) - (sizes[1] or 0)
@@ -244,10 +238,7 @@ def function(label: str, *arguments: Form, commutes: bool = False) -> Form:
 
 
 def binder(label: str, index: Index, atom: int, *arguments: Form) -> tuple[Form, ...]:
-    """Bind an index of arguments that a function sees whole (a row, not an element).
-
-    ``atom`` is the block that the index runs over.
-    """
+    """Bind an index of arguments that a function sees whole (a row, not an element)."""
     height = 1 + max((_height(a) for a in arguments), default=0)
     local = ("c", height, label, atom)
     return tuple(substitute(a, {index: local}) for a in arguments)

@@ -45,7 +45,6 @@ class Blocks:
 
     @property
     def rank(self) -> int:
-        """Number of axes."""
         return len(self.words)
 
 
@@ -55,10 +54,7 @@ def grid(words: Sequence[Word]) -> Iterator[Place]:
 
 
 def axis_index(rank: int, axis: int) -> tuple[str, int]:
-    """Return the index of an axis, given from the front; indices count from the last axis.
-
-    Broadcasting counts likewise.
-    """
+    """Return the index of an axis; axes are counted from the last, as broadcasting does."""
     return ("o", rank - 1 - axis)
 
 
@@ -66,7 +62,7 @@ def axis_index(rank: int, axis: int) -> tuple[str, int]:
 class Node:
     """A node about to be evaluated on blocks.
 
-    ``inputs`` are None where omitted. If ``ring`` is set, addition and multiplication may be
+    An omitted input is ``None``. If ``ring`` is set, addition and multiplication may be
     reordered and distributed; else they are functions, as rounding demands. ``key`` stays the
     same from one evaluation to the next. Methods raise ``Unsupported`` if an input is missing
     or not a constant.
@@ -103,7 +99,6 @@ class Node:
         return [int(v) for v in value.known.reshape(-1)]
 
     def attribute(self, name: str, default: object) -> Plain:
-        """Return the value of an attribute."""
         attr = self.node.attributes.get(name)
         if attr is not None and attr.is_ref():
             raise Unsupported(f"{self.node.op_type} with a reference for attribute {name}")
@@ -127,10 +122,7 @@ def symbol(name: str, shape: Sequence[int], dtype: ir.DataType, sizes: Sizes) ->
 
 
 def literal(array: Array, dtype: ir.DataType, ring: bool) -> Blocks:
-    """Return a constant of one element.
-
-    Raises ``Unsupported`` if the number has no place in a ring.
-    """
+    """Return a constant of one element; ``Unsupported`` if a ring does not have it."""
     words = ((ONE,),) * array.ndim
     value = array.reshape(-1)[0]
     if ring and np.isfinite(value):
@@ -170,7 +162,7 @@ def broadcast_place(place: Place, operand: Blocks, rank: int) -> Place:
 
 
 def moved(value: Blocks, order: Sequence[int | None]) -> Blocks:
-    """Return axes in a new order: ``order`` holds the old ones, None for a new one of size 1."""
+    """Return axes in a new order; None puts a new axis of size 1."""
     rank, new_rank = value.rank, len(order)
     words = tuple((ONE,) if axis is None else value.words[axis] for axis in order)
     renaming = {
@@ -261,10 +253,7 @@ def contracted(
     left_index: Index,
     right_index: Index,
 ) -> Form:
-    """Sum products over an axis, block by block.
-
-    ``pairs`` holds the forms of both operands for each block of the axis.
-    """
+    """Sum products over an axis, block by block; ``pairs`` has both forms of each block."""
     total = terms.ZERO
     ordered: list[Form] = []
     for atom, (left, right) in zip(inner, pairs, strict=True):
@@ -280,10 +269,7 @@ def contracted(
 
 
 def summed(left: Form, right: Form, i: Index, j: Index, atom: int) -> Form:
-    """Multiply two forms and sum over an index that is ``i`` in one and ``j`` in the other.
-
-    ``atom`` is the block that the index runs over.
-    """
+    """Multiply two forms and sum over an index that is ``i`` in one and ``j`` in the other."""
     if atom == ONE:
         return terms.multiply(left, right)
     # A free index that no operand uses carries the bound one through the product.
@@ -309,10 +295,7 @@ def contract(form: Form, index: Index, atom: int) -> Form:
 
 
 def reduced(node: Node, x: Blocks, folded: list[int], *, mean: bool) -> Blocks:
-    """Add up blocks along axes, whose size becomes 1.
-
-    Raises ``Unsupported`` if rounding matters.
-    """
+    """Add up blocks along axes, to size 1; raise ``Unsupported`` if rounding matters."""
     if not node.ring:
         raise Unsupported("a reduction whose rounding matters")
     words = tuple((ONE,) if i in folded else w for i, w in enumerate(x.words))

@@ -230,7 +230,6 @@ class CountingSemantics(ArraySemantics):
     """Shapes alone; ``count`` is the number of operations so far."""
 
     def __init__(self) -> None:
-        """Start at no operation."""
         super().__init__()
         self.count = 0
 

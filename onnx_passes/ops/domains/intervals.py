@@ -75,7 +75,7 @@ def fitted(
 ) -> Elements:
     """Return what intervals become in a type: integers wrap around, floats overflow.
 
-    ``computed`` ends are doubles, which great integers are not.
+    Ends that are ``computed`` are doubles, which do not hold great integers exactly.
     """
     limits = of_type(dtype)
     if limits != UNBOUNDED:
@@ -120,10 +120,7 @@ class IntervalSemantics(ArraySemantics):
     """Pairs of doubles, between which results lie."""
 
     def __init__(self, *, numbers: bool = False) -> None:
-        """Compute with intervals.
-
-        ``numbers`` says that no element is NaN, so that a comparison may be certain to hold.
-        """
+        """Set ``numbers`` if no element is NaN, so that comparisons may be certain."""
         super().__init__()
         self._numbers = numbers
 

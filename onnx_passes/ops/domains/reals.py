@@ -43,10 +43,7 @@ def same_quotient(left: Scalar, right: Scalar) -> bool:
 
 
 def quotient(term: Scalar, known: dict[int, Quotient]) -> Quotient:
-    """Return the one quotient that a term comes to; ``known`` holds those of its parts.
-
-    Keys are ids.
-    """
+    """Return the one quotient that a term comes to; ``known`` holds those of its parts."""
     solver, key = z3(), term.get_id()
     if key in known:
         return known[key]
@@ -98,10 +95,7 @@ CURVES = {"Erf": Fraction(1, 2), "Tanh": Fraction(1, 2)}
 
 
 def power(x: Scalar, atom: Callable[[Scalar], Scalar], known: dict[Scalar, Scalar]) -> Scalar:
-    """Return the exponential of a term as products and quotients of ``atom`` of its parts.
-
-    ``atom`` returns the exponential of a part that is not a sum. ``known`` caches by part.
-    """
+    """Return the exponential of a term as products and quotients of ``atom`` of its parts."""
     solver = z3()
     if x not in known:
         parts = [power(child, atom, known) for child in _parts(x)]

@@ -210,10 +210,7 @@ class RoundingSemantics(ArraySemantics):
 
 
 def bounded(value: Array, error: Array) -> Elements:
-    """Return an array of values with errors.
-
-    ``value`` is in the type that is computed in; ``error`` is float64, and broadcasts.
-    """
+    """Return values with float64 bounds of their errors, which broadcast."""
     value = np.asarray(value)
     shape = np.broadcast_shapes(value.shape, np.shape(error))
     found = np.empty(shape, [("value", value.dtype), ("error", np.float64)])
