@@ -404,7 +404,11 @@ def inlined(tensor: ir.TensorProtocol, initializer: bool) -> ir.TensorProtocol:
 
 
 def render(model: onnx.ModelProto, form: Form, where: str) -> bytes:
-    """Serialise a model, always to the same bytes; ``ModelError`` if the form cannot hold it."""
+    """Serialise a model, always to the same bytes.
+
+    ``where`` names the file in messages. Raises ``ModelError`` if the form cannot hold the
+    model.
+    """
     try:
         if form == "binary":
             return bytes(model.SerializeToString(deterministic=True))
