@@ -51,7 +51,7 @@ QUANTILES = (0.5, 0.9, 0.99, 0.999)
 class Errors:
     """Adds up the errors of one output.
 
-    An element fails under the rules of ``verify.compare``: a float that is beyond its limit,
+    An element fails under the rules of ``verify.judge``: a float that is beyond its limit,
     anything else that differs, a NaN or infinity on one side only.
     """
 
