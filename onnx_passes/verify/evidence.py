@@ -33,14 +33,26 @@ class Verdict(StrEnum):
 class OutputCheck:
     """How one output of one sample compares.
 
-    ``output`` includes the path into sequences (``y[2]``), ``reason`` is one clause ("shape is
-    [3], expected [2,3]"). Differences are over finite elements, the relative one over nonzero
-    reference elements. ``mismatched`` counts the elements outside the limit.
-
-    ``limit`` is what was allowed at ``worst``, the scale of a region included. ``share`` is
-    the largest difference as a share of what was allowed at its element; over 1 it fails.
-    Exact comparisons have neither. The root mean square errors are those against a reference
-    in float64, if results are judged by that.
+    Attributes:
+        output: Name of the output, with the path into sequences (``y[2]``).
+        passed: Whether it keeps the contract.
+        reason: Why it does not, in one clause ("shape is [3], expected [2,3]").
+        max_abs: Largest absolute difference over finite elements, if both are numeric.
+        max_rel: Largest relative difference over finite elements with nonzero reference.
+        worst: Index of the worst element.
+        expected: The reference's element at ``worst``, as text.
+        actual: The candidate's element at ``worst``, as text.
+        mismatched: Number of elements outside the limit.
+        size: Number of elements.
+        rtol: Relative tolerance that was applied (0 under equality).
+        atol: Absolute tolerance that was applied (0 under equality).
+        limit: What was allowed at ``worst``, the scale of a region included; None where
+            elements must be equal.
+        share: Largest difference as a share of what was allowed at its element; None where
+            elements must be equal. Over 1 it fails.
+        rmse_old: Root mean square error of the reference against one in float64, where that
+            is what results are judged by.
+        rmse_new: That of the candidate.
     """
 
     output: str
@@ -63,7 +75,14 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class EngineSpread:
-    """How far the runs that ``between`` names differ, which no rewrite is to blame for."""
+    """How far two runs of the original are apart, which no rewrite is to blame for.
+
+    Attributes:
+        output: Name of the output, with the path into sequences.
+        between: What was run, as text: "two runs", ...
+        max_abs: Largest absolute difference over finite elements.
+        max_rel: Largest relative difference over finite elements.
+    """
 
     output: str
     between: str
@@ -75,10 +94,14 @@ class EngineSpread:
 class BudgetShare:
     """What a pass took of the error budget of one output.
 
-    All but ``limit`` are shares of what is allowed: 1 is the whole budget. ``step`` is how far
-    the pass moved the output, ``total`` how far it is from the original. ``summed`` adds the
-    steps; it is more than ``total`` if errors cancel by luck. ``limit`` is absolute, at the
-    element nearest to its limit or beyond it.
+    All but ``limit`` are shares of what is allowed: 1 is the whole budget.
+
+    Attributes:
+        output: Name of the output, with the path into sequences.
+        step: How far the pass moved the output.
+        total: How far the output is from the original.
+        summed: Sum of the steps so far; more than ``total`` where errors cancel by luck.
+        limit: What is allowed at the element that is nearest to its limit or beyond it.
     """
 
     output: str
@@ -90,7 +113,15 @@ class BudgetShare:
 
 @dataclass(frozen=True)
 class MetricCheck:
-    """One metric against its range."""
+    """One metric against its range.
+
+    Attributes:
+        name: Registered name of the metric.
+        value: What was measured.
+        low: Least value accepted.
+        high: Greatest value accepted.
+        samples: Number of samples it was measured on.
+    """
 
     name: str
     value: float
@@ -108,10 +139,20 @@ class MetricCheck:
 class Check:
     """One question put to one engine, or to the structure, and its answer.
 
-    ``kind`` is "structure", "interface", "equality", "tolerance", "metric", "drift", "level",
-    "error-growth" or "engine" (it treats two models otherwise that agree). ``scope`` is
-    "model" or "region". ``outputs`` has the worst sample of each. ``level`` says how far a
-    compiler got: "executed", "built", "parsed", "rejected" or "absent".
+    Attributes:
+        kind: "structure", "interface", "equality", "tolerance", "metric", "drift", "level",
+            "error-growth", or "engine": an engine treats two models otherwise that agree.
+        verdict: The outcome.
+        engine: Name of the engine; None where none is involved.
+        scope: "model" for whole-model runs, "region" for changed regions only.
+        reason: Why it failed or did not run, in one sentence.
+        sample: Index of the reference sample that failed.
+        outputs: Per output, the worst sample's comparison.
+        metrics: Per metric.
+        seconds: Wall time.
+        budget: What a pass under tolerance took of each output's error budget.
+        level: How far an engine got that compiles ("executed", "built", "parsed", "rejected",
+            "absent"); None for checks of another kind.
     """
 
     kind: str
@@ -191,10 +232,14 @@ ORDER = tuple(Kind)
 class Evidence:
     """What is known of one connected part of a change, and of the applications that made it.
 
-    ``what`` is text: the rules, or the operators before and after. ``numbers`` count
-    applications in the whole pipeline; empty without a record. ``reason`` says where the part
-    agreed, or why there is no stronger evidence. ``unobserved`` says where it differs at
-    values that no sample has.
+    Attributes:
+        what: The part, as text: the rules, or the operators before and after.
+        kind: The strongest evidence found.
+        numbers: Numbers of the applications in the pipeline; empty without a record.
+        elements: Number of elements that were compared, over all samples.
+        values: Names of the values that were compared, at most a few.
+        reason: Where the part agreed, or why there is no stronger evidence, in one sentence.
+        unobserved: Where it differs at values that no sample has; None where none was found.
     """
 
     what: str
