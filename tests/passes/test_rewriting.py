@@ -20,7 +20,7 @@ from onnx_passes.passes.eliminate.eliminate_noop_reshape import EliminateNoopRes
 from onnx_passes.passes.patterns import NodeIndex
 from onnx_passes.passes.registry import lookup
 from onnx_passes.passes.rewriting import rewrite
-from onnx_passes.testing import parse as testing_parse
+from onnx_passes.testing import parse as parse_model
 
 HEADER = '<ir_version: 10, opset_import: ["" : 20, "local" : 1]> '
 
@@ -339,7 +339,7 @@ class AsLists(Transformation, RewriteRuleSetPass):
 
 
 def operators_rewriting(pass_):
-    model = testing_parse(MODEL)
+    model = parse_model(MODEL)
     pass_(model)
     return [node.op_type for node in model.graph]
 
@@ -377,7 +377,7 @@ def test_values_commute_as_lists_do():
         def rules(self):
             yield Rule(lambda op, x, y: op.Add(x, op.Neg(y)), lambda op, x, y: op.Sub(x, y))
 
-    model = testing_parse(
+    model = parse_model(
         "(float[2] x, float[2] a) => (float[2] y) { t = Neg(a) y = Add(t, x) }"
     )
     Commuting()(model)
@@ -400,7 +400,7 @@ def test_a_pass_without_rules_says_so():
         """Gives no rule."""
 
     with pytest.raises(Exception, match="Nothing defines neither rules nor pattern"):
-        Nothing()(testing_parse(MODEL))
+        Nothing()(parse_model(MODEL))
 
 
 def test_needs_and_requires_mean_the_same():
@@ -440,7 +440,7 @@ def test_the_command_line_runs_them_and_says_why_not(tmp_path, monkeypatch):
         "                   name='relu')\n"
     )
     (tmp_path / "p.yaml").write_text("imports: [rules_as_values]\npasses: [by-values]\n")
-    ir.save(testing_parse(MODEL), tmp_path / "m.onnx")
+    ir.save(parse_model(MODEL), tmp_path / "m.onnx")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     words = ["-c", "p.yaml", "m.onnx", "-o", "o.onnx", "--why-not", "by-values[relu]@z"]

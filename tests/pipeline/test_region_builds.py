@@ -29,6 +29,7 @@ HIDDEN = f"""<ir_version: 8, opset_import: ["": 17]>
 g (float[n,3] a, float[3] b) => (bool[n,3] y)
 {{ t0 = Neg(a) {BLOCKS} big = Constant<value_float = 9.0>() y = Less(t4, big) }}"""
 """Its output is true whatever the sums are."""
+EXAMINE = compiling_engines.RegionBuilds._examine
 
 
 @passes.verify.equality
@@ -61,12 +62,21 @@ def built(monkeypatch, tmp_path):
         pytest.skip("there is no C compiler to make the fake driver with")
     fake_gpu.compile_into_models(monkeypatch)
     asked, real = [], compiling_engines.examine
-    monkeypatch.setattr(
-        compiling_engines, "examine", lambda *words: asked.append(words[1]) or real(*words)
-    )
+    for_regions(monkeypatch, lambda *words: asked.append(words[1]) or real(*words))
     yield asked
     monkeypatch.undo()
     fake_gpu.forget()
+
+
+def for_regions(monkeypatch, examine):
+    """Let a function examine models of regions; whole models are examined as ever."""
+
+    def within(self, parts):
+        with monkeypatch.context() as patch:
+            patch.setattr(compiling_engines, "examine", examine)
+            return EXAMINE(self, parts)
+
+    monkeypatch.setattr(compiling_engines.RegionBuilds, "_examine", within)
 
 
 def go(*steps, text=TEXT, when="each", only=True, overrides=(), **options):
@@ -269,12 +279,12 @@ def test_rounding_passes_and_what_rounding_cannot_do_fails(built, monkeypatch):
 
         return examine
 
-    monkeypatch.setattr(compiling_engines, "examine", shaken(lambda v: np.nextafter(v, v / 2)))
+    for_regions(monkeypatch, shaken(lambda v: np.nextafter(v, v / 2)))
     (done,) = go("tanhs-of-sums").passes
     (check,) = regions(done.checks)
     assert check.verdict is Verdict.PASSED
     assert all("rounding" in output.reason for output in check.outputs)
-    monkeypatch.setattr(compiling_engines, "examine", shaken(lambda v: v * np.float32(1.001)))
+    for_regions(monkeypatch, shaken(lambda v: v * np.float32(1.001)))
     (done,) = go("tanhs-of-sums").passes
     assert regions(done.checks)[0].verdict is Verdict.FAILED
 
