@@ -35,7 +35,7 @@ from onnx_passes.ops.operator_class import Algebra, Operator, operators
 from onnx_passes.ops.semantics import MALFORMED, Semantics, Unsupported, is_float
 from onnx_passes.plain import PlainDict
 from onnx_passes.verify.rules.coverage import admits, may_be_absent, schema_of
-from onnx_passes.verify.rules.operand_choice import Chooser, Draws, attribute_value
+from onnx_passes.verify.rules.operand_choice import Chooser, RecordedGenerator, attribute_value
 from onnx_passes.verify.rules.replay import EngineFailure, run_once
 
 NUMBERS = (0.5, 1.0, 2.0, 0.1, 0.25, 3.0)
@@ -90,7 +90,7 @@ def random_call(operator: Operator, rng: np.random.Generator) -> RandomCall | No
     ]
     if not numbers:
         return None
-    choose = Chooser(Draws(rng), numbers[int(rng.integers(len(numbers)))], NUMBERS)
+    choose = Chooser(RecordedGenerator(rng), numbers[int(rng.integers(len(numbers)))], NUMBERS)
     choose.prefer({operator.op_type})
     count = _arity(schema, rng)
     shapes: list[Shape | None] = [None] * count

@@ -21,7 +21,7 @@ from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.judge import compare
-from onnx_passes.verify.recording import Recording, exposed
+from onnx_passes.verify.recording import Recording, expose_values
 from onnx_passes.verify.region import changed_region, region_model
 
 RUNS = 5
@@ -82,7 +82,7 @@ def _row(name: str, before: ir.Model, pass_: Pass, limit: int | None = None) -> 
     engine = OnnxRuntimeEngine(prepacking=False)
     (feeds,) = generate(before, samples=1)
     recording = Recording(4 << 30)
-    with engine.prepare(exposed(before, weights=False)) as session:
+    with engine.prepare(expose_values(before, weights=False)) as session:
         recording.update(session.run(feeds))
     recording.update(feeds)
     pass_.context.rewrites = Rewrites(limit=limit)

@@ -19,7 +19,7 @@ from onnx_passes.configs.sections import Verify
 from onnx_passes.model.diff import explain_difference, structurally_equal
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.gate import Gate
-from onnx_passes.pipeline.gate_setup import establish
+from onnx_passes.pipeline.gate_setup import run_baseline
 from onnx_passes.pipeline.run import PipelineRun
 from onnx_passes.report.run_report import PassReport, RunReport
 from onnx_passes.runtime.engine_base import Engine, Feeds
@@ -132,7 +132,7 @@ def assert_verified(
     assert pass_.contracts(), f"{pass_.name} declares no contract"
     steps = [EngineStep(engine or OnnxRuntimeEngine(), "each")]
     samples = list(feeds) if feeds is not None else generate(before.model)
-    baseline = establish(before.model, samples, steps, given=feeds is not None)
+    baseline = run_baseline(before.model, samples, steps, given=feeds is not None)
     gate = Gate.begin(Verify(), baseline, before)
     checked = gate.check(
         pass_, before, after, before.change(after), None, pass_.context.rewrites.applied

@@ -118,8 +118,12 @@ class Merge:
                 "names": {f"{m}:{n}": new for (m, n), new in self.names.items()},
             }
         )
-        for new, parts in self.groups.items():
-            self._name_imports(new, parts)
+        packages = [new for new in self.groups if self._is_package(new)]
+        for new in [*packages, *(each for each in self.groups if each not in packages)]:
+            self._name_imports(new, self.groups[new])
+
+    def _is_package(self, new: str) -> bool:
+        return new in self.tree.modules and self.tree.modules[new].is_package
 
     def new(self, module: str) -> str:
         return self.modules.get(module, module)
@@ -210,7 +214,8 @@ class Merge:
         """Return where something that is imported is now."""
         if not name:
             return self.new(module), ""
-        return self.new(module), self.names.get((module, name), name)
+        name = self.names.get((module, name)) or self.bound.get((module, name), name)
+        return self.new(module), name
 
     def source(self, module: str, name: str) -> tuple[str, str]:
         """Return the module that an import names, and the name; ``""`` for a module."""

@@ -14,7 +14,7 @@ import onnxruntime
 
 from benchmarks.peers.patterns import histogram
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.inputs import Substitutes, generate
+from onnx_passes.runtime.inputs import InputSearch, generate
 from onnx_passes.runtime.ort import engine_for
 
 TOLERANCE = 1e-3
@@ -37,7 +37,7 @@ def feeds_of(path: Path) -> dict[str, Any]:
         try:
             started.run(feeds)
         except EngineError:
-            other = Substitutes(model, samples=1).search(started)
+            other = InputSearch(model, samples=1).search(started)
             if other is None:
                 raise
             feeds = other.samples[0]

@@ -15,7 +15,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import product_bound
 from onnx_passes.tuning.format_scores import record
 from onnx_passes.tuning.groups import BUILTIN, ModelRegions, Observed, convert
-from onnx_passes.tuning.loss_budget import Flips
+from onnx_passes.tuning.loss_budget import FlipLimit
 from onnx_passes.tuning.search_record import Task
 from onnx_passes.verify.region import Region
 
@@ -36,7 +36,7 @@ def statistical(task: Task, resamplings: int, size: int) -> None:
             found.append(np.asarray(session.run(feed)["scores"]).argmax(-1))
     flipped = found[0] != found[1]
     for confidence in (0.9, 0.95, 0.99):
-        flips = Flips(1.0, confidence)
+        flips = FlipLimit(1.0, confidence)
         draws = rng.integers(0, len(flipped), (resamplings, size))
         bounds = [flips.bound(int(flipped[draw].sum()), size).high for draw in draws]
         kept = float(np.mean(np.array(bounds) >= flipped.mean()))

@@ -31,7 +31,7 @@ from benchmarks.tune.quality import peers
 from onnx_passes.model.walk import weight_bytes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.groups import time_runs
-from onnx_passes.tuning.loss_budget import Flips, LossBudget
+from onnx_passes.tuning.loss_budget import FlipLimit, LossBudget
 
 Feeds = dict[str, Any]
 _ORT = "onnxruntime"
@@ -132,7 +132,7 @@ def losses(
     cells = []
     for outputs in found:
         values = budget.measure(outputs, found[0]).values
-        flipped, total = Flips(1.0).count(outputs, found[0])
+        flipped, total = FlipLimit(1.0).count(outputs, found[0])
         kl, snr = values["kl_divergence"], values["snr"]
         cells.append(f"{kl:.1e} | {snr:.1f} | {flipped} of {total}")
     return cells

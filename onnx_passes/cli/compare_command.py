@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from onnx_passes.data.evaluation_job import DataJob
     from onnx_passes.data.evaluation_result import DataResult
     from onnx_passes.data.input_binding import DataInterface
-    from onnx_passes.data.shard_evaluation import Fleet
+    from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.runtime.engine_base import Feeds
     from onnx_passes.runtime.inputs import Substitute
     from onnx_passes.verify.runs import Found, Loader, Run, Runner
@@ -280,10 +280,10 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
             )
 
 
-def _fleet(job: DataJob, given: PlainMapping) -> Fleet:
-    from onnx_passes.data.shard_evaluation import Fleet
+def _fleet(job: DataJob, given: PlainMapping) -> WorkerProcessors:
+    from onnx_passes.data.shard_evaluation import WorkerProcessors
 
-    return Fleet(job, allow_mixed=given["mixed_cpus"])
+    return WorkerProcessors(job, allow_mixed=given["mixed_cpus"])
 
 
 def _write(result: DataResult, given: PlainMapping) -> list[str]:

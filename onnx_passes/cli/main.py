@@ -304,9 +304,9 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
     forget_color()
     try:
         if kept:
-            from onnx_passes.cli.supervision import keep  # needs a system that forks
+            from onnx_passes.cli.supervision import supervise  # needs a system that forks
 
-            keep()
+            supervise()
         return _call(words)
     except click.exceptions.NoArgsIsHelpError as error:
         _tell(error.format_message())

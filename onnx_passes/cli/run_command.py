@@ -127,7 +127,7 @@ def split_words(words: Sequence[str], output: Path | None) -> tuple[list[str], P
     return passes, Path(files[0])
 
 
-def freezing(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+def read_dims(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return what ``--dims batch=1,height=640`` means: a first pass, and keys of the data."""
     sizes: dict[str, int] = {}
     for part in (part for text in texts for part in text.split(",")):
@@ -423,7 +423,7 @@ def command(
     reports = {"--json": json_path, "--html": html_path, "--junit": junit_path}
     passes, output = split_words(passes, output)
     check_output(output)
-    first, sizes = freezing(dims)
+    first, sizes = read_dims(dims)
     if no_passes and (config or passes or precision):
         raise UsageError("--no-passes contradicts a pipeline and passes", help="give one")
     if precision is not None:

@@ -192,7 +192,7 @@ _EXIT = "let your function, plugin or hook return or raise an error instead"
 Labels: TypeAlias = tuple[str, ...]
 
 
-def keep() -> None:
+def supervise() -> None:
     """Fork, and return in the child only: the parent ends with the exit code of the child."""
     keeper = _Keeper()
     while keeper.fork():

@@ -93,12 +93,12 @@ def _seen(model: ir.Model, file: str) -> tuple[dict[str, Interval], str]:
     import numpy as np
 
     from onnx_passes.runtime.ort import OnnxRuntimeEngine
-    from onnx_passes.verify.recording import exposed
+    from onnx_passes.verify.recording import expose_values
     from onnx_passes.verify.saved import read_samples
 
     samples = read_samples(file)
     found: dict[str, Interval] = {}
-    with OnnxRuntimeEngine().prepare(exposed(model)) as session:
+    with OnnxRuntimeEngine().prepare(expose_values(model)) as session:
         for sample in samples:
             for name, array in {**sample, **session.run(sample)}.items():
                 if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":

@@ -13,7 +13,7 @@ from importlib import resources
 from itertools import takewhile
 from pathlib import Path
 
-from onnx_passes.configs.problems import checked, described, dotted, located
+from onnx_passes.configs.problems import described, dotted, located, validate_section
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Step, parse_pipeline, read_steps
 from onnx_passes.configs.yaml_tree import Source, Span, Tree, YamlPath, parse_value, parse_yaml
@@ -230,7 +230,7 @@ def _build(
     tree = extend(tree)
     for text in overrides:
         apply_override(tree, text)
-    config = checked(PipelineConfig, tree.data, tree)
+    config = validate_section(PipelineConfig, tree.data, tree)
     if first or extra:
         before, after = (
             [step for text in texts for step in parse_pipeline(text, _argument(text))]

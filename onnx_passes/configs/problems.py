@@ -27,7 +27,9 @@ _EXPECTED = {
 }
 
 
-def checked(cls: type[SectionT], data: object, tree: Tree, path: YamlPath = ()) -> SectionT:
+def validate_section(
+    cls: type[SectionT], data: object, tree: Tree, path: YamlPath = ()
+) -> SectionT:
     """Return the section that ``data`` describes.
 
     `path` is where it stands in the tree. ConfigError names the first unknown key or wrong

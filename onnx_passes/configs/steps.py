@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, Strict
 
-from onnx_passes.configs.problems import SectionT, checked, described, located
+from onnx_passes.configs.problems import SectionT, described, located, validate_section
 from onnx_passes.configs.sections import OutputTolerance, Policy, Section
 from onnx_passes.configs.yaml_tree import MAX_DEPTH, Source, Span, Tree, YamlPath, parse_value
 from onnx_passes.errors import ConfigError
@@ -250,7 +250,7 @@ class _Parser:
         raise self.error(f"{text[unclosed]!r} is never closed", unclosed)
 
     def check(self, cls: type[SectionT], tree: Tree) -> SectionT:
-        return checked(cls, tree.data, tree)
+        return validate_section(cls, tree.data, tree)
 
     def close(self, closer: str, opening: int) -> None:
         if self.take(closer):
@@ -361,14 +361,14 @@ def _from_mapping(item: PlainDict, tree: Tree, path: YamlPath) -> Step:
             help=f"write {name}: {{option: value}}",
         )
     settings = {key: value for key, value in item.items() if key != name}
-    use = checked(UseSettings, settings, tree, path)
+    use = validate_section(UseSettings, settings, tree, path)
     places = Places.of(tree.key((*path, name)), tree, (*path, name))
     return PassUse(name, options, use.on_failure, use.tolerance, places)
 
 
 def _group(item: PlainDict, tree: Tree, path: YamlPath) -> Group:
     rest = {key: value for key, value in item.items() if key != "group"}
-    settings = checked(GroupSettings, rest, tree, path)
+    settings = validate_section(GroupSettings, rest, tree, path)
     steps = read_steps(item["group"], tree, (*path, "group"))
     if not steps:
         raise ConfigError("the group has no steps", where=located(tree.key((*path, "group"))))
@@ -385,7 +385,7 @@ def _checkpoint(item: PlainDict, tree: Tree, path: YamlPath) -> Checkpoint:
                 f"a checkpoint has no setting {key!r}", where=located(tree.key((*path, key)))
             )
     data = {} if item["checkpoint"] is None else item["checkpoint"]
-    settings = checked(CheckpointSettings, data, tree, at)
+    settings = validate_section(CheckpointSettings, data, tree, at)
     return Checkpoint(settings.name, Places(tree.key(at)))
 
 

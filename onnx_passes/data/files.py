@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from onnx_passes.errors import ReferenceDataError, UsageError
-from onnx_passes.model.formats import near_by
+from onnx_passes.model.formats import closest_file_name
 from onnx_passes.plain import Foreign
 
 EXTRAS = {
@@ -60,7 +60,7 @@ def expand(text: str, base: str) -> list[str]:
         return [full]
     if glob.has_magic(text) and (found := sorted(glob.glob(full, recursive=True))):
         return found
-    near = near_by(Path(full))
+    near = closest_file_name(Path(full))
     raise ReferenceDataError(
         f"there is no data {text!r}",
         where=full,

@@ -17,7 +17,7 @@ from onnx_passes.data.evaluation_result import DataResult
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.data.shard_evaluation import Fleet
+from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import Executor
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_model
@@ -127,7 +127,7 @@ class DataCandidates:
                 job,
                 Demand(first=True),
                 self.executor,
-                accept=Fleet(job, allow_mixed=self.allow_mixed).accept,
+                accept=WorkerProcessors(job, allow_mixed=self.allow_mixed).accept,
             )
 
     def _measures(self, model: ir.Model) -> Measures:

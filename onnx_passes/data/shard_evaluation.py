@@ -41,7 +41,7 @@ from onnx_passes.model.walk import all_nodes
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session
 
-_TOLD = (
+_REPORTED_FLAGS = (
     "avx",
     "avx2",
     "fma",
@@ -76,7 +76,7 @@ def machine() -> PlainDict:
     return {
         "name": platform.node(),
         "cpu": model,
-        "flags": [flag for flag in _TOLD if flag in flags],
+        "flags": [flag for flag in _REPORTED_FLAGS if flag in flags],
         "digest": hashlib.sha256(" ".join([model, *flags]).encode()).hexdigest()[:16],
     }
 
@@ -89,7 +89,7 @@ def uses_int8(model: ir.Model) -> bool:
     return any(mark in node.op_type for node in all_nodes(model) for mark in _MARKS)
 
 
-class Fleet:
+class WorkerProcessors:
     """Notes the processors that results come from.
 
     ``allow_mixed`` allows results of different processors to be joined for 8-bit models.
@@ -279,7 +279,13 @@ def _form(name: str, value: Data, size: int) -> tuple[Array, tuple[int, ...]]:
     )
 
 
-PASSING = (EngineMemoryError, EngineCrashedError, EngineTimeoutError, MemoryError, OSError)
+TRANSIENT_ERRORS = (
+    EngineMemoryError,
+    EngineCrashedError,
+    EngineTimeoutError,
+    MemoryError,
+    OSError,
+)
 """Faults that another attempt may not meet. All others are of the data or the model."""
 
 
@@ -347,7 +353,7 @@ class Evaluator:
             found["pairs"] = self._pairs(number)
         except (OnnxPassesError, MemoryError, OSError) as error:
             found["error"] = _reason(error)
-            found["retry"] = isinstance(error, PASSING)
+            found["retry"] = isinstance(error, TRANSIENT_ERRORS)
         first, stop = self.job.plan.range(number)
         found["samples"] = stop - first
         found["seconds"] = time.perf_counter() - start

@@ -139,7 +139,7 @@ class KeptExecutor:
         self._executor.close()
 
 
-def died(shard: int, samples: int, reason: str) -> PlainDict:
+def worker_death_outcome(shard: int, samples: int, reason: str) -> PlainDict:
     """Return the outcome of a shard whose worker ended. ``reason`` is a sentence."""
     return {
         "shard": shard,
@@ -227,7 +227,7 @@ class Pool:
                     self._restart()
                     first, stop = self._job.plan.range(shard)
                     reason = "the worker process ended; it may have run out of memory"
-                    return died(shard, stop - first, reason)
+                    return worker_death_outcome(shard, stop - first, reason)
                 self._suspects.append(shard)
                 self._restart()
 
@@ -564,7 +564,7 @@ class Dask:
                 else f"{type(error).__name__}: {error}"
             )
             # Dask has tried other workers already.
-            return died(shard, stop - first, reason) | {"retry": not killed}
+            return worker_death_outcome(shard, stop - first, reason) | {"retry": not killed}
         if found.get("need") and shard in self._whole:
             reason = "its worker does not find the models"
             return {"shard": shard, "samples": stop - first, "error": reason, "retry": True}

@@ -49,7 +49,7 @@ def extract(
     for cut in (*inputs, *ends):
         if cut.name not in known:
             raise UsageError(
-                f"the model has no value {cut.name!r}", help=_near(cut.name, known)
+                f"the model has no value {cut.name!r}", help=_suggest_names(cut.name, known)
             )
     starts = {known[cut.name] for cut in inputs}
     nodes, read = _between(graph, starts, [known[cut.name] for cut in ends])
@@ -140,20 +140,20 @@ def _graph_of(model: ir.Model, names: Collection[str]) -> ir.Graph:
 def _visible(model: ir.Model, graph: ir.Graph) -> dict[str, ir.Value]:
     """Return the values that a graph holds or can read, inner ones in place of outer ones."""
     found: dict[str, ir.Value] = {}
-    for each in _around(model.graph, graph):
+    for each in _enclosing_graphs(model.graph, graph):
         values = [*each.inputs, *each.initializers.values()]
         values += [v for node in each for v in node.outputs]
         found.update((str(value.name), value) for value in values if value.name)
     return found
 
 
-def _around(outer: ir.Graph, graph: ir.Graph) -> list[ir.Graph]:
+def _enclosing_graphs(outer: ir.Graph, graph: ir.Graph) -> list[ir.Graph]:
     """Return the graphs from the outer one down to one that lies in it."""
     if outer is graph:
         return [outer]
     for node in outer:
         for inner in subgraphs_of(node):
-            if found := _around(inner, graph):
+            if found := _enclosing_graphs(inner, graph):
                 return [outer, *found]
     return []
 
@@ -203,7 +203,7 @@ def _declare(copy: ir.Value, value: ir.Value, cut: Cut | None, *, needed: bool) 
         )
 
 
-def _near(name: str, known: Collection[str]) -> str:
+def _suggest_names(name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3)
     if near:
         return "did you mean " + " or ".join(repr(one) for one in near) + "?"

@@ -21,7 +21,7 @@ from onnx_passes.model.protos import attribute_tensors
 from onnx_passes.model.tensor_bytes import ListedTensor
 
 
-def near_by(missing: Path) -> str | None:
+def closest_file_name(missing: Path) -> str | None:
     """Return the name beside a path that is not there that may be meant."""
     folder = missing.parent
     try:
@@ -110,7 +110,7 @@ def _read(path: Path) -> bytes:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        near = near_by(path) if isinstance(error, FileNotFoundError) else None
+        near = closest_file_name(path) if isinstance(error, FileNotFoundError) else None
         raise ModelError(
             f"the model cannot be read: {reason}",
             where=str(path),
@@ -254,7 +254,7 @@ REMARKS = frozenset({"doc_string", "metadata_props", "value_info", "denotation"}
 """Fields that no engine needs."""
 
 
-def split(losses: Iterable[str]) -> tuple[list[str], list[str]]:
+def split_losses(losses: Iterable[str]) -> tuple[list[str], list[str]]:
     """Part losses into those that matter and those of remarks."""
     grave: list[str] = []
     remarks: list[str] = []
@@ -264,7 +264,7 @@ def split(losses: Iterable[str]) -> tuple[list[str], list[str]]:
     return grave, remarks
 
 
-def lost(
+def lost_fields(
     before: Message, after: Message, skip: frozenset[str] = frozenset(), place: str = ""
 ) -> Iterator[str]:
     """Name what a message holds that another does not, as paths of fields.
@@ -291,7 +291,7 @@ def lost(
             if not after.HasField(field.name) and value.ByteSize():
                 yield path
             else:
-                yield from lost(value, other, skip, path)
+                yield from lost_fields(value, other, skip, path)
         elif isinstance(value, str | bytes | int | float | bool):
             if value != other and not (value != value and other != other):  # NaN
                 yield path
@@ -350,7 +350,7 @@ def _lost_items(
         if other is None:
             yield here
         elif isinstance(item, Message):
-            yield from lost(item, other, skip, here)
+            yield from lost_fields(item, other, skip, here)
         elif item != other and not (item != item and other != other):
             yield here
 
@@ -428,7 +428,7 @@ def _text_render(model: onnx.ModelProto, where: str) -> bytes:
     try:
         printed, unnamed = _parseable(model)
         text = onnx.printer.to_text(printed)
-        grave, remarks = split(lost(printed, onnx.parser.parse_model(text)))
+        grave, remarks = split_losses(lost_fields(printed, onnx.parser.parse_model(text)))
         remarks += unnamed
     except (onnx.parser.ParseError, RuntimeError, IndexError, ValueError) as error:
         raise ModelError(

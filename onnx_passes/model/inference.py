@@ -41,13 +41,15 @@ def infer(
     """
     try:
         hidden = _misread(model)
-        inferred = _ask(_hide(model, hidden), check_type, strict_mode)
+        inferred = _run_inference(_mask_nodes(model, hidden), check_type, strict_mode)
         # To follow values, onnx makes a dimension of each element of any vector.
         data_prop = data_prop and not any(map(_is_long, _infos(inferred)))
         data_prop = data_prop and not avoided(_VALUES)
-        more = _invented(inferred)
+        more = _unsupported_sizes(inferred)
         if data_prop or more:
-            inferred = _ask(_hide(model, hidden | more), check_type, strict_mode, data_prop)
+            inferred = _run_inference(
+                _mask_nodes(model, hidden | more), check_type, strict_mode, data_prop
+            )
     except onnx.checker.ValidationError as error:  # of functions that call each other
         raise onnx.shape_inference.InferenceError(str(error)) from error
     for node in _nodes(inferred) if hidden or more else ():
@@ -55,7 +57,7 @@ def infer(
     return inferred
 
 
-def _ask(
+def _run_inference(
     model: onnx.ModelProto, check_type: bool, strict_mode: bool, data_prop: bool = False
 ) -> onnx.ModelProto:
     named = _VALUES if data_prop else _TYPES
@@ -77,16 +79,16 @@ def _misread(model: onnx.ModelProto) -> set[str]:
         if node.op_type in counted:
             misread = any(axis < 0 for given in node.attribute for axis in given.ints)
         else:
-            misread = node.op_type == "STFT" and not _says(node, "onesided")
+            misread = node.op_type == "STFT" and not _has_attribute(node, "onesided")
         found.update(node.output if misread else ())
     return found
 
 
-def _says(node: onnx.NodeProto, name: str) -> bool:
+def _has_attribute(node: onnx.NodeProto, name: str) -> bool:
     return any(attribute.name == name for attribute in node.attribute)
 
 
-def _invented(inferred: onnx.ModelProto) -> set[str]:
+def _unsupported_sizes(inferred: onnx.ModelProto) -> set[str]:
     """Return results that have a size which nothing says.
 
     Of Attention they hold no element though no operand is empty: an unknown size of keys or
@@ -110,7 +112,7 @@ def _is_zero(dim: onnx.TensorShapeProto.Dimension) -> bool:
     return dim.HasField("dim_value") and not dim.dim_value
 
 
-def _hide(model: onnx.ModelProto, makes: set[str]) -> onnx.ModelProto:
+def _mask_nodes(model: onnx.ModelProto, makes: set[str]) -> onnx.ModelProto:
     """Return a model whose nodes with some results onnx does not know."""
     if makes:
         model = onnx.ModelProto.FromString(model.SerializeToString())

@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import ModelError
-from onnx_passes.model.formats import LIMIT, Form, form_of, lost, parse, split
+from onnx_passes.model.formats import LIMIT, Form, form_of, lost_fields, parse, split_losses
 from onnx_passes.model.inference import infer_output_types
 from onnx_passes.model.protos import (
     all_attributes,
@@ -29,13 +29,13 @@ from onnx_passes.model.protos import (
     place_of,
 )
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
-from onnx_passes.model.tensor_bytes import holding
+from onnx_passes.model.tensor_bytes import tensor_from_bytes
 from onnx_passes.model.walk import (
     all_graphs,
     all_tensors,
     label,
     make_immutable,
-    replaced,
+    tensors_replaced,
     topological_order,
 )
 from onnx_passes.model.wire import SMALL, Pieces, parse_apart, parse_in_place, parse_pieces
@@ -117,7 +117,7 @@ def _listed(places: Sequence[str]) -> str:
     return ", ".join(places[:_SHOWN]) + more
 
 
-def hand_out(model: onnx.ModelProto) -> list[str]:
+def insert_branch_identities(model: onnx.ModelProto) -> list[str]:
     """Give an Identity to each branch that outputs a value from around it, in place.
 
     onnx-ir makes a new value for one that nothing in the branch produces, so that its producer
@@ -125,15 +125,15 @@ def hand_out(model: onnx.ModelProto) -> list[str]:
     Identity. It accepts outputs that are listed twice, which are not valid. Returns one
     sentence for each change.
     """
-    taken = {name for _, body in all_bodies(model) for name in _own(body)}
+    taken = {name for _, body in all_bodies(model) for name in _defined_names(body)}
     fresh = (name for n in count() if (name := f"handed_out_{n}") not in taken)
     notes: list[str] = []
     for body in (model.graph, *model.functions):
-        _visit(body, _own(body), fresh, notes)
+        _visit(body, _defined_names(body), fresh, notes)
     return notes
 
 
-def _own(body: onnx.GraphProto | onnx.FunctionProto) -> set[str]:
+def _defined_names(body: onnx.GraphProto | onnx.FunctionProto) -> set[str]:
     """List the names that a body gives."""
     made = {name for node in body.node for name in node.output}
     if isinstance(body, onnx.FunctionProto):
@@ -150,7 +150,7 @@ def _visit(
 ) -> None:
     for node in body.node:
         for graph in graphs_of(node.attribute):
-            own = _own(graph)
+            own = _defined_names(graph)
             listed: set[str] = set()
             for output in graph.output:
                 name, twice = output.name, output.name in listed
@@ -198,7 +198,7 @@ def convert(model: onnx.ModelProto, path: Path) -> list[str]:
         *_make_constants_dense(model, path),
         *_drop_shapes_of_no_type(model),
         *_drop_idle_annotations(model),
-        *hand_out(model),
+        *insert_branch_identities(model),
         *_declare_alike(model),
         *infer_output_types(model),
     ]
@@ -312,7 +312,7 @@ def _dense(sparse: onnx.SparseTensorProto, where: str) -> onnx.TensorProto:
             help="make it dense where the model is made",
         )
     try:
-        dense = _spell_out(sparse)
+        dense = _to_dense(sparse)
     except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
         raise ModelError(
             f"a sparse tensor cannot be made dense: {error}",
@@ -325,7 +325,7 @@ def _dense(sparse: onnx.SparseTensorProto, where: str) -> onnx.TensorProto:
     return result
 
 
-def _spell_out(sparse: onnx.SparseTensorProto) -> Array:
+def _to_dense(sparse: onnx.SparseTensorProto) -> Array:
     shape = tuple(sparse.dims)
     values = numpy_helper.to_array(sparse.values).reshape(-1)
     indices = numpy_helper.to_array(sparse.indices).astype(np.int64)
@@ -434,7 +434,7 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     """
     path = Path(path)
     pieces = None
-    lean = _lean(path, weights)
+    lean = _read_without_weights(path, weights)
     apart = weights.name if weights is not None and lean is not None else None
     if lean is None and (pieces := _pieces(path)) is not None:
         lean, apart = pieces.proto, pieces.location
@@ -449,7 +449,7 @@ def load_model(path: str | Path, *, weights: Path | None = None) -> LoadedModel:
     notes += _check_kept(proto, model, path)
     notes += read_dynamic_dims(model)
     # Weights in protobufs are copied at each look, and hold the whole file in memory.
-    with _own_errors(path):
+    with _locate_errors(path):
         make_immutable(model, layout="any")
     notes += _sort(model, path)
     return LoadedModel(model, path, notes, external)
@@ -483,7 +483,7 @@ def _represent(
     notes = convert(proto, path)
     check_rules(proto, path)
     external = check_data(proto, path, apart=apart)
-    with _own_errors(path):
+    with _locate_errors(path):
         model = deserialize(proto)
     folder = path.absolute().parent
     for tensor in all_tensors(model):
@@ -492,7 +492,7 @@ def _represent(
     return model, notes, external
 
 
-def _lean(path: Path, weights: Path | None) -> onnx.ModelProto | None:
+def _read_without_weights(path: Path, weights: Path | None) -> onnx.ModelProto | None:
     """Read a model without its weights, if that can be done and is asked for."""
     if weights is None or not _may_be_binary(path):
         return None
@@ -523,11 +523,11 @@ def _put_back(pieces: Pieces, model: ir.Model) -> None:
         noted = value.const_value
         if isinstance(noted, ir.ExternalTensor) and noted.location == pieces.location:
             data = memoryview(pieces.contents[noted.offset or 0])
-            value.const_value = holding(data, noted)
+            value.const_value = tensor_from_bytes(data, noted)
 
 
 @contextmanager
-def _own_errors(path: Path) -> Iterator[None]:
+def _locate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
@@ -561,11 +561,13 @@ def _check_kept(proto: onnx.ModelProto, model: ir.Model, path: Path) -> list[str
     """
     stand_in = ir.tensor([0])
     with (
-        _own_errors(path),
-        replaced(model, lambda tensor, initializer: stand_in if initializer else tensor),
+        _locate_errors(path),
+        tensors_replaced(
+            model, lambda tensor, initializer: stand_in if initializer else tensor
+        ),
     ):
         back = ir.to_proto(model)
-    grave, remarks = split(lost(proto, back, skip=frozenset({"initializer"})))
+    grave, remarks = split_losses(lost_fields(proto, back, skip=frozenset({"initializer"})))
     if grave:
         more = f" and {len(grave) - 3} more" if len(grave) > 3 else ""
         raise ModelError(

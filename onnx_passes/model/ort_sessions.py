@@ -114,7 +114,7 @@ def add_barriers(
 ) -> ir.Model:
     """Return a model in which ONNX Runtime rounds each value below float32.
 
-    See ``onnx_passes.runtime.engine_models.with_barriers``. ``infer`` says what is known of
+    See ``onnx_passes.runtime.engine_models.insert_barriers``. ``infer`` says what is known of
     the types of values that have none. The result is the model itself if it needs no barrier,
     else a copy that shares its tensors.
     """

@@ -27,8 +27,8 @@ from onnx_passes.model.load import LoadedModel, load_written, root_cause, write_
 from onnx_passes.model.protos import all_bodies
 from onnx_passes.model.protos import all_tensors as all_tensor_protos
 from onnx_passes.model.tensor_bytes import chunks, tensor_buffer
-from onnx_passes.model.walk import Choice, all_graphs, all_tensors, replaced
-from onnx_passes.model.wire import count_bytes, emptied, parse_in_place, stream
+from onnx_passes.model.walk import Choice, all_graphs, all_tensors, tensors_replaced
+from onnx_passes.model.wire import count_bytes, empty_large_tensors, parse_in_place, stream
 
 
 class Pending:
@@ -227,7 +227,7 @@ def _choice(name: str, offsets: dict[int, int]) -> Choice:
     return choose
 
 
-def superseded(path: Path) -> set[Path]:
+def owned_data_files(path: Path) -> set[Path]:
     """List the data files that belong to the model at a path alone.
 
     They are those that a save has named after it, that it uses, and that no other model in
@@ -335,7 +335,7 @@ def save_model(
     in_use = {Path(t.path) for t in all_tensors(model) if isinstance(t, ir.ExternalTensor)}
     if source is not None:
         in_use.update(source.external)
-    old = superseded(path) - in_use
+    old = owned_data_files(path) - in_use
     data: DataFile | None = None
     with _os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -359,7 +359,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
 def written_bytes(model: ir.Model) -> int:
     """Return the bytes of a model's file, all weights in it; no weight is read."""
-    choice, left = emptied(model, inlined)
+    choice, left = empty_large_tensors(model, inlined)
     return count_bytes(serialise(model, choice, "model"), left)
 
 
@@ -382,7 +382,7 @@ def _publish(
 ) -> None:
     where = str(path)
     if form == "binary":
-        choice, left = emptied(model, choose)
+        choice, left = empty_large_tensors(model, choose)
         content = stream(serialise(model, choice, where), left, where)
     else:
         content = iter([render(serialise(model, choose, where), form, where)])
@@ -405,7 +405,7 @@ def serialise(model: ir.Model, choose: Choice, where: str) -> onnx.ModelProto:
     or weights cannot be read.
     """
     try:
-        with replaced(model, choose):
+        with tensors_replaced(model, choose):
             proto = to_proto(model)
     except (ir.serde.SerdeError, ValueError, TypeError) as error:
         cause = root_cause(error)

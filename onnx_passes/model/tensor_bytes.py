@@ -146,12 +146,12 @@ def immutable(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
         whole = tensor.numpy()
         array = _read_only(array_buffer(whole)).view(whole.dtype).reshape(whole.shape)
         return _named(ir.Tensor(array, dtype=tensor.dtype), tensor)
-    return holding(
+    return tensor_from_bytes(
         tensor_buffer(tensor), tensor, ListedTensor if _is_listed(tensor) else ir.Tensor
     )
 
 
-def holding(
+def tensor_from_bytes(
     data: memoryview, like: ir.TensorProtocol, kind: type[ir.Tensor[Any]] = ir.Tensor
 ) -> ir.TensorProtocol:
     """Return a tensor like another one, with a content that nobody can write to.

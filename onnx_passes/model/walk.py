@@ -299,7 +299,7 @@ def file_bytes(model: ir.Model) -> int:
     return found + weight_bytes(model)
 
 
-def ungrown_bytes(model: ir.Model) -> int:
+def bytes_before_folding(model: ir.Model) -> int:
     """Estimate the bytes of a model's file, less what folding has made it grow by so far."""
     return file_bytes(model) - sum(tensor_growth(tensor) for tensor in all_tensors(model))
 
@@ -358,11 +358,11 @@ def make_immutable(model: ir.Model, *, layout: Literal["any", "same"]) -> bool:
             known = made[id(tensor)] = (tensor, tensor if left else immutable(tensor))
         return known[1]
 
-    fill(model, choose)
+    replace_tensors(model, choose)
     return any(old is not new for old, new in made.values())
 
 
-def fill(model: ir.Model, choose: Choice) -> None:
+def replace_tensors(model: ir.Model, choose: Choice) -> None:
     """Put other tensors in a model's initializers and attributes for good."""
     for graph in all_graphs(model):
         for value in graph.initializers.values():
@@ -387,7 +387,7 @@ def _holders(model: ir.Model) -> list[MutableMapping[str, ir.Attr]]:
 
 
 @contextmanager
-def replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
+def tensors_replaced(model: ir.Model, choose: Choice) -> Iterator[None]:
     """Put other tensors in a model's initializers and attributes until the block ends.
 
     Names of tensors are put back too, because onnx-ir sets them when it serialises.

@@ -80,7 +80,7 @@ def fields(data: Bytes, start: int, end: int) -> Iterator[Field]:
         place = after
 
 
-def head(number: int, size: int) -> bytes:
+def field_header(number: int, size: int) -> bytes:
     """Return what stands before the content of a string, bytes or message field."""
     return _number(number << 3 | LENGTH) + _number(size)
 
@@ -237,7 +237,7 @@ def _model(data: FileBytes, location: str, store: _Store) -> bytearray | None:
             lean += data[field.start : field.end]
             continue
         graph = _graph(data, field, location, store)
-        lean += head(GRAPH, len(graph)) + graph
+        lean += field_header(GRAPH, len(graph)) + graph
     return lean
 
 
@@ -247,7 +247,9 @@ def _graph(data: FileBytes, field: Field, location: str, store: _Store) -> bytea
         if (inner.number, inner.wire) == (INITIALIZER, LENGTH):
             tensor = _tensor(data, inner, location, store)
             if tensor is not None:
-                lean += data[start : inner.start] + head(INITIALIZER, len(tensor)) + tensor
+                lean += (
+                    data[start : inner.start] + field_header(INITIALIZER, len(tensor)) + tensor
+                )
                 start = inner.end
     lean += data[start : field.end]
     return lean
@@ -295,7 +297,7 @@ _PATHS = {INITIALIZER: (RAW_DATA,), _NODE: (5, 5, RAW_DATA)}
 _KINDS = (ir.Tensor, ir.PackedTensor, ir.ExternalTensor)
 
 
-def emptied(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
+def empty_large_tensors(model: ir.Model, choose: Choice) -> tuple[Choice, Left]:
     """Leave the large initializers of a model empty, and those of Constant nodes.
 
     What ``choose`` makes external is not large. Returns what to write at first, and what
@@ -420,7 +422,7 @@ def _graph_stream(
             parts += _filled(lean, field, _PATHS[field.number], tensor)
             start = field.end
     parts.append(lean[start:end])
-    return [head(GRAPH, _size(parts)), *parts]
+    return [field_header(GRAPH, _size(parts)), *parts]
 
 
 def _filled(
@@ -428,7 +430,7 @@ def _filled(
 ) -> Parts:
     """Return a field with the content of a tensor at the end of a path of inner fields."""
     if not path:
-        return [head(field.number, tensor.nbytes), tensor]
+        return [field_header(field.number, tensor.nbytes), tensor]
     inside = fields(lean, field.content, field.end)
     inner = next(each for each in inside if each.number == path[0])
     parts: Parts = [
@@ -436,7 +438,7 @@ def _filled(
         *_filled(lean, inner, path[1:], tensor),
         lean[inner.end : field.end],
     ]
-    return [head(field.number, _size(parts)), *parts]
+    return [field_header(field.number, _size(parts)), *parts]
 
 
 def _size(parts: Parts) -> int:

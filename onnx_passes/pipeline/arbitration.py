@@ -20,7 +20,7 @@ import onnx_ir as ir
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Metric, Tolerance
 from onnx_passes.errors import EngineError, OnnxPassesError, ReferenceDataError
-from onnx_passes.pipeline.baseline import Baseline, Bench, Moved
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline, WeightSensitivity
 from onnx_passes.pipeline.engine_check import (
     EngineCheck,
     RegionCheck,
@@ -28,12 +28,12 @@ from onnx_passes.pipeline.engine_check import (
     does_not_run,
     is_in_doubt,
 )
-from onnx_passes.pipeline.output_checks import Comparing
+from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.recorder import Recorder
-from onnx_passes.pipeline.region_evidence import Regional
+from onnx_passes.pipeline.region_evidence import RegionFinding
 from onnx_passes.pipeline.rounding import Cause, near_steps
-from onnx_passes.pipeline.state import Known, State
+from onnx_passes.pipeline.state import EngineState, State
 from onnx_passes.report.text import are, bound
 from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds
@@ -59,11 +59,11 @@ class Arbiter:
     state: State
     before: ir.Model
     model: ir.Model
-    asked: Sequence[Bench]
-    second: Callable[[], Bench | None] | None = None
+    asked: Sequence[EngineBaseline]
+    second: Callable[[], EngineBaseline | None] | None = None
 
     @property
-    def comparing(self) -> Comparing:
+    def comparing(self) -> OutputComparison:
         return self.state.comparing
 
     def after_pass(
@@ -83,7 +83,7 @@ class Arbiter:
         plain = self._plain(checks, None, None)
         return checks if plain is None else self._judged(checks, plain)
 
-    def _judged(self, checks: list[Check], plain: Bench) -> list[Check]:
+    def _judged(self, checks: list[Check], plain: EngineBaseline) -> list[Check]:
         return [
             self._weighed(c, plain) if self._is_suspect(c) and not c.metrics else c
             for c in checks
@@ -130,8 +130,8 @@ class Arbiter:
     def _settled_steps(
         self,
         output: OutputCheck,
-        moved: Moved | None,
-        bench: Bench,
+        moved: WeightSensitivity | None,
+        bench: EngineBaseline,
         produced: Callable[[], Sequence[Outputs]],
     ) -> OutputCheck | None:
         """Return an output as passed, where rounding decides what differs; None elsewhere."""
@@ -144,7 +144,7 @@ class Arbiter:
                 f"by up to {bound(size)}; the model rounds to steps, and moves by "
                 f"{bound(moved.most)} where its weights move by one unit in the last place"
             )
-            return settled(output, told)
+            return marked_passed(output, told)
         rows = [outputs.get(output.output) for outputs in produced()]
         pairs = [
             (old.get(output.output), new)
@@ -158,13 +158,13 @@ class Arbiter:
                 f"{are(count, 'element')} undecided: the original's change, too, where its "
                 "weights move by one unit in the last place"
             )
-            return settled(output, told)
+            return marked_passed(output, told)
         samples = self.state.baseline.samples
         found = near_steps(output.output, self.state.original.model, samples, pairs)
         if found.cause is not Cause.ROUNDING:
             return None
         told = f"{are(found.undecided, 'element')} undecided: within rounding of a step"
-        return settled(output, told)
+        return marked_passed(output, told)
 
     def _is_suspect(self, check: Check) -> bool:
         if check.verdict is not Verdict.FAILED or check.engine is None:
@@ -176,7 +176,7 @@ class Arbiter:
         checks: Sequence[Check],
         contracts: Sequence[Contract] | None,
         override: OutputTolerance | None,
-    ) -> Bench | None:
+    ) -> EngineBaseline | None:
         """Return an engine that runs node by node and finds nothing wrong; None for none."""
         suspects = [check for check in checks if self._is_suspect(check)]
         if not suspects:
@@ -199,7 +199,7 @@ class Arbiter:
 
     def _agrees(
         self,
-        twin: Bench,
+        twin: EngineBaseline,
         contracts: Sequence[Contract] | None,
         override: OutputTolerance | None,
     ) -> bool:
@@ -220,7 +220,7 @@ class Arbiter:
             ]
         return all(check.verdict is Verdict.PASSED for check in found)
 
-    def _weighed(self, check: Check, plain: Bench) -> Check:
+    def _weighed(self, check: Check, plain: EngineBaseline) -> Check:
         """Say that an engine failed, or that it only rounds at other places."""
         bench = next(b for b in self.asked if b.engine.name == check.engine)
         noise = ContextNoise(self.state, self.model, plain, bench).excuse(check)
@@ -255,14 +255,16 @@ def is_foreign(engine: Engine) -> bool:
     return not isinstance(engine, OnnxRuntimeEngine)
 
 
-def _twin(bench: Bench) -> Bench | None:
+def _twin(bench: EngineBaseline) -> EngineBaseline | None:
     """Return the same engine without optimizations, where it runs node by node then.
 
     For an engine of another kind it is ONNX Runtime.
     """
     if not isinstance(bench.engine, OnnxRuntimeEngine):
-        return Bench(OnnxRuntimeEngine(prepacking=False), "never")
-    twin = Bench(replace(bench.engine, optimization="none", prepacking=False), "never")
+        return EngineBaseline(OnnxRuntimeEngine(prepacking=False), "never")
+    twin = EngineBaseline(
+        replace(bench.engine, optimization="none", prepacking=False), "never"
+    )
     return twin if twin.node_by_node else None
 
 
@@ -283,8 +285,8 @@ class ContextNoise:
 
     state: State
     model: ir.Model
-    plain: Bench
-    bench: Bench
+    plain: EngineBaseline
+    bench: EngineBaseline
 
     def excuse(self, check: Check) -> Check | None:
         """Return what a check is if the places of roundings are all that differs.
@@ -333,7 +335,7 @@ class ContextNoise:
             f"at other places in the result, {plain.engine.name} finds them to agree, and "
             "both are as near to float64 as where each node rounds"
         )
-        outputs = tuple(settled(o) if o.output in wrong else o for o in check.outputs)
+        outputs = tuple(marked_passed(o) if o.output in wrong else o for o in check.outputs)
         return replace(
             check,
             verdict=Verdict.PASSED,
@@ -384,19 +386,19 @@ def _as_near(names: set[str], old: Outputs, new: Outputs, exact: Outputs) -> boo
     return True
 
 
-def settled(output: OutputCheck, reason: str = "context noise") -> OutputCheck:
+def marked_passed(output: OutputCheck, reason: str = "context noise") -> OutputCheck:
     """Return an output as passed."""
     return replace(output, passed=True, reason=reason, mismatched=0)
 
 
 @dataclass
-class Opinion:
+class CrossCheck:
     """What an engine that runs node by node says of a pass; it is asked at most once."""
 
-    ask: Callable[[], tuple[Bench, Regional | None]]
+    ask: Callable[[], tuple[EngineBaseline, RegionFinding | None]]
 
     @cached_property
-    def _found(self) -> tuple[Bench, Regional | None]:
+    def _found(self) -> tuple[EngineBaseline, RegionFinding | None]:
         return self.ask()
 
     @property
@@ -406,14 +408,14 @@ class Opinion:
         return found is not None and found.failed
 
     @property
-    def contradicts(self) -> Bench | None:
+    def contradicts(self) -> EngineBaseline | None:
         """The engine, where it runs what changed before and after, and finds it right."""
         bench, found = self._found
         agrees = found is not None and not found.failed and found.differs is None
         return bench if agrees else None
 
 
-def arbitrated(
+def separate_engine_faults(
     engines: EngineCheck,
     state: State,
     step: Step,
@@ -425,7 +427,7 @@ def arbitrated(
     On the engines of ``certain`` a value inside differs by more than rounding can do.
     """
     asked = [b for b in state.baseline.benches if b.when == "each"]
-    opinion = Opinion(lambda: _ask_node_by_node(engines, state, step))
+    opinion = CrossCheck(lambda: _ask_node_by_node(engines, state, step))
     for index, bench in enumerate(state.baseline.benches):
         # Values inside a model do not show how an engine rounds the whole.
         inside = [c for c in checks if c.engine == bench.engine.name and c.scope == "region"]
@@ -441,9 +443,9 @@ def arbitrated(
 
 def _ask_node_by_node(
     engines: EngineCheck, state: State, step: Step
-) -> tuple[Bench, Regional | None]:
+) -> tuple[EngineBaseline, RegionFinding | None]:
     """Ask an engine that runs node by node what changed; None if it does not run that."""
-    comparing, bench = state.comparing, Bench(OnnxRuntimeEngine(), "never")
+    comparing, bench = state.comparing, EngineBaseline(OnnxRuntimeEngine(), "never")
     check = RegionCheck(
         Recorder(bench, engines.settings.memory_limit),
         Baseline(step.before, [bench], list(state.baseline.samples), ahead=False),
@@ -516,7 +518,7 @@ def check_end(state: State, model: ir.Model, moments: Sequence[str]) -> list[Che
     return Arbiter(state, state.original.model, model, asked).at_end(checks)
 
 
-def run_end(bench: Bench, state: State, model: ir.Model) -> list[Check]:
+def run_end(bench: EngineBaseline, state: State, model: ir.Model) -> list[Check]:
     """Hold a whole model against the original on one engine."""
     name, samples = bench.engine.name, state.baseline.samples
     if not samples:
@@ -568,7 +570,11 @@ def check_deployed(
     )
     if place is None:
         return state, []
-    bench, sample, start = Bench(engine, "end"), [baseline.samples[place]], time.perf_counter()
+    bench, sample, start = (
+        EngineBaseline(engine, "end"),
+        [baseline.samples[place]],
+        time.perf_counter(),
+    )
     if state.original.weight_bytes > comparing.settings.memory_limit:
         told = "the result was not run as deployed: copies of weights exceed"
         baseline.notes.append(f"{told} verify.memory_limit")
@@ -597,7 +603,7 @@ def check_deployed(
     if check.verdict is not Verdict.FAILED:
         return state, [replace(check, seconds=time.perf_counter() - start)]
     baseline.benches.append(bench)
-    state = replace(state, known=(*state.known, Known()))
+    state = replace(state, known=(*state.known, EngineState()))
     baseline.ready("end")
     checks = [*found, *run_end(bench, state, model)]
     arbiter = Arbiter(state, state.original.model, model, [plain, bench])

@@ -41,18 +41,18 @@ from onnx_passes.runtime.engine_base import (
     run_one,
 )
 from onnx_passes.runtime.inputs import (
-    DRAWN,
     LARGE_FLOATS,
+    RANDOM_VALUES,
     AdversarialFeeds,
-    Substitutes,
+    InputSearch,
     name_of,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import elements_of
-from onnx_passes.runtime.ort import OnnxRuntimeEngine, left_out_of
+from onnx_passes.runtime.ort import OnnxRuntimeEngine, skipped_optimizations
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.evidence import Check, EngineSpread, OutputCheck, Verdict
 from onnx_passes.verify.judge import Promise, identical
-from onnx_passes.verify.rounding import SIGHT, OriginalRuns, move_weights
+from onnx_passes.verify.rounding import LARGEST_NOISE_LIMIT, OriginalRuns, move_weights
 from onnx_passes.verify.snapshot import exact_key
 
 KEPT = 2
@@ -60,7 +60,7 @@ KEPT = 2
 
 
 @dataclass
-class Bench:
+class EngineBaseline:
     """One engine, and what it gave for the reference samples.
 
     ``when`` is "each", "checkpoint" or "end"; "never" if another bench has the same engine, or
@@ -132,7 +132,7 @@ class Bench:
             with self.engine.prepare(model) as session:
                 return run_each(self.engine, session, samples)
         except EngineError as refused:
-            gentler = gentler_engine(self.engine, model)
+            gentler = find_fallback_engine(self.engine, model)
             if gentler is None:
                 raise
             try:
@@ -196,7 +196,9 @@ def no_engine(
     )
 
 
-def left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]) -> str:
+def left_out(
+    bench: EngineBaseline, special: Sequence[tuple[AdversarialFeeds, EngineError]]
+) -> str:
     """Return the note on adversarial samples that the original does not run on."""
     kinds = Counter(feeds.kind for feeds, _ in special)
     counted = ", ".join(f"{count} of {kind}" for kind, count in kinds.items())
@@ -211,7 +213,7 @@ def left_out(bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError
 _NARROW = frozenset((ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2))
 
 
-def gentler_engine(engine: Engine, model: ir.Model) -> Engine | None:
+def find_fallback_engine(engine: Engine, model: ir.Model) -> Engine | None:
     """Return the engine that runs a model which another one refuses by its own fault.
 
     ONNX Runtime removes DequantizeLinear and QuantizeLinear around nodes such as MaxPool. It
@@ -253,13 +255,13 @@ class Baseline:
     """
 
     model: ir.Model
-    benches: list[Bench]
+    benches: list[EngineBaseline]
     samples: list[Feeds]
     given: bool = False
     unstable: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
     unheard: list[str] = field(default_factory=list)
-    substitutes: Substitutes | None = None
+    substitutes: InputSearch | None = None
     ahead: bool = True
 
     def __post_init__(self) -> None:
@@ -324,7 +326,7 @@ class Baseline:
         for bench in self.benches:
             bench.settle()
 
-    def doubt(self, bench: Bench) -> bool:
+    def doubt(self, bench: EngineBaseline) -> bool:
         """Ask the original to repeat itself on an engine; whether outputs newly differ."""
         if bench.doubted or not self.samples:
             return False
@@ -337,7 +339,7 @@ class Baseline:
             self.unstable |= unstable
         return bool(unstable)
 
-    def _start(self, bench: Bench) -> None:
+    def _start(self, bench: EngineBaseline) -> None:
         try:
             self._first_run(bench)
         except EngineUnavailableError:
@@ -359,7 +361,7 @@ class Baseline:
                     return
                 raise no_engine(error, asked, bench.engine.name, second) from None
             self.notes.append(f"{reason}; {bench.engine.name} stands in for it")
-        self.notes += left_out_of(bench.engine, self.model)
+        self.notes += skipped_optimizations(bench.engine, self.model)
         if not self.deterministic:
             bench.doubted = True
             self.unstable |= self._differing(bench, bench.original)
@@ -371,7 +373,7 @@ class Baseline:
         if ordinary and not self.given and not any(bench.ran for bench in self.benches):
             self.keep([i for i, size in enumerate(sizes) if size <= min(ordinary)])
 
-    def _first_run(self, bench: Bench) -> None:
+    def _first_run(self, bench: EngineBaseline) -> None:
         if why := avoided(bench.label):
             raise EngineError(why)
         try:
@@ -383,7 +385,7 @@ class Baseline:
                 raise
             self._drop_failing(bench, error)
 
-    def _drop_failing(self, bench: Bench, error: EngineError) -> None:
+    def _drop_failing(self, bench: EngineBaseline, error: EngineError) -> None:
         """Keep the generated samples that the original runs on."""
         with running(bench.label), bench.engine.prepare(self.model) as session:
             if found := self.sift(bench, session):
@@ -392,7 +394,7 @@ class Baseline:
                 self._substitute(bench, session, error)
 
     def sift(
-        self, bench: Bench, session: Session, names: Sequence[str] | None = None
+        self, bench: EngineBaseline, session: Session, names: Sequence[str] | None = None
     ) -> list[Outputs]:
         """Return outputs of the generated samples that the original runs on; drop the others.
 
@@ -428,7 +430,7 @@ class Baseline:
         self.keep(list(found))
         return list(found.values())
 
-    def _substitute(self, bench: Bench, session: Session, error: EngineError) -> None:
+    def _substitute(self, bench: EngineBaseline, session: Session, error: EngineError) -> None:
         """Replace generated samples if the original runs on none of them."""
         others = self.substitutes
         # What another engine gave is for the samples that it ran on.
@@ -448,7 +450,7 @@ class Baseline:
         bench.take(found.outputs)
 
     def _note_left_out(
-        self, bench: Bench, special: Sequence[tuple[AdversarialFeeds, EngineError]]
+        self, bench: EngineBaseline, special: Sequence[tuple[AdversarialFeeds, EngineError]]
     ) -> None:
         """Note the special samples that the original does not run on."""
         if asked := [pair for pair in special if pair[0].asked]:
@@ -464,19 +466,24 @@ class Baseline:
     def add(self, values: Feeds) -> bool:
         """Add a sample if it is a new one, few were added, and the original runs on it."""
         drawn = [
-            s for s in self.samples if isinstance(s, AdversarialFeeds) and s.kind == DRAWN
+            s
+            for s in self.samples
+            if isinstance(s, AdversarialFeeds) and s.kind == RANDOM_VALUES
         ]
         if len(drawn) >= MOST_DRAWN or any(
             all(identical(s[name], value) for name, value in values.items()) for s in drawn
         ):
             return False
         sample = AdversarialFeeds(
-            {**self.samples[0], **values}, DRAWN, f"in {', '.join(values)}", asked=False
+            {**self.samples[0], **values},
+            RANDOM_VALUES,
+            f"in {', '.join(values)}",
+            asked=False,
         )
         if not sample.may_run:
             return False
         self.settle()
-        found: list[tuple[Bench, Outputs]] = []
+        found: list[tuple[EngineBaseline, Outputs]] = []
         for bench in self.benches:
             if bench.ran:
                 try:
@@ -489,7 +496,7 @@ class Baseline:
             bench.original = [*bench.original, outputs]
         return True
 
-    def _differing(self, bench: Bench, known: Sequence[Outputs]) -> frozenset[str]:
+    def _differing(self, bench: EngineBaseline, known: Sequence[Outputs]) -> frozenset[str]:
         """Return the outputs in which another run of the original differs."""
         again = bench.run_anew(self.model, self.samples) if self.samples else []
         return frozenset(
@@ -515,7 +522,7 @@ def _dependents(model: ir.Model, suspects: Sequence[ir.Node]) -> frozenset[str]:
 
 LEVELS: tuple[Optimization, ...] = ("none", "all")
 """The optimizations between which an engine's own spread is asked for."""
-_UNUSUAL = (LARGE_FLOATS, DRAWN)
+_UNUSUAL = (LARGE_FLOATS, RANDOM_VALUES)
 _MOVES = 8
 """Runs of the original with other last places of its weights."""
 _SPREADS = 4.0
@@ -523,7 +530,7 @@ _SPREADS = 4.0
 
 
 @dataclass(frozen=True)
-class Moved:
+class WeightSensitivity:
     """What moved weights do to one output.
 
     ``most`` is the largest difference; ``runs`` are by sample and run, and empty for floats.
@@ -550,10 +557,12 @@ class Noise:
     baseline: Baseline
     _again: dict[int, tuple[Sequence[Outputs], list[Outputs]]] = field(default_factory=dict)
     _asked: set[int] = field(default_factory=set)
-    _moved: dict[int, tuple[Sequence[Outputs], dict[str, Moved]]] = field(default_factory=dict)
+    _moved: dict[int, tuple[Sequence[Outputs], dict[str, WeightSensitivity]]] = field(
+        default_factory=dict
+    )
     _spreads: list[tuple[Feeds, dict[str, Array | None]]] = field(default_factory=list)
 
-    def of(self, bench: Bench, *, again: bool = True) -> list[OriginalRuns]:
+    def of(self, bench: EngineBaseline, *, again: bool = True) -> list[OriginalRuns]:
         """Return the runs on an engine, and those of it with other optimizations."""
         if not self.baseline.samples:
             return []
@@ -564,11 +573,11 @@ class Noise:
             self._repeat(bench)
         return list(self._runs(bench))
 
-    def asked(self, bench: Bench) -> bool:
+    def asked(self, bench: EngineBaseline) -> bool:
         """Whether passes under tolerance were held to limits above the noise of an engine."""
         return id(bench) in self._asked
 
-    def known(self, bench: Bench) -> list[OriginalRuns]:
+    def known(self, bench: EngineBaseline) -> list[OriginalRuns]:
         """Return what is known of an engine without running anything."""
         return list(self._runs(bench)) if self.baseline.samples and bench.ran else []
 
@@ -579,11 +588,13 @@ class Noise:
         for level in levels:
             if isinstance(bench.engine, OnnxRuntimeEngine):
                 engine = replace(bench.engine, optimization=level)
-                outputs = Bench(engine, "each").run(self.baseline.model, self.baseline.samples)
+                outputs = EngineBaseline(engine, "each").run(
+                    self.baseline.model, self.baseline.samples
+                )
                 between = _between(bench.engine, engine)
                 yield OriginalRuns(bench.engine.name, between, bench.original, outputs)
 
-    def of_rounding(self, bench: Bench) -> dict[str, Moved]:
+    def of_rounding(self, bench: EngineBaseline) -> dict[str, WeightSensitivity]:
         """Return how outputs move if weights move by one unit in the last place.
 
         Asked for only where something is about to fail.
@@ -598,17 +609,20 @@ class Noise:
                 )
                 for one in runs.spread(self.baseline.unstable):
                     most[one.output] = max(most.get(one.output, 0.0), one.max_abs)
-            found = {name: Moved(size, _by_sample(name, ran)) for name, size in most.items()}
+            found = {
+                name: WeightSensitivity(size, _by_sample(name, ran))
+                for name, size in most.items()
+            }
             known = self._moved[id(bench)] = bench.original, found
         return known[1]
 
     def settle_drift(
-        self, check: Check, bench: Bench, produced: Sequence[Outputs]
+        self, check: Check, bench: EngineBaseline, produced: Sequence[Outputs]
     ) -> Check | None:
         """Return a failed check as passed where outputs drift as rounding moves the original.
 
-        What drifts by more than :data:`SIGHT` is not judged. Returns None if an output drifts
-        farther.
+        What drifts by more than :data:`LARGEST_NOISE_LIMIT` is not judged. Returns None if an
+        output drifts farther.
         """
         found = {output.output: output for output in check.outputs}
         told = []
@@ -629,7 +643,7 @@ class Noise:
         )
 
     def _drift(
-        self, output: OutputCheck, bench: Bench, produced: Sequence[Outputs]
+        self, output: OutputCheck, bench: EngineBaseline, produced: Sequence[Outputs]
     ) -> OutputCheck | None:
         most, judged = 0.0, True
         for place, sides in enumerate(zip(bench.original, produced, strict=True)):
@@ -654,7 +668,7 @@ class Noise:
                 continue
             if (error > limit + _SPREADS * spread[finite]).any():
                 return None
-            size = SIGHT * float(np.abs(right).max())
+            size = LARGEST_NOISE_LIMIT * float(np.abs(right).max())
             judged &= bool(error.max() <= size and spread.max() <= size)
             most = max(most, float(spread.max()))
         why = (
@@ -664,7 +678,7 @@ class Noise:
         )
         return replace(output, passed=judged, reason=why)
 
-    def _spread_of(self, bench: Bench, place: int) -> dict[str, Array | None]:
+    def _spread_of(self, bench: EngineBaseline, place: int) -> dict[str, Array | None]:
         """Return how far moved weights move each element of the outputs of a sample.
 
         The first engine that is asked answers for all: it is the model that amplifies.
@@ -677,23 +691,25 @@ class Noise:
             self._spreads.append((feeds, known))
         return known
 
-    def _moved_runs(self, bench: Bench, samples: Sequence[Feeds]) -> list[list[Outputs]]:
+    def _moved_runs(
+        self, bench: EngineBaseline, samples: Sequence[Feeds]
+    ) -> list[list[Outputs]]:
         moved = (move_weights(self.baseline.model, seed) for seed in range(_MOVES))
         return [bench.run_anew(model, samples) for model in moved]
 
-    def spreads(self, bench: Bench) -> list[EngineSpread]:
+    def spreads(self, bench: EngineBaseline) -> list[EngineSpread]:
         """Return what is known of an engine's spread."""
         runs = self.known(bench)
         return [spread for one in runs for spread in one.spread(self.baseline.unstable)]
 
-    def _repeat(self, bench: Bench) -> None:
+    def _repeat(self, bench: EngineBaseline) -> None:
         # Samples that were left out, or made anew, need runs of their own.
         if (known := self._again.get(id(bench))) is None or known[0] is not bench.original:
             # One sample shows whether an engine repeats itself, and costs the least.
             again = bench.run_anew(self.baseline.model, self.baseline.samples[:1])
             self._again[id(bench)] = (bench.original, again)
 
-    def _runs(self, bench: Bench) -> Iterator[OriginalRuns]:
+    def _runs(self, bench: EngineBaseline) -> Iterator[OriginalRuns]:
         engine, first = bench.engine, bench.original
         measured, again = self._again.get(id(bench), (None, []))
         if measured is first:

@@ -17,15 +17,15 @@ from onnx_passes.errors import ConfigError
 from onnx_passes.passes.base import Pass
 from onnx_passes.pipeline.baseline import LEVELS, Baseline, Noise
 from onnx_passes.pipeline.culprit import error_of
-from onnx_passes.pipeline.gate_setup import establish
+from onnx_passes.pipeline.gate_setup import run_baseline
 from onnx_passes.pipeline.pass_execution import Attempts, Instrument
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.pipeline.state import Checked
 from onnx_passes.plain import PlainDict
 from onnx_passes.report.run_report import PassReport, RewriteSummary
-from onnx_passes.runtime.inputs import Substitutes, make_samples, without_crashes
+from onnx_passes.runtime.inputs import InputSearch, make_samples, without_crashes
 from onnx_passes.runtime.tensorrt.engine import compiler_of
-from onnx_passes.verify.judge import GAP, middle_of, resolution, stands_out
+from onnx_passes.verify.judge import NOISE_FACTOR, exceeds_noise, geometric_mean, resolution
 from onnx_passes.verify.reference_data import load_reference
 from onnx_passes.verify.shrink import first_above
 from onnx_passes.verify.snapshot import Snapshot
@@ -128,12 +128,12 @@ def judge_by_score(model: ir.Model, config: PipelineConfig) -> ByScore:
             "no engine of the pipeline executes the model, so no numbers can be judged",
             help="add 'onnxruntime' to its engines, or give --check",
         )
-    others = Substitutes(
+    others = InputSearch(
         model, settings.seed, settings.samples, settings.ranges, settings.dims
     )
     return ByScore(
         model,
-        establish(model, samples, engines, given=bool(given), substitutes=others),
+        run_baseline(model, samples, engines, given=bool(given), substitutes=others),
     )
 
 
@@ -228,9 +228,9 @@ class _Bisection:
 
         if final <= noise:
             return finding("sound")
-        if final < GAP * noise:
+        if final < NOISE_FACTOR * noise:
             return finding("undecided")
-        threshold = middle_of(noise, final)
+        threshold = geometric_mean(noise, final)
         index, good, bad = first_above(
             len(models), lambda n: self._score(models[n - 1]), final, threshold
         )
@@ -245,7 +245,7 @@ class _Bisection:
             )
             good = before if number == 1 else good
             rewrite = done.rewrites[number - 1]
-        if not stands_out(good, bad, noise):
+        if not exceeds_noise(good, bad, noise):
             return replace(finding("undecided"), good=good, bad=bad, done=done)
         return replace(finding("found"), done=done, rewrite=rewrite, good=good, bad=bad)
 

@@ -39,7 +39,7 @@ from onnx_passes.verify.region import (
     boundary_of,
     changed_region,
     is_constant_node,
-    makers_of,
+    producers_by_name,
     region_model,
     values_of,
 )
@@ -138,7 +138,7 @@ def make_part(
         value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
         value.shape = ir.Shape([None] * array.ndim)
     names: dict[str, str] = {}
-    makers = makers_of(model)
+    makers = producers_by_name(model)
     for number, node in enumerate(part.graph):
         result = str(node.outputs[0].name)
         own = makers.get(result, node)
@@ -208,7 +208,7 @@ def side_by_side(parts: Sequence[Part]) -> ir.Model:
     return made
 
 
-def told(finding: Finding, part: Part) -> str:
+def describe_finding(finding: Finding, part: Part) -> str:
     """Return what a compiler says of a part, its own layers beside the nodes of the model.
 
     TensorRT names the layers of a node after it, with endings of its own.
@@ -431,7 +431,7 @@ class Sides:
     ends: tuple[tuple[str, str], ...]
 
 
-class Beside:
+class AlignedModels:
     """Two models of the same computation, side by side; both are without functions."""
 
     def __init__(self, before: ir.Model, after: ir.Model) -> None:

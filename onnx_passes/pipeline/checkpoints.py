@@ -28,11 +28,11 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.shard_evaluation import Fleet
+from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import choose_executor
 from onnx_passes.errors import OnnxPassesError
 from onnx_passes.model.save import save_model
-from onnx_passes.model.walk import ungrown_bytes
+from onnx_passes.model.walk import bytes_before_folding
 from onnx_passes.passes.context import Application, PassContext, Rewrites
 from onnx_passes.pipeline.culprit import (
     Culprit,
@@ -61,7 +61,7 @@ from onnx_passes.verify.evidence import (
     OutputCheck,
     Verdict,
 )
-from onnx_passes.verify.judge import GAP, middle_of, resolution, stands_out
+from onnx_passes.verify.judge import NOISE_FACTOR, exceeds_noise, geometric_mean, resolution
 from onnx_passes.verify.reference_data import ReferenceData
 from onnx_passes.verify.shrink import Case, first_above, first_true
 from onnx_passes.verify.snapshot import Change, Snapshot
@@ -173,7 +173,9 @@ class WholeData:
             config.imports,
         )
         executor = choose_executor(data.jobs, data.scheduler)
-        return evaluate(job, rule, executor, accept=Fleet(job, allow_mixed=False).accept)
+        return evaluate(
+            job, rule, executor, accept=WorkerProcessors(job, allow_mixed=False).accept
+        )
 
     def _reproduce(self, result: DataResult, use: EngineUse, paths: tuple[Path, Path]) -> None:
         """Leave both models, the worst samples, and how to compare them again."""
@@ -253,11 +255,11 @@ class Drifted:
     @cached_property
     def file_bytes(self) -> int:
         """What the file of the original takes, about, less what was folded into it."""
-        return ungrown_bytes(self.original.model)
+        return bytes_before_folding(self.original.model)
 
 
 @dataclass
-class Traced:
+class DriftTrace:
     """What a drift was traced to; ``folder`` holds the reproducer."""
 
     blame: list[Blame] = field(default_factory=list)
@@ -265,9 +267,9 @@ class Traced:
     folder: str | None = None
 
 
-def trace_drift(drifted: Drifted, error: str) -> Traced:
+def trace_drift(drifted: Drifted, error: str) -> DriftTrace:
     """Find out what took a result too far from the original, and leave a reproducer."""
-    traced = Traced()
+    traced = DriftTrace()
     judgement = Judgement.of(drifted.gate, drifted.checks)
     level = judgement is not None and judgement.check.kind == LEVEL
     if judgement is None or not (level or judgement.samples):
@@ -310,7 +312,7 @@ def trace_drift(drifted: Drifted, error: str) -> Traced:
 class _Tracer:
     drifted: Drifted
     judgement: Judgement
-    traced: Traced
+    traced: DriftTrace
 
     def run(self) -> list[Case]:
         """Find the pass, then what is wrong in it; return the models around that."""
@@ -318,16 +320,16 @@ class _Tracer:
         states = self._states()
         final = self._error(drifted.result)
         noise = resolution(self.judgement.bench.original, drifted.gate.baseline.unstable)
-        threshold = middle_of(noise, final)
+        threshold = geometric_mean(noise, final)
         place, good, bad = first_above(
             len(states) - 1, lambda n: self._error(states[n].model), final, threshold
         )
-        if place and stands_out(good, bad, noise):
+        if place and exceeds_noise(good, bad, noise):
             before, after = states[place - 1 : place + 1]
             return self._within(drifted.kept[place - 1], before, after.model, threshold)
         self.traced.notes.append(
             "no single pass is to blame: the error grows little by little, and at no pass "
-            f"by {GAP:g} times ({good:.3g} -> {bad:.3g}, the noise is {noise:.3g})"
+            f"by {NOISE_FACTOR:g} times ({good:.3g} -> {bad:.3g}, the noise is {noise:.3g})"
         )
         whole = drifted.original.model, drifted.result
         for blame in self.judgement.blame((), *whole, (None, "the pipeline")):

@@ -19,17 +19,17 @@ from onnx_passes.configs.engine_configs import EngineStep
 from onnx_passes.errors import ConfigError, EngineError, EngineUnavailableError
 from onnx_passes.model.digest import Key, digest
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.change_parts import (
     Batch,
     Part,
     RegionPair,
+    describe_finding,
     names_part,
     side_by_side,
-    told,
     with_prefix,
 )
-from onnx_passes.pipeline.output_checks import Comparing
+from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.rounding import FUSED
 from onnx_passes.report.run_report import EngineReport
 from onnx_passes.report.text import plural
@@ -65,7 +65,7 @@ from onnx_passes.verify.evidence import (
 from onnx_passes.verify.judge import Promise, describe_mismatch, judge
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import is_informative
-from onnx_passes.verify.rounding import OriginalRuns, weigh_rounding
+from onnx_passes.verify.rounding import OriginalRuns, rounding_verdict
 from onnx_passes.verify.snapshot import Interface, exact_key, interface_of
 
 _SHOWN = 3
@@ -89,7 +89,7 @@ class RegionBuilds:
     whole_seconds: float = 0.0
     seconds: float = 0.0
     builds: int = 0
-    _known: dict[bytes, Ran] = field(default_factory=dict)
+    _known: dict[bytes, PartRun] = field(default_factory=dict)
     _refused: dict[Hashable, str] = field(default_factory=dict)
     _judged: list[Batch] = field(default_factory=list)
 
@@ -108,10 +108,10 @@ class RegionBuilds:
         olds = self._run([pair.old for pair in asked if pair.old], reserve=new_sides)
         ran = {key for key, one in olds.items() if one.outputs is not None}
         news = self._run([p.new for p in asked if p.new and p.old and _key(p.old) in ran])
-        found: list[Judged] = []
+        found: list[PartVerdict] = []
         for pair in batch.pairs:
             if pair.known is not None:
-                found.append(Judged(pair.known))
+                found.append(PartVerdict(pair.known))
                 continue
             assert pair.old is not None
             fresh = None if pair.new is None else news.get(_key(pair.new))
@@ -128,7 +128,7 @@ class RegionBuilds:
         return [replace(check, seconds=time.perf_counter() - start)], evidence
 
     def _check(
-        self, name: str, evidence: Sequence[Evidence], found: Sequence[Judged], made: int
+        self, name: str, evidence: Sequence[Evidence], found: Sequence[PartVerdict], made: int
     ) -> Check:
         engine = self.engine.name
         outputs = tuple(output for one in found for output in one.checks)
@@ -156,7 +156,7 @@ class RegionBuilds:
         level = EXECUTED if ran else str(Level.BUILT)
         return Check(LEVEL, verdict, engine, "region", reason, None, outputs, level=level)
 
-    def _run(self, parts: Sequence[Part], *, reserve: bool = False) -> dict[bytes, Ran]:
+    def _run(self, parts: Sequence[Part], *, reserve: bool = False) -> dict[bytes, PartRun]:
         """Return what each part gave; those that are not known are built side by side.
 
         ``reserve`` keeps one build for the other sides, without which these show nothing.
@@ -166,34 +166,34 @@ class RegionBuilds:
         for key, part in zip(keys, parts, strict=True):
             if key not in self._known:
                 missing.setdefault(key, with_prefix(part, f"r{key.hex()[:12]}"))
-        found: dict[bytes, Ran] = {}
+        found: dict[bytes, PartRun] = {}
         for some in _batches(missing):
             found |= self._build(some, reserve)
         known = {key: self._known[key] for key in keys if key in self._known}
         self._remember({key: ran for key, ran in found.items() if not ran.refused})
         return known | found
 
-    def _remember(self, found: dict[bytes, Ran]) -> None:
+    def _remember(self, found: dict[bytes, PartRun]) -> None:
         """Keep what parts gave, the newest ones: searches ask for the same parts again."""
-        kept, size = dict[bytes, Ran](), 0
+        kept, size = dict[bytes, PartRun](), 0
         for key, ran in reversed([*self._known.items(), *found.items()]):
             size += ran.nbytes
             if size <= _BATCH_BYTES:
                 kept[key] = ran
         self._known = dict(reversed(kept.items()))
 
-    def _build(self, parts: dict[bytes, Part], reserve: bool) -> dict[bytes, Ran]:
+    def _build(self, parts: dict[bytes, Part], reserve: bool) -> dict[bytes, PartRun]:
         """Build parts as one model; those that are not built, alone or by halves."""
         if not parts:
             return {}
         if why := self._spent(reserve):
-            return dict.fromkeys(parts, Ran(None, why, refused=True))
+            return dict.fromkeys(parts, PartRun(None, why, refused=True))
         finding = self._examine([*parts.values()])
         if finding.level is Level.EXECUTED:
-            return {key: Ran(_outputs(finding, part)) for key, part in parts.items()}
+            return {key: PartRun(_outputs(finding, part)) for key, part in parts.items()}
         if len(parts) == 1:
             ((key, part),) = parts.items()
-            ran = Ran(None, told(finding, part))
+            ran = PartRun(None, describe_finding(finding, part))
             self._refused[part.kind] = (
                 f"not built: a part of the same operators is {ran.reason}"
             )
@@ -204,7 +204,7 @@ class RegionBuilds:
         else:
             keys = list(parts)
             groups = [keys[: len(keys) // 2], keys[len(keys) // 2 :]]
-        found: dict[bytes, Ran] = {}
+        found: dict[bytes, PartRun] = {}
         for group in groups:
             # One that is refused represents all like it, which would cost a build each.
             like = {
@@ -212,7 +212,7 @@ class RegionBuilds:
                 for k in group
                 if parts[k].kind in self._refused
             }
-            found |= {key: Ran(None, why, refused=True) for key, why in like.items()}
+            found |= {key: PartRun(None, why, refused=True) for key, why in like.items()}
             left = {key: parts[key] for key in group if key not in like}
             found |= self._build(left, reserve)
         return found
@@ -278,7 +278,7 @@ _NAMED = 4
 
 
 @dataclass(frozen=True)
-class Ran:
+class PartRun:
     """The run of one side of a part: outputs by sample, or why there are none.
 
     ``refused`` says that it was not tried: the budget is used up, or one like it was refused.
@@ -295,7 +295,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Judged:
+class PartVerdict:
     """The verdict on a part.
 
     ``fault`` is empty if the part is right; else ``sample`` is the first that shows it.
@@ -307,7 +307,9 @@ class Judged:
     sample: int = 0
 
 
-def judge_pair(pair: RegionPair, batch: Batch, old: Ran, new: Ran | None) -> Judged:
+def judge_pair(
+    pair: RegionPair, batch: Batch, old: PartRun, new: PartRun | None
+) -> PartVerdict:
     """Hold the sides of a part against each other.
 
     A value that differs is held against the running error of its operators. Where they have
@@ -316,7 +318,7 @@ def judge_pair(pair: RegionPair, batch: Batch, old: Ran, new: Ran | None) -> Jud
     for side, ran in (("what was replaced", old), ("what is in its place", new)):
         if ran is not None and ran.outputs is None:
             why = ran.reason if ran.refused else f"{side} is {ran.reason}"
-            return Judged(_weak(pair, why))
+            return PartVerdict(_weak(pair, why))
     assert old.outputs is not None
     fresh = (new.outputs if new is not None else None) or ({},) * len(old.outputs)
     expected, actual = _aligned(pair, old.outputs, fresh)
@@ -337,8 +339,8 @@ def judge_pair(pair: RegionPair, batch: Batch, old: Ran, new: Ran | None) -> Jud
     checks = tuple(_excuse(o, excused) for v in verdicts for o in v.outputs)
     if doubtful:
         told = f"{', '.join(doubtful)} differs there, where rounding has no bound"
-        return Judged(_weak(pair, told), checks)
-    return Judged(_evidence(pair, batch, expected), checks)
+        return PartVerdict(_weak(pair, told), checks)
+    return PartVerdict(_evidence(pair, batch, expected), checks)
 
 
 def _weak(pair: RegionPair, why: str) -> Evidence:
@@ -357,14 +359,14 @@ def _evidence(pair: RegionPair, batch: Batch, expected: Sequence[Outputs]) -> Ev
     return Evidence(pair.what, Kind.NOTHING, pair.numbers, size, shown, reason)
 
 
-def _wrong(pair: RegionPair, verdict: Check, name: str) -> Judged:
+def _wrong(pair: RegionPair, verdict: Check, name: str) -> PartVerdict:
     sample = verdict.sample or 0
     mine = [output for output in verdict.outputs if output.output == name]
     numbers = ", ".join(map(str, pair.numbers))
     whose = f"rewrite {numbers} ({pair.what})" if numbers else pair.what
     fault = f"{whose}: {describe_mismatch(verdict.kind, mine, sample)}"
     evidence = Evidence(pair.what, Kind.NOTHING, pair.numbers, reason=f"{name} differs")
-    return Judged(evidence, verdict.outputs, fault, sample)
+    return PartVerdict(evidence, verdict.outputs, fault, sample)
 
 
 def _aligned(
@@ -407,7 +409,7 @@ def _is_rounding(
             return None
         feeds: dict[str, Array] = dict(pair.old.rows[index])
         feeds |= pair.new.rows[index] if pair.new is not None else {}
-        found.append(weigh_rounding(old, new, feeds, before, after, one.old))
+        found.append(rounding_verdict(old, new, feeds, before, after, one.old))
     if False in found:
         return False
     return None if None in found else True
@@ -520,7 +522,7 @@ class CompiledLevels:
 
     compilers: list[Compiler] = field(default_factory=list)
     original: ir.Model | None = None
-    comparing: Comparing | None = None
+    comparing: OutputComparison | None = None
 
     def check(self, before: ir.Model, model: ir.Model, *moments: str) -> list[Check]:
         """Ask whether a model gets as far as the one before it, on the engines of moments.
@@ -628,7 +630,7 @@ class CompiledLevels:
         thresholds, ignored = self.comparing.thresholds, self.comparing.baseline.unstable
         noise = compiler.noise(self.original)
         limits = thresholds.above(thresholds.drift(), noise, ignored, "drift")
-        bench = Bench(compiler.engine, compiler.when)
+        bench = EngineBaseline(compiler.engine, compiler.when)
         expected, produced = compiler.original.outputs, found.outputs
         check = self.comparing.compare(LEVEL, bench, expected, produced, *limits)
         again = partial(self.comparing.compare, LEVEL, bench, expected, produced, limits[0])

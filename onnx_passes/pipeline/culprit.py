@@ -23,16 +23,16 @@ from onnx_passes.contracts import Contract, Equality, Tolerance
 from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
 from onnx_passes.passes.context import Application
 from onnx_passes.passes.patterns import describe
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.change_parts import (
     Part,
+    describe_finding,
     is_left,
     names_part,
     own_name,
     record,
     side_by_side,
     side_part,
-    told,
 )
 from onnx_passes.pipeline.compiling_engines import Compiler
 from onnx_passes.pipeline.gate import Gate
@@ -41,7 +41,7 @@ from onnx_passes.pipeline.rounding import FUSED
 from onnx_passes.report.run_report import Blame
 from onnx_passes.report.summary import margin
 from onnx_passes.runtime.engine_base import Engine, Feeds, Finding, Level, Outputs, examine
-from onnx_passes.runtime.engine_models import with_barriers, with_seeds
+from onnx_passes.runtime.engine_models import assign_seeds, insert_barriers
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import (
     built_layers,
@@ -56,9 +56,9 @@ from onnx_passes.verify.applications import (
     local_scores,
 )
 from onnx_passes.verify.evidence import ENGINE, LEVEL, Check, OutputCheck, Verdict
-from onnx_passes.verify.judge import GAP, Promise, score
-from onnx_passes.verify.region import makers_of
-from onnx_passes.verify.rounding import weigh_rounding
+from onnx_passes.verify.judge import NOISE_FACTOR, Promise, score
+from onnx_passes.verify.region import producers_by_name
+from onnx_passes.verify.rounding import rounding_verdict
 from onnx_passes.verify.shrink import Case, first_divergence, first_true
 from onnx_passes.verify.snapshot import Change
 
@@ -233,7 +233,7 @@ class _Hunt:
     ) -> tuple[list[Culprit], Attempt]:
         """Accuse as well those with no better score: they may only show together."""
         more = count
-        while more < len(suspects) and _score(suspects[more]) * GAP >= _score(
+        while more < len(suspects) and _score(suspects[more]) * NOISE_FACTOR >= _score(
             suspects[count - 1]
         ):
             more += 1
@@ -252,7 +252,7 @@ class _Hunt:
         if _gradual(good, bad):
             self.search.notes.append(
                 "no rewrite can be named: the error grows little by little, and at no rewrite "
-                f"by {GAP:g} times"
+                f"by {NOISE_FACTOR:g} times"
             )
             return []
         last = applied[position - 1]
@@ -308,7 +308,7 @@ def _gradual(good: Attempt | None, bad: Attempt) -> bool:
     low, high = margin(good.checks), margin(bad.checks)
     if low is None or high is None or not high.limit:
         return False
-    return high.ratio < GAP * low.ratio
+    return high.ratio < NOISE_FACTOR * low.ratio
 
 
 BY_REGION = "by its region alone"
@@ -353,7 +353,7 @@ class Regions:
 
     def _named(self, pieces: Sequence[ApplicationPieces]) -> list[ApplicationPieces]:
         """Return the rewrites whose new nodes the compiler named, if they are few."""
-        makers = makers_of(self.after)
+        makers = producers_by_name(self.after)
         found = [piece for piece in pieces if _is_named(self.said, piece.new, makers)]
         return found if len(found) <= _MOST_NAMED else []
 
@@ -372,7 +372,7 @@ class Regions:
             piece = looked[number]
             old = self._part("old", self.before, piece.old, arrays)
             if old is not None and self._reaches(self._examine([old])):
-                reason = told(finding, parts[number])
+                reason = describe_finding(finding, parts[number])
                 application = piece.application
                 check = OutputCheck(application.replaced[0][0], False, reason)
                 how = f"{BY_REGION}: {reason}"
@@ -496,7 +496,7 @@ def _rounds(old: Part, new: Part, olds: Outputs, news: Outputs) -> bool:
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return False
     feeds = {**old.rows[0], **new.rows[0]}
-    return weigh_rounding(old.model, new.model, feeds, expected, actual, names[0]) is True
+    return rounding_verdict(old.model, new.model, feeds, expected, actual, names[0]) is True
 
 
 def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
@@ -505,7 +505,7 @@ def _is_named(reason: str, side: Side, makers: Mapping[str, ir.Node]) -> bool:
     return any(re.search(rf"(?<![\w.]){re.escape(n)}(?![\d.])", reason) for n in names)
 
 
-def error_of(model: ir.Model, bench: Bench, baseline: Baseline) -> float:
+def error_of(model: ir.Model, bench: EngineBaseline, baseline: Baseline) -> float:
     """Return the error of a model's outputs on an engine; infinite if it does not run."""
     try:
         produced = bench.run(model, baseline.samples)
@@ -551,7 +551,7 @@ class Judgement:
         return self.samples[self.check.sample or 0]
 
     @cached_property
-    def bench(self) -> Bench:
+    def bench(self) -> EngineBaseline:
         """The engine of the check, or the first one where it needed none."""
         benches = self.gate.baseline.benches
         named = [bench for bench in benches if bench.engine.name == self.check.engine]
@@ -564,8 +564,8 @@ class Judgement:
 
     def prepare(self, model: ir.Model) -> ir.Model:
         """Return a model as the engine runs it, for scripts without this package."""
-        model = with_seeds(model, getattr(self.engine, "seed", 0))
-        return with_barriers(model) if self.bench.node_by_node else model
+        model = assign_seeds(model, getattr(self.engine, "seed", 0))
+        return insert_barriers(model) if self.bench.node_by_node else model
 
     @cached_property
     def limits(self) -> tuple[Equality | Tolerance, dict[str, Tolerance]]:

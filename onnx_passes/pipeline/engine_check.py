@@ -22,7 +22,7 @@ from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import all_nodes, captured_values
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import can_see, nodes_behind
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.random_values import Allowance
@@ -31,18 +31,25 @@ from onnx_passes.pipeline.region_evidence import (
     BY_STRUCTURE,
     Conclusion,
     InBodies,
-    Regional,
+    RegionFinding,
     RegionValues,
     all_passed,
     any_failed,
     outer_sample,
 )
-from onnx_passes.pipeline.state import Known, State
+from onnx_passes.pipeline.state import EngineState, State
 from onnx_passes.runtime.engine_base import Data, Outputs, run_each
 from onnx_passes.verify.bodies import changed_bodies, holds_bodies, pair_holders
-from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verdict, vouches
+from onnx_passes.verify.evidence import (
+    Check,
+    Evidence,
+    Kind,
+    OutputCheck,
+    Verdict,
+    each_application_executed,
+)
 from onnx_passes.verify.judge import Promise, identical
-from onnx_passes.verify.node_equality import Folded, constant_tensor
+from onnx_passes.verify.node_equality import FoldedConstants, constant_tensor
 from onnx_passes.verify.obligations import (
     Obligation,
     ObligationPart,
@@ -104,7 +111,7 @@ class EngineFinding:
 
     checks: list[Check]
     evidence: list[Evidence]
-    known: Known
+    known: EngineState
     certain: bool = False
 
     @property
@@ -112,13 +119,13 @@ class EngineFinding:
         return any(check.verdict is Verdict.FAILED for check in self.checks)
 
 
-def with_sight(one: Evidence, sees: bool | None) -> Evidence:
+def with_observability(one: Evidence, sees: bool | None) -> Evidence:
     """Return evidence of outputs only, with whether these see the change; None: unknown."""
     kind = Kind.BLIND if sees is False else Kind.OUTPUTS_ONLY
     return replace(one, kind=kind, reason=f"{_SIGHT[sees]} ({one.reason})")
 
 
-def does_not_run(kind: str, bench: Bench, error: EngineError) -> Check:
+def does_not_run(kind: str, bench: EngineBaseline, error: EngineError) -> Check:
     """Return the check of a result that an engine refuses, which fails."""
     aside = f" ({error.help})" if error.help else ""
     reason = f"the result does not run: {error.message}{aside}"
@@ -158,7 +165,7 @@ def find_region(
     matched or recorded.
     """
     before, after = models
-    folded = Folded()
+    folded = FoldedConstants()
     while (region := changed_region(before, after, folded)) is not None:
         required = find_obligations(region, before, after, applied)
         proved = find_proved(region, before, after, required)
@@ -179,7 +186,7 @@ def find_region(
         wrong = {n for n, t in region.folded.items() if not _holds(known, n, t)}
         if not wrong:
             return FoundRegion(region, known, required, proved, needed)
-        folded = Folded(refused=folded.refused | wrong)
+        folded = FoldedConstants(refused=folded.refused | wrong)
     return None
 
 
@@ -208,7 +215,7 @@ def calls_of(model: ir.Model) -> dict[ir.OperatorIdentifier, int]:
     return found
 
 
-def look_alike(old: Data, new: Data) -> bool:
+def have_same_type_and_shape(old: Data, new: Data) -> bool:
     """Whether two values are tensors of one type and shape."""
     arrays = isinstance(old, np.ndarray) and isinstance(new, np.ndarray)
     return arrays and old.dtype == new.dtype and old.shape == new.shape  # type: ignore[union-attr]
@@ -250,7 +257,7 @@ class RegionCheck:
         if calls_of(self.before) == calls_of(self.after):
             self.before, self.after = inlined(self.before), inlined(self.after)
 
-    def run(self, known: Recorded | None) -> Regional | None:
+    def run(self, known: Recorded | None) -> RegionFinding | None:
         """Check the region; None if only a run of the whole model can show its effect."""
         start = time.perf_counter()
         models = self.before, self.after
@@ -277,7 +284,7 @@ class RegionCheck:
         first = replace(checked.checks[0], seconds=time.perf_counter() - start)
         return replace(checked, checks=[first, *checked.checks[1:]])
 
-    def _unchanged(self, region: Region, known: Recorded | None) -> Regional:
+    def _unchanged(self, region: Region, known: Recorded | None) -> RegionFinding:
         """Say that nothing that reaches an output is computed differently."""
         reason = "nothing that reaches an output is computed differently"
         name = self.bench.engine.name
@@ -292,9 +299,9 @@ class RegionCheck:
         made = {str(v.name) for node in region.nodes for v in node.outputs}
         names = set(value_names(self.after)) - (made - same)
         kept = known and known.following([{} for _ in known.samples], names)
-        return Regional(checks, evidence, kept)
+        return RegionFinding(checks, evidence, kept)
 
-    def _run_ahead(self) -> Regional | None:
+    def _run_ahead(self) -> RegionFinding | None:
         """Run the whole model at once, where a tolerance pass changed much of it.
 
         Its outputs have to be followed anyway, and the values inside are held to the same
@@ -323,7 +330,7 @@ class RegionCheck:
         made = self._conclude(produced, results, recorded)
         return None if made.failed else replace(made, outputs=outputs)
 
-    def _run_region(self) -> Regional | None:
+    def _run_region(self) -> RegionFinding | None:
         """Run the region on the recorded values, and what follows a value that differs."""
         region = self.region
         produced = self.runs.produce(region.nodes)
@@ -372,7 +379,8 @@ class RegionCheck:
         return [
             one
             for one in find_inner(self.region, self.before, known)
-            if self.recorded.holds((one.old,)) and look_alike(old[one.old], new.get(one.new))
+            if self.recorded.holds((one.old,))
+            and have_same_type_and_shape(old[one.old], new.get(one.new))
         ]
 
     def _check_bodies(self) -> InBodies:
@@ -385,7 +393,7 @@ class RegionCheck:
         for body in changed_bodies(
             self.before, self.after, holders, known, replaced, self.bench.engine
         ):
-            bench = Bench(self.bench.engine, self.bench.when)
+            bench = EngineBaseline(self.bench.engine, self.bench.when)
             check = RegionCheck(
                 Recorder(bench, self.recorder.memory_limit),
                 Baseline(body.before, [bench], list(body.feeds), ahead=False),
@@ -436,7 +444,7 @@ class RegionCheck:
         produced: Sequence[Mapping[str, Data]],
         results: Mapping[Obligation, list[OutputCheck]],
         recorded: Recorded,
-    ) -> Regional:
+    ) -> RegionFinding:
         conclusion = Conclusion(
             self.values,
             self.baseline,
@@ -524,7 +532,9 @@ class EngineCheck:
     allowance: Allowance
     recorders: dict[int, Recorder] = field(default_factory=dict)
 
-    def check(self, index: int, bench: Bench, state: State, step: Step) -> EngineFinding:
+    def check(
+        self, index: int, bench: EngineBaseline, state: State, step: Step
+    ) -> EngineFinding:
         """Return the finding of one engine, on the region that changed if it can be run."""
         found = self._regional(index, bench, state, step)
         if found is not None and not is_in_doubt(state, bench, found.checks):
@@ -534,14 +544,14 @@ class EngineCheck:
             return self.whole(index, bench, state, step)
         return found
 
-    def recorder(self, bench: Bench) -> Recorder:
+    def recorder(self, bench: EngineBaseline) -> Recorder:
         """Return the recorder of an engine, which keeps what it knows of the model."""
         return self.recorders.setdefault(
             id(bench), Recorder(bench, self.settings.memory_limit)
         )
 
     def _regional(
-        self, index: int, bench: Bench, state: State, step: Step
+        self, index: int, bench: EngineBaseline, state: State, step: Step
     ) -> EngineFinding | None:
         """Check the region that changed, where that is enough and asked for."""
         comparing, contracts = state.comparing, step.pass_.contracts()
@@ -582,7 +592,12 @@ class EngineCheck:
         return self._follow(index, bench, state, step, region)
 
     def _follow(
-        self, index: int, bench: Bench, state: State, step: Step, region: Regional
+        self,
+        index: int,
+        bench: EngineBaseline,
+        state: State,
+        step: Step,
+        region: RegionFinding,
     ) -> EngineFinding:
         """Find out what became of the outputs, where inner values are not what they were."""
         start = time.perf_counter()
@@ -606,7 +621,9 @@ class EngineCheck:
         checks, evidence = list(region.checks), region.evidence
         for contract in step.pass_.contracts():
             if isinstance(contract, Tolerance) and not state.comparing.truth.wanted:
-                vouched = state.vouched and step.by_type and vouches(evidence)
+                vouched = (
+                    state.vouched and step.by_type and each_application_executed(evidence)
+                )
                 checks.append(
                     state.comparing.spend(
                         bench, accepted, produced, budget, step.model, vouched=vouched
@@ -624,7 +641,7 @@ class EngineCheck:
         return EngineFinding(checks, evidence, known)
 
     def _run_recorded(
-        self, bench: Bench, state: State, step: Step
+        self, bench: EngineBaseline, state: State, step: Step
     ) -> tuple[Recorded, list[Outputs]] | None:
         """Run the model with its values inside, which are known from then on."""
         try:
@@ -637,7 +654,7 @@ class EngineCheck:
         return recorded, outputs
 
     def _accepted(
-        self, index: int, bench: Bench, state: State, step: Step
+        self, index: int, bench: EngineBaseline, state: State, step: Step
     ) -> tuple[list[Outputs], Budget]:
         """Return the outputs of the model before, and the budget measured from there."""
         known = state.of(index)
@@ -646,7 +663,9 @@ class EngineCheck:
             accepted = bench.run(step.before, state.baseline.samples)
         return accepted, known.budget.measured_from(accepted)
 
-    def whole(self, index: int, bench: Bench, state: State, step: Step) -> EngineFinding:
+    def whole(
+        self, index: int, bench: EngineBaseline, state: State, step: Step
+    ) -> EngineFinding:
         """Check the whole model, against a run of the one before where that is missing."""
         state.baseline.ready(bench.when)
         contracts, samples = step.pass_.contracts(), state.baseline.samples
@@ -693,7 +712,7 @@ class EngineCheck:
         return replace(found, evidence=self._outputs_only(bench, state, step, why))
 
     def _outputs_only(
-        self, bench: Bench, state: State, step: Step, why: str
+        self, bench: EngineBaseline, state: State, step: Step, why: str
     ) -> list[Evidence]:
         """Ask whether the outputs, which are all that vouches for a change, can see it."""
         sees = None
@@ -705,10 +724,10 @@ class EngineCheck:
                 bench.engine, step.before, step.model, sample, state.baseline.unstable
             )
         found = Evidence(step.label, Kind.OUTPUTS_ONLY, step.numbers, reason=why)
-        return [with_sight(found, sees)]
+        return [with_observability(found, sees)]
 
 
-def is_in_doubt(state: State, bench: Bench, found: Sequence[Check]) -> bool:
+def is_in_doubt(state: State, bench: EngineBaseline, found: Sequence[Check]) -> bool:
     """Whether checks failed, and the original turns out not to repeat itself."""
     if all(check.verdict is not Verdict.FAILED for check in found):
         return False

@@ -25,24 +25,30 @@ from onnx_passes.model.walk import all_graphs, node_operator, nodes_of
 from onnx_passes.ops.node_queries import RANDOM, RANDOM_CONTRIB, may_draw
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.context import Application, InterfaceMap, Port
-from onnx_passes.pipeline.arbitration import arbitrated, check_deployed, check_end
+from onnx_passes.pipeline.arbitration import check_deployed, check_end, separate_engine_faults
 from onnx_passes.pipeline.baseline import Baseline, Noise
 from onnx_passes.pipeline.compiling_engines import CompiledLevels
-from onnx_passes.pipeline.engine_check import EngineCheck, Step, with_sight
+from onnx_passes.pipeline.engine_check import EngineCheck, Step, with_observability
 from onnx_passes.pipeline.observability import can_see
-from onnx_passes.pipeline.output_checks import Comparing
+from onnx_passes.pipeline.output_checks import OutputComparison
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.random_values import Allowance
 from onnx_passes.pipeline.recorder import run_nodes
 from onnx_passes.pipeline.region_evidence import BY_STRUCTURE
-from onnx_passes.pipeline.state import Checked, Known, State
+from onnx_passes.pipeline.state import Checked, EngineState, State
 from onnx_passes.plain import PlainDict
 from onnx_passes.risky_runs import INPUTS, running
-from onnx_passes.runtime.engine_base import Feeds, MadeUpFeeds, Outputs
+from onnx_passes.runtime.engine_base import Feeds, GeneratedFeeds, Outputs
 from onnx_passes.runtime.inputs import AdversarialFeeds, generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
-from onnx_passes.verify.evidence import Check, Evidence, Kind, Verdict, vouches
+from onnx_passes.verify.evidence import (
+    Check,
+    Evidence,
+    Kind,
+    Verdict,
+    each_application_executed,
+)
 from onnx_passes.verify.obligations import compute_alike
 from onnx_passes.verify.recording import inlined
 from onnx_passes.verify.reference_data import check_feeds
@@ -163,7 +169,7 @@ def _moved(
         state,
         comparing=state.comparing.moved_to(baseline, original, labels),
         known=tuple(
-            Known(samples, accepted, None, before.budget)
+            EngineState(samples, accepted, None, before.budget)
             for (_, accepted), before in zip(known, state.known, strict=True)
         ),
         moved=True,
@@ -188,7 +194,7 @@ def _feeds(feeds: Feeds, port: Port) -> Feeds:
         kept = AdversarialFeeds(found, feeds.kind, "")
         kept.name = feeds.name
         return kept
-    return MadeUpFeeds(found, feeds.label) if isinstance(feeds, MadeUpFeeds) else found
+    return GeneratedFeeds(found, feeds.label) if isinstance(feeds, GeneratedFeeds) else found
 
 
 def _outputs(values: Mapping[str, Any], port: Port) -> dict[str, Any]:
@@ -289,7 +295,8 @@ def conclude(
         state,
         known=known,
         moved=state.moved or moves,
-        vouched=state.vouched and (not moves or (step.by_type and vouches(evidence))),
+        vouched=state.vouched
+        and (not moves or (step.by_type and each_application_executed(evidence))),
         at_origin=measured and not step.promises,
     )
     return Checked(checks, evidence, state)
@@ -338,11 +345,11 @@ class Gate:
         opening: Opening | None = None,
     ) -> Gate:
         """Return the gate of a run whose original has not been touched yet."""
-        comparing = Comparing(settings, baseline, original, labels)
+        comparing = OutputComparison(settings, baseline, original, labels)
         baseline.ahead &= original.weight_bytes <= settings.memory_limit
         levels = levels or CompiledLevels()
         levels.comparing = comparing
-        state = State(comparing, tuple(Known() for _ in baseline.benches))
+        state = State(comparing, tuple(EngineState() for _ in baseline.benches))
         known = Counter(map(_without_names, faults))
         return cls(settings, state, known, levels, opening or Opening())
 
@@ -425,7 +432,7 @@ class Gate:
                 evidence = evidence or found.evidence
                 state = state.knowing(index, found.known)
         if not called:
-            checks = arbitrated(self.engines, state, step, checks, certain)
+            checks = separate_engine_faults(self.engines, state, step, checks, certain)
         checks += self.levels.check(*compiled, "each")
         if not called and all(check.verdict is not Verdict.FAILED for check in checks):
             state, regions, known = self._by_region(state, step)
@@ -461,7 +468,8 @@ class Gate:
         sample, unstable = state.baseline.samples[0], state.baseline.unstable
         sees = can_see(OnnxRuntimeEngine(), step.before, step.model, sample, unstable)
         return [
-            with_sight(one, sees) if one.kind is Kind.OUTPUTS_ONLY else one for one in known
+            with_observability(one, sees) if one.kind is Kind.OUTPUTS_ONLY else one
+            for one in known
         ]
 
     def structure(self, model: ir.Model) -> Check:
@@ -486,7 +494,9 @@ class Gate:
 
     def only_amplifies(self, check: Check, evidence: Sequence[Evidence] | None = None) -> bool:
         """Whether outputs drift beyond a default, though each change agrees by itself."""
-        vouched = self.state.vouched and (evidence is None or vouches(evidence))
+        vouched = self.state.vouched and (
+            evidence is None or each_application_executed(evidence)
+        )
         held = self.state.comparing.thresholds.holds(check.kind)
         return vouched and check.kind == "drift" and not held
 
@@ -530,7 +540,9 @@ class Gate:
         from onnx_passes.pipeline.change_parts import unkept  # slow to import
 
         known = tuple(
-            Known(budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget())
+            EngineState(
+                budget=Budget.recall(remembered[b.key]) if b.key in remembered else Budget()
+            )
             for b in self.baseline.benches
         )
         changes = self.levels.later((), unkept("passes before --resume"), 0)

@@ -19,7 +19,7 @@ from onnx_passes.configs.sections import OutputTolerance, Reference
 from onnx_passes.configs.sections import Reference as Settings
 from onnx_passes.errors import EngineError, ReferenceDataError
 from onnx_passes.pipeline.arbitration import check_original, check_thresholds
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.compiling_engines import begin
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.report.run_report import EngineReport, ReferenceReport, RunReport
@@ -28,8 +28,8 @@ from onnx_passes.runtime.engine_base import Engine, Feeds, Outputs, only_compile
 from onnx_passes.runtime.engine_models import keep_split
 from onnx_passes.runtime.inputs import (
     AdversarialFeeds,
-    Made,
-    Substitutes,
+    GeneratedSample,
+    InputSearch,
     adversarial,
     describe_feeds,
     edge_samples,
@@ -53,14 +53,14 @@ from onnx_passes.verify.validity import Opening, check_validity, operators_witho
 from onnx_passes.verify.well_formed import check_structure, named_sizes
 
 
-def prepared(
+def prepare_baseline(
     model: ir.Model,
     samples: Sequence[Feeds],
     engines: Sequence[EngineStep],
     *,
     given: bool,
     special: Sequence[Feeds] = (),
-    substitutes: Substitutes | None = None,
+    substitutes: InputSearch | None = None,
 ) -> Baseline:
     """Put the engines beside the original; ask what shows without running it.
 
@@ -71,26 +71,26 @@ def prepared(
     engines = [step for step in engines if not only_compiles(step.engine)]
     for step in engines:
         step.engine.describe()
-    benches = [Bench(step.engine, step.when) for step in engines]
+    benches = [EngineBaseline(step.engine, step.when) for step in engines]
     baseline = Baseline(model, benches, [*samples, *special], given)
     baseline.substitutes = None if given else substitutes
     return baseline
 
 
-def establish(
+def run_baseline(
     model: ir.Model,
     samples: Sequence[Feeds],
     engines: Sequence[EngineStep],
     *,
     given: bool,
     special: Sequence[Feeds] = (),
-    substitutes: Substitutes | None = None,
+    substitutes: InputSearch | None = None,
 ) -> Baseline:
-    """Put the engines beside the original, and run it once on each; see :func:`prepared`.
+    """Put the engines beside the original, and run it once on each: :func:`prepare_baseline`.
 
     Raises EngineError if neither an engine nor the reference evaluator can run the original.
     """
-    baseline = prepared(
+    baseline = prepare_baseline(
         model, samples, engines, given=given, special=special, substitutes=substitutes
     )
     baseline.ready(*{step.when for step in engines})
@@ -239,7 +239,7 @@ def make_gate(
         reference = ReferenceData(samples, reference.expected, source)
     if config.reference.steps is not None:
         reference = roll_out(model, config.reference, reference, engines, given=given)
-    baseline = prepared(
+    baseline = prepare_baseline(
         model,
         reference.samples,
         engines,
@@ -293,7 +293,7 @@ def make_baseline(
         reference = load_reference(spec, model, config.folder or Path())
     given = bool(reference.samples)
     made = [] if given else without_crashes(_generated(model, config.reference))
-    return prepared(
+    return prepare_baseline(
         model,
         reference.samples or made,
         resolve_engines(config),
@@ -346,7 +346,7 @@ def report_baseline(report: RunReport, gate: Gate, result: ir.Model | None = Non
             report.reference.names = [name_of(feeds) or "" for feeds in baseline.samples]
 
 
-def _generated(model: ir.Model, settings: Reference) -> list[Made]:
+def _generated(model: ir.Model, settings: Reference) -> list[GeneratedSample]:
     return make_samples(
         model,
         seed=settings.seed,
@@ -356,9 +356,9 @@ def _generated(model: ir.Model, settings: Reference) -> list[Made]:
     )
 
 
-def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
+def _substitutes(model: ir.Model, config: PipelineConfig) -> InputSearch:
     settings = config.reference
-    return Substitutes(
+    return InputSearch(
         model,
         settings.seed,
         settings.samples,
@@ -369,7 +369,10 @@ def _substitutes(model: ir.Model, config: PipelineConfig) -> Substitutes:
 
 
 def _special(
-    model: ir.Model, config: PipelineConfig, given: Sequence[Feeds], made: Sequence[Made]
+    model: ir.Model,
+    config: PipelineConfig,
+    given: Sequence[Feeds],
+    made: Sequence[GeneratedSample],
 ) -> list[AdversarialFeeds]:
     settings = config.reference
     if config.verify.inputs == "adversarial":

@@ -38,7 +38,7 @@ from onnx_passes.verify.snapshot import Change, Snapshot
 
 if TYPE_CHECKING:
     from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.objective import Paying
+    from onnx_passes.pipeline.objective import ProfitabilityFilter
 
 
 @dataclass
@@ -200,7 +200,7 @@ class PassRun:
             rewrites = "1 rewrite" if len(skip) == 1 else f"{len(skip)} rewrites"
             self.report.notes.append(f"left out {rewrites}, to keep {', '.join(lost)}")
 
-    def _undo_what_does_not_pay(self, paying: Paying) -> None:
+    def _undo_what_does_not_pay(self, paying: ProfitabilityFilter) -> None:
         """Leave out the rewrites that cost more than they save, before anything is checked."""
         report, made = self.report, self._made
         chosen = paying.choose(self.pass_, made.attempts, made)

@@ -33,7 +33,7 @@ from onnx_passes.model.walk import (
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.compose import may_not_pay
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.change_parts import Beside, Sides
+from onnx_passes.pipeline.change_parts import AlignedModels, Sides
 from onnx_passes.pipeline.gate_setup import make_baseline
 from onnx_passes.pipeline.pass_execution import Attempt, Attempts
 from onnx_passes.report.run_report import PaysReport
@@ -107,7 +107,7 @@ class Meter:
         """
         if _interface(without) != _interface(with_them):
             return None
-        beside = Beside(inlined(without), inlined(with_them))
+        beside = AlignedModels(inlined(without), inlined(with_them))
         parts = beside.parts(applied)
         costs = None if parts is None else self._costs(beside, parts)
         if parts is None or costs is None:
@@ -116,7 +116,9 @@ class Meter:
         pairs = zip(parts, costs, strict=True)
         return [([numbers[n] for n in part.numbers], cost) for part, cost in pairs]
 
-    def _costs(self, beside: Beside, parts: Sequence[Sides]) -> list[RewriteCost] | None:
+    def _costs(
+        self, beside: AlignedModels, parts: Sequence[Sides]
+    ) -> list[RewriteCost] | None:
         if self.objective == "nodes":
             return [RewriteCost(_count(part.old), _count(part.new)) for part in parts]
         if self.objective == "size":
@@ -262,7 +264,7 @@ class Chosen:
 
 
 @dataclass
-class Paying:
+class ProfitabilityFilter:
     """Decides which rewrites of passes stay."""
 
     meter: Meter
@@ -276,7 +278,7 @@ class Paying:
         original: ir.Model,
         gate: Gate | None,
         reference: ReferenceData | None,
-    ) -> Paying:
+    ) -> ProfitabilityFilter:
         """Measure on the last engine of a pipeline."""
         engines = resolve_engines(config)
         if not engines:

@@ -32,8 +32,14 @@ from onnx_passes.pipeline.recorder import Recorded, run_nodes
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, run_each
 from onnx_passes.verify.judge import Promise
 from onnx_passes.verify.obligations import Obligation
-from onnx_passes.verify.recording import draw_like, exposed, inlined
-from onnx_passes.verify.region import Region, boundary_of, diff_nodes, leading_to, region_model
+from onnx_passes.verify.recording import expose_values, inlined, random_like
+from onnx_passes.verify.region import (
+    Region,
+    backward_slice,
+    boundary_of,
+    diff_nodes,
+    region_model,
+)
 from onnx_passes.verify.well_formed import infer_types
 
 _FACTOR, _SHIFT = 1.0625, 0.0625
@@ -126,7 +132,7 @@ def _note_types(
                     value.type = value.type or typed.type
     lacking = {str(v.name): v for v in values if v.dtype is None and v.graph is copy.graph}
     if lacking:
-        with engine.prepare(exposed(model, needed=lacking)) as session:
+        with engine.prepare(expose_values(model, needed=lacking)) as session:
             found = session.run(sample)
         for name, value in lacking.items():
             array = found.get(name)
@@ -356,9 +362,9 @@ class Downstream:
             return name in there and not (name in made and differs(name, name))
 
         ends = {one.old} | {str(v.name) for node in nodes for v in node.outputs}
-        old_nodes = leading_to(ends, self.before.graph, shared)
+        old_nodes = backward_slice(ends, self.before.graph, shared)
         names = frozenset(boundary_of(old_nodes))
-        new_nodes = leading_to(cuts.values(), self.after.graph, names.__contains__)
+        new_nodes = backward_slice(cuts.values(), self.after.graph, names.__contains__)
         if not (new_nodes and names.issuperset(boundary_of(new_nodes))):
             return None  # the two sides do not start at the same values
         if max(len(old_nodes), len(new_nodes)) > GROWTH or not self.fill(names):
@@ -395,7 +401,7 @@ class Downstream:
             if any(v in reached for v in (*node.inputs, *captured_values(node))):
                 reached.update(node.outputs)
                 behind.append(node)
-        return leading_to(ends, behind, lambda _: False) or None
+        return backward_slice(ends, behind, lambda _: False) or None
 
     def _made(self) -> list[ir.Value]:
         return [v for node in self.before.graph for v in node.outputs]
@@ -414,7 +420,7 @@ def _other_value(array: Array, name: str, turn: int) -> Array:
         return array
     if not turn:
         return np.asarray(-widen(array)).astype(array.dtype)
-    return draw_like(array, f"{name} {turn}")
+    return random_like(array, f"{name} {turn}")
 
 
 def disturb(old: Array, new: Array, seed: int, sign: int) -> Array:

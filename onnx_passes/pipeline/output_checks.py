@@ -18,7 +18,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.configs.sections import OutputTolerance, Verify
 from onnx_passes.contracts import Contract, Equality, Metric, Tolerance, metrics
 from onnx_passes.errors import ConfigError, EngineError, OnnxPassesError
-from onnx_passes.pipeline.baseline import Baseline, Bench, Noise
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline, Noise
 from onnx_passes.pipeline.policy import Budget
 from onnx_passes.pipeline.rounding import excuse_by_cause, excuse_outputs
 from onnx_passes.report.text import NOISE, number
@@ -32,7 +32,7 @@ from onnx_passes.verify.snapshot import Snapshot
 
 
 @dataclass
-class Comparing:
+class OutputComparison:
     """Puts what two models gave side by side, under the limits of the pipeline."""
 
     settings: Verify
@@ -43,7 +43,7 @@ class Comparing:
     def __post_init__(self) -> None:
         self.thresholds = Thresholds(self.settings, self.baseline.notes, lambda: self.low)
         self.noise = Noise(self.baseline)
-        self.truth = Truth(self.settings, self.baseline, self.original)
+        self.truth = Float64Reference(self.settings, self.baseline, self.original)
 
     @cached_property
     def low(self) -> dict[str, Tolerance]:
@@ -61,7 +61,7 @@ class Comparing:
 
     def contract(
         self,
-        bench: Bench,
+        bench: EngineBaseline,
         accepted: list[Outputs],
         produced: list[Outputs],
         contract: Contract,
@@ -95,7 +95,7 @@ class Comparing:
 
     def spend(
         self,
-        bench: Bench,
+        bench: EngineBaseline,
         accepted: list[Outputs],
         produced: list[Outputs],
         budget: Budget,
@@ -118,7 +118,7 @@ class Comparing:
 
     def excused(
         self,
-        bench: Bench,
+        bench: EngineBaseline,
         produced: list[Outputs],
         check: Check,
         model: ir.Model,
@@ -154,7 +154,9 @@ class Comparing:
         samples = self.baseline.samples
         return excuse_by_cause(check, models, samples, rows, compared, otherwise)
 
-    def _settled(self, check: Check, bench: Bench, produced: list[Outputs]) -> Check | None:
+    def _settled(
+        self, check: Check, bench: EngineBaseline, produced: list[Outputs]
+    ) -> Check | None:
         """Return a check of drift as passed where rounding moves the original as far."""
         try:
             found = self.noise.settle_drift(check, bench, produced)
@@ -169,14 +171,18 @@ class Comparing:
         return found
 
     def _or_noise(
-        self, check: Check, bench: Bench, expected: Sequence[Outputs], produced: list[Outputs]
+        self,
+        check: Check,
+        bench: EngineBaseline,
+        expected: Sequence[Outputs],
+        produced: list[Outputs],
     ) -> Check:
         again = partial(self.compare, check.kind, bench, expected, produced, Tolerance())
         return self.thresholds.or_noise(check, again)
 
     def end(
         self,
-        bench: Bench,
+        bench: EngineBaseline,
         origin: list[Outputs] | None,
         produced: list[Outputs],
         model: ir.Model,
@@ -204,7 +210,7 @@ class Comparing:
         return [*self.truth.missing(bench), drift, *metrics]
 
     def metrics(
-        self, bench: Bench, produced: list[Outputs], names: Sequence[str]
+        self, bench: EngineBaseline, produced: list[Outputs], names: Sequence[str]
     ) -> list[Check]:
         """Measure the pipeline's metrics that have these names; all if there are no names."""
         ranges = self.settings.metrics
@@ -219,7 +225,7 @@ class Comparing:
     def compare(
         self,
         kind: str,
-        bench: Bench,
+        bench: EngineBaseline,
         expected: Sequence[Outputs],
         produced: Sequence[Outputs],
         contract: Equality | Tolerance,
@@ -241,7 +247,7 @@ class Comparing:
 
     def _raised(
         self,
-        bench: Bench,
+        bench: EngineBaseline,
         limits: Limits,
         what: str,
         *,
@@ -258,7 +264,7 @@ class Comparing:
 
     def moved_to(
         self, baseline: Baseline, original: Snapshot, labels: Sequence[Outputs] | None
-    ) -> Comparing:
+    ) -> OutputComparison:
         """Return the same for another interface; notes go to the same list."""
         moved = replace(self, baseline=baseline, original=original, labels=labels)
         moved.thresholds.lifted |= self.thresholds.lifted
@@ -266,7 +272,7 @@ class Comparing:
 
 
 def metrics_check(
-    bench: Bench,
+    bench: EngineBaseline,
     ranges: Mapping[str, tuple[float, float]],
     original: Sequence[Outputs],
     produced: Sequence[Outputs],
@@ -534,7 +540,7 @@ KIND = "error-growth"
 
 
 @dataclass
-class Truth:
+class Float64Reference:
     """What the original gives in double precision.
 
     ``reason`` says why there is no such result; None if there is, or nobody asked yet.
@@ -572,14 +578,14 @@ class Truth:
         """The result in double precision, by sample; only where it is usable."""
         return self._outputs
 
-    def missing(self, bench: Bench) -> list[Check]:
+    def missing(self, bench: EngineBaseline) -> list[Check]:
         """Say that error growth was asked for and not measured, where that is so."""
         if not self.wanted or self.reason is None:
             return []
         reason = f"there is no float64 reference, so tolerances decide: {self.reason}"
         return [Check(KIND, Verdict.NOT_VERIFIED, bench.engine.name, reason=reason)]
 
-    def judge(self, bench: Bench, produced: Sequence[Outputs]) -> Check:
+    def judge(self, bench: EngineBaseline, produced: Sequence[Outputs]) -> Check:
         """Compare the errors of a model with those of the original on the same engine."""
         start = time.perf_counter()
         worst = Worst()

@@ -34,7 +34,7 @@ from onnx_passes.pipeline.recorder import Recorded, prepare_nodes, run_nodes
 from onnx_passes.pipeline.rounding import Cause, explain, find_cause
 from onnx_passes.risky_runs import DRAWN, MANY
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, run_one
-from onnx_passes.runtime.engine_models import with_barriers
+from onnx_passes.runtime.engine_models import insert_barriers
 from onnx_passes.verify.judge import Promise, judge
 from onnx_passes.verify.node_equality import constant_tensor
 from onnx_passes.verify.obligations import Obligation, ObligationPart
@@ -43,11 +43,11 @@ from onnx_passes.verify.recording import (
     DRAWS_OF_OTHERS,
     DRAWS_OF_SPECIALS,
     ValueSource,
-    draw_like,
     is_informative,
-    tied,
+    make_ties,
+    random_like,
 )
-from onnx_passes.verify.region import Region, Side, boundary_of, joined_model, leading_to
+from onnx_passes.verify.region import Region, Side, backward_slice, boundary_of, joined_model
 
 
 @dataclass
@@ -98,7 +98,7 @@ class _Ready:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class RandomComparison:
     """Compares parts of a change on drawn values.
 
     Both models are without functions. The recorded values give the types and shapes of random
@@ -119,7 +119,7 @@ class Drawing:
 
     def compare(
         self, part: ObligationPart, *, ties: bool = False, steps: int = _STEPS
-    ) -> Drawn | None:
+    ) -> RandomFinding | None:
         """Compare a part on drawn values.
 
         What differs on values drawn at its boundary may follow from values that never occur
@@ -133,7 +133,7 @@ class Drawing:
         found, _ = self._ask(part, rounds, steps)
         return found
 
-    def probe(self, part: ObligationPart) -> Drawn | None:
+    def probe(self, part: ObligationPart) -> RandomFinding | None:
         """Compare a part on values that the samples may lack.
 
         Not asked: a part that is large, that computes below float32, or that is under a
@@ -200,7 +200,7 @@ class Drawing:
         part: ObligationPart,
         rounds: Sequence[Sequence[ValueSource]],
         steps: int = _STEPS,
-    ) -> tuple[Drawn | None, bool]:
+    ) -> tuple[RandomFinding | None, bool]:
         """Return what is found, and whether it agrees on levels, which do not vary."""
         label = risky_runs.label(DRAWN, part.text)
         if risky_runs.avoided(label):
@@ -210,7 +210,7 @@ class Drawing:
 
     def _search(
         self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]], steps: int
-    ) -> tuple[Drawn | None, bool]:
+    ) -> tuple[RandomFinding | None, bool]:
         """Compare a part, then with more and more of the nodes ahead of it."""
         ahead: list[ir.Node] = []
         found, contradicted = self._compare(part, ahead, rounds), False
@@ -236,7 +236,7 @@ class Drawing:
         ahead: Sequence[ir.Node],
         rounds: Sequence[Sequence[ValueSource]],
         wanted: Mapping[str, Array] | None = None,
-    ) -> Drawn | None:
+    ) -> RandomFinding | None:
         """Compare a part behind nodes of the model before.
 
         Both sides read what these compute. Behind nodes of the model after, a part would
@@ -273,7 +273,7 @@ class Drawing:
         ahead: Sequence[ir.Node],
         draws: Sequence[Mapping[str, Array]],
         ready: _Ready | None = None,
-    ) -> Drawn | None:
+    ) -> RandomFinding | None:
         """Run both sides on drawn values; the row of the result is that of the draw."""
         recorded = self.recorded.samples[0]
         computed = run_nodes(self.engine, self.before, ahead, draws)
@@ -306,7 +306,7 @@ class Drawing:
         part: ObligationPart,
         nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
         rows: Sequence[tuple[Mapping[str, Data], Mapping[str, Data]]],
-    ) -> Drawn | None:
+    ) -> RandomFinding | None:
         pairs = [o for o in part.obligations if o.old in rows[0][0]]
         if not pairs:
             return None
@@ -323,7 +323,7 @@ class Drawing:
         beyond = {o.output for p, o in checks if not o.passed and not p.is_derived(o.output)}
         sides = (self.before, nodes[0]), (self.after, nodes[1])
         if not wrong <= {one.old for one in pairs}:
-            return Drawn(agrees=False, row=row)  # a part of a sequence
+            return RandomFinding(agrees=False, row=row)  # a part of a sequence
         for one in (o for o in pairs if o.old in wrong):
             values = [
                 (left[one.old], right[one.old]) for left, right in zip(old, new, strict=True)
@@ -334,12 +334,12 @@ class Drawing:
             )
             rounding = rounding or (self.fuses and bool(explain(one, *sides, known, values)))
             if not rounding:
-                return Drawn(agrees=False, row=row)
+                return RandomFinding(agrees=False, row=row)
         columns = [[row[o.old] for row in old] for o in pairs]
         arrays = [[a for a in c if isinstance(a, np.ndarray)] for c in columns]
         informative = any(is_informative(column, lambda: True) for column in arrays)
         sizes = (a.size for column in arrays for a in column if informative)
-        return Drawn(agrees=True, elements=sum(sizes))
+        return RandomFinding(agrees=True, elements=sum(sizes))
 
     def _grow(self, part: ObligationPart, ahead: list[ir.Node]) -> bool:
         """Add the nodes before that compute what both sides read; whether there are any."""
@@ -352,9 +352,9 @@ class Drawing:
         return True
 
     @cached_property
-    def _rows(self) -> DrawnRows:
+    def _rows(self) -> RandomInputs:
         models = self.before, self.recorded, self.engine
-        return DrawnRows(*models, self.renamed, self.varying)
+        return RandomInputs(*models, self.renamed, self.varying)
 
     @cached_property
     def _makers(self) -> tuple[dict[str, ir.Node], dict[ir.Node, int]]:
@@ -365,8 +365,8 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class DrawnRows:
-    """Draws what the nodes of a part read; see :class:`Drawing` for its fields."""
+class RandomInputs:
+    """Draws what the nodes of a part read; see :class:`RandomComparison` for its fields."""
 
     before: ir.Model
     recorded: Recorded
@@ -392,11 +392,13 @@ class DrawnRows:
             nodes = [*ahead, *part.old]
             varying = {n for n, source in sources.items() if source in self.varying}
             edges = self._at_breakpoints(sources, (*nodes, *part.new))
-            draws += [draws[0] | row for row in (*edges, tied(draws[0], varying))]
+            draws += [draws[0] | row for row in (*edges, make_ties(draws[0], varying))]
             recorded = self.recorded.samples[0]
             feeds = {name: recorded[source] for name, source in sources.items()}
             feeds |= {name: v for name, v in (wanted or {}).items() if name in feeds}
-            draws += reaching(self.engine, self.before, nodes, feeds, varying, wanted or {})
+            draws += find_preimages(
+                self.engine, self.before, nodes, feeds, varying, wanted or {}
+            )
         return draws
 
     def sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
@@ -417,7 +419,7 @@ class DrawnRows:
     ) -> dict[str, Array]:
         recorded = self.recorded.samples[0]
         return {
-            name: draw_like(recorded[source], f"{source} {turn}", kind)
+            name: random_like(recorded[source], f"{source} {turn}", kind)
             if source in self.varying  # what follows from constants is never another
             else recorded[source]
             for name, source in sources.items()
@@ -469,7 +471,7 @@ _MOST_OF_DRAWN_ROWS = 1 << 12
 """Elements of a value up to which an input is looked for."""
 
 
-def reaching(
+def find_preimages(
     engine: Engine,
     model: ir.Model,
     nodes: Sequence[ir.Node],
@@ -485,7 +487,7 @@ def reaching(
     for name, values in wanted.items():
         if name not in made or not _is_small_float(values):
             continue
-        ahead = leading_to({name}, nodes, feeds.__contains__)
+        ahead = backward_slice({name}, nodes, feeds.__contains__)
         for source in sorted({*varying} & {*boundary_of(ahead)}):
             like = feeds[source]
             if not _is_small_float(like) or like.shape != values.shape:
@@ -558,7 +560,7 @@ _SMALL = 1 << 16
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomFinding:
     """What random values show of a part.
 
     ``elements`` counts those compared; 0 if they do not vary. If the sides differ, ``values``
@@ -663,7 +665,7 @@ def run_joined(engine: Engine, pieces: Sequence[NodeRun]) -> list[list[Outputs]]
         for piece, boundary in zip(pieces, boundaries, strict=True)
     ]
     joined = joined_model(pieces[0].model, parts)
-    if with_barriers(joined) is not joined:
+    if insert_barriers(joined) is not joined:
         return None  # what is below float32 is rounded as its neighbors demand
     found: list[list[Outputs]] = [[{} for _ in piece.rows] for piece in pieces]
     try:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, ModelError
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.risky_runs import avoided, running
 from onnx_passes.runtime.engine_base import (
     Data,
@@ -30,18 +30,18 @@ from onnx_passes.runtime.engine_base import (
 from onnx_passes.verify.recording import (
     Recording,
     byte_size,
+    choose_unrecorded,
     computed_weights,
-    exposed,
+    expose_values,
     inlined,
     record_for_all,
-    too_much,
     value_names,
 )
 from onnx_passes.verify.region import (
     Region,
+    backward_slice,
     boundary_of,
     changed_region,
-    leading_to,
     region_model,
 )
 
@@ -150,7 +150,7 @@ def recompute(
     half of the model.
     """
     known = recordings[0].keys()
-    nodes = leading_to(names, model.graph, known.__contains__)
+    nodes = backward_slice(names, model.graph, known.__contains__)
     boundary = boundary_of(nodes)
     made = {v.name for node in nodes for v in node.outputs}
     if not (made.issuperset(names) and known >= set(boundary)):
@@ -181,7 +181,7 @@ class Recorder:
     record this model at all.
     """
 
-    bench: Bench
+    bench: EngineBaseline
     memory_limit: int
     usable: bool = True
     _sizes: dict[str, int] = field(default_factory=dict)
@@ -307,7 +307,7 @@ class Recorder:
         found: list[Outputs] = []
         while len(found) < len(samples):
             hidden = self._hidden(model, shaped, samples, {*needed, *names})
-            shown = exposed(model, weights=False, hidden=hidden, needed=needed)
+            shown = expose_values(model, weights=False, hidden=hidden, needed=needed)
             with self.bench.engine.prepare(shown) as session:
                 if not found:
                     try:
@@ -349,7 +349,7 @@ class Recorder:
         self, model: ir.Model, shaped: ir.Model, samples: Sequence[Feeds], needed: set[str]
     ) -> set[str]:
         limit = self.memory_limit // _EAGER
-        hidden = too_much(shaped, samples, needed, limit, self._sizes)
+        hidden = choose_unrecorded(shaped, samples, needed, limit, self._sizes)
         if shaped is not model:
             hidden |= {*value_names(model)} - {*value_names(shaped), *needed}
         return hidden
@@ -390,7 +390,7 @@ def dump_context(model: ir.Model, baseline: Baseline, folder: Path) -> list[str]
         return ["full_context_dump: there are no samples to run the result on"]
     feeds = baseline.samples[0]
     try:
-        with baseline.benches[0].engine.prepare(exposed(model)) as session:
+        with baseline.benches[0].engine.prepare(expose_values(model)) as session:
             values = {**feeds, **session.run(feeds)}
     except EngineError as error:
         return [f"full_context_dump: the values cannot be had: {error.message}"]

@@ -18,9 +18,9 @@ import onnx_ir as ir
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.passes.context import Application
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import Agreement, Downstream
-from onnx_passes.pipeline.random_values import Allowance, Drawing, new_value
+from onnx_passes.pipeline.random_values import Allowance, RandomComparison, new_value
 from onnx_passes.pipeline.recorder import Recorded
 from onnx_passes.pipeline.rounding import (
     FUSED,
@@ -35,7 +35,7 @@ from onnx_passes.pipeline.rounding import (
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
 from onnx_passes.runtime.inputs import name_of
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.bodies import Bodies, entered, holds_bodies
+from onnx_passes.verify.bodies import Bodies, executed_bodies, holds_bodies
 from onnx_passes.verify.evidence import Check, Evidence, Kind, OutputCheck, Verdict, weakest
 from onnx_passes.verify.judge import Promise, describe_mismatch, identical, judge
 from onnx_passes.verify.node_equality import branch_taken, is_identity, never_iterates
@@ -57,7 +57,7 @@ class RegionValues:
     after: ir.Model
     region: Region
     recorded: Recorded
-    bench: Bench
+    bench: EngineBaseline
     promises: Sequence[Promise]
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
     rounded: list[Obligation] = field(default_factory=list)
@@ -285,7 +285,7 @@ BY_STRUCTURE = "the nodes that the outputs depend on compute what they did"
 
 
 @dataclass
-class Weighing:
+class EvidenceSearch:
     """A change that was compared.
 
     Both models are without functions. ``bodies`` holds evidence inside bodies by the node that
@@ -298,7 +298,7 @@ class Weighing:
     after: ir.Model
     region: Region
     recorded: Recorded
-    bench: Bench
+    bench: EngineBaseline
     promises: Sequence[Promise]
     applied: Sequence[Application]
     bodies: Mapping[ir.Node, Sequence[Evidence]]
@@ -489,9 +489,9 @@ class Weighing:
         return replace(one, unobserved=f"{told}, which no sample has")
 
     @cached_property
-    def _drawing(self) -> Drawing:
+    def _drawing(self) -> RandomComparison:
         renamed = {o.new: o.old for o in self.required if o.tensor is None}
-        return Drawing(
+        return RandomComparison(
             self.before,
             self.after,
             self.recorded,
@@ -530,7 +530,7 @@ _ON_PURPOSE = (
 
 
 @dataclass(frozen=True)
-class Regional:
+class RegionFinding:
     """What a check of a region found: a check for each promise, evidence for each part.
 
     ``recorded`` and ``outputs`` are of the model after, if known. ``moved`` says that a value
@@ -562,11 +562,11 @@ class InBodies:
     enters them.
     """
 
-    found: dict[ir.Node, list[Regional]] = field(default_factory=dict)
+    found: dict[ir.Node, list[RegionFinding]] = field(default_factory=dict)
     idle: dict[ir.Node, list[str]] = field(default_factory=dict)
     _vouched: set[tuple[ir.Node, str]] = field(default_factory=set)
 
-    def add(self, body: Bodies, checked: Regional) -> None:
+    def add(self, body: Bodies, checked: RegionFinding) -> None:
         self.found.setdefault(body.holder, []).append(checked)
         if weakest(one.kind for one in checked.evidence).verifies:
             self._vouched.add((body.holder, body.name))
@@ -582,7 +582,7 @@ class InBodies:
                 continue
             names = {name for name, a in node.attributes.items() if a.type is _GRAPH}
             names -= {name for holder, name in self._vouched if holder is node}
-            if left := sorted(names - entered(node, samples)):
+            if left := sorted(names - executed_bodies(node, samples)):
                 self.idle[node] = left
 
 
@@ -608,7 +608,7 @@ class Conclusion:
         produced: Sequence[Mapping[str, Data]],
         results: Mapping[Obligation, list[OutputCheck]],
         recorded: Recorded,
-    ) -> Regional:
+    ) -> RegionFinding:
         values = self.values
         compared = {o: checks for o, checks in results.items() if checks}
         failing = [o for o, checks in compared.items() if not values.is_good(o, checks)]
@@ -637,7 +637,7 @@ class Conclusion:
             node: [one for check in found for one in check.evidence]
             for node, found in self.bodies.found.items()
         }
-        weighing = Weighing(
+        weighing = EvidenceSearch(
             values.before,
             values.after,
             values.region,
@@ -661,7 +661,7 @@ class Conclusion:
             o in values.causes and values.causes[o].cause is Cause.FUNCTION for o in failing
         )
         certain |= any(own.certain for own in bodies)
-        return Regional(
+        return RegionFinding(
             checks, evidence, recorded, moved, None, differs, certain, weighing.inputs
         )
 

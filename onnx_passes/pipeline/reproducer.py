@@ -54,7 +54,7 @@ from onnx_passes.verify.bundle import Bundle, Replayable, write_failing
 from onnx_passes.verify.evidence import EXECUTED, LEVEL, Check, OutputCheck
 from onnx_passes.verify.judge import Promise, score
 from onnx_passes.verify.region import cut
-from onnx_passes.verify.rounding import weigh_rounding
+from onnx_passes.verify.rounding import rounding_verdict
 from onnx_passes.verify.shrink import WHOLE, Case, Shrinker
 
 
@@ -563,7 +563,7 @@ class Executed(LevelReproduction):
         if not isinstance(before, np.ndarray) or not isinstance(after, np.ndarray):
             return False
         feeds = {n: a for n, a in case.feeds.items() if isinstance(a, np.ndarray)}
-        return weigh_rounding(case.before, case.after, feeds, before, after, name) is True
+        return rounding_verdict(case.before, case.after, feeds, before, after, name) is True
 
     def bundles(self, case: Case, found: tuple[Finding, Finding] | None) -> Iterator[Bundle]:
         engine = self._engine(case)

@@ -28,8 +28,8 @@ from onnx_passes.verify.float64 import RandomRoundings, evaluate, rounding_sprea
 from onnx_passes.verify.judge import Promise, error_growth
 from onnx_passes.verify.obligations import Obligation
 from onnx_passes.verify.recording import Recording, inlined
-from onnx_passes.verify.region import Side, leading_to, part_leading_to
-from onnx_passes.verify.rounding import LIKELY, error_bounds, weigh_rounding
+from onnx_passes.verify.region import Side, backward_slice, part_leading_to
+from onnx_passes.verify.rounding import LIKELY, error_bounds, rounding_verdict
 
 
 class Cause(StrEnum):
@@ -250,7 +250,7 @@ def is_rounding(
     The value is of a type below float32, or computed by way of one. ``nodes`` are those that a
     pass removed.
     """
-    needed = leading_to([name], nodes, lambda _: False)
+    needed = backward_slice([name], nodes, lambda _: False)
     low = all(getattr(recording[name], "dtype", None) in _LOW for recording in recordings)
     if not low and not any(map(_rounds_below, needed)):
         return False
@@ -610,7 +610,7 @@ def explain(
         feeds = {n: a for n in read if isinstance(a := recording[n], np.ndarray)}
         if len(feeds) < len({*read}):
             return None
-        found.append(weigh_rounding(old, new, feeds, expected, actual, one.old))
+        found.append(rounding_verdict(old, new, feeds, expected, actual, one.old))
     if False in found:
         return False
     return None if None in found else True

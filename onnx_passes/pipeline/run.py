@@ -451,9 +451,11 @@ def _run(
         reference = reference or load_reference(spec, model, folder)
         manager.context.samples = reference.samples
     if config.objective is not None:
-        from onnx_passes.pipeline.objective import Paying
+        from onnx_passes.pipeline.objective import ProfitabilityFilter
 
-        manager.paying = Paying.of(config.objective, config, original.model, gate, reference)
+        manager.paying = ProfitabilityFilter.of(
+            config.objective, config, original.model, gate, reference
+        )
     laps.end("preparing")
     error: OnnxPassesError | None = None
     stopped_at: OnnxPassesError | None = None

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.configs.resolve import PassStep
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.errors import OnnxPassesError
-from onnx_passes.model.walk import all_graphs, operator_histogram, ungrown_bytes
+from onnx_passes.model.walk import all_graphs, bytes_before_folding, operator_histogram
 from onnx_passes.passes.base import ALL, Analysis, Pass, is_shipped
 from onnx_passes.passes.compose import Operators, begins_nowhere, operators_of
 from onnx_passes.passes.context import Application, PassContext, Rewrites
@@ -24,9 +24,9 @@ from onnx_passes.verify.evidence import Check, Verdict
 from onnx_passes.verify.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from onnx_passes.pipeline.checkpoints import Traced, WholeData
+    from onnx_passes.pipeline.checkpoints import DriftTrace, WholeData
     from onnx_passes.pipeline.gate import Gate
-    from onnx_passes.pipeline.objective import Paying
+    from onnx_passes.pipeline.objective import ProfitabilityFilter
 
 
 def summarize(state: Snapshot) -> ModelSummary:
@@ -78,13 +78,13 @@ class RunState:
     instruments: Sequence[Instrument] = ()
     rewrites: Rewrites = field(default_factory=Rewrites)
     whole: WholeData | None = None
-    paying: Paying | None = None
+    paying: ProfitabilityFilter | None = None
     after_step: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         self.plain = self.config.plain()
         self.staying = KeptNodes.of(self.model, self.config)
-        self.file_bytes = ungrown_bytes(self.model)
+        self.file_bytes = bytes_before_folding(self.model)
         self.state: PlainDict = {"counter": 0, "history": []}
         self.context = PassContext(rewrites=self.rewrites, file_bytes=self.file_bytes)
         if self.gate is not None and self.gate.baseline.given:
@@ -129,16 +129,16 @@ class RunState:
         error: str,
         kept: Sequence[Kept] = (),
         title: str = "",
-    ) -> Traced:
+    ) -> DriftTrace:
         """Find out what took the model too far from the original.
 
         ``kept`` are the passes that made it; empty for all that were kept. ``title`` is empty
         for their names.
         """
-        from onnx_passes.pipeline.checkpoints import Drifted, Traced, trace_drift
+        from onnx_passes.pipeline.checkpoints import Drifted, DriftTrace, trace_drift
 
         if self.gate is None:
-            return Traced()
+            return DriftTrace()
         kept = kept or self.kept
         drifted = Drifted(
             self.gate.original,

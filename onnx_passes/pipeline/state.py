@@ -13,15 +13,15 @@ from onnx_passes.verify.snapshot import Snapshot
 if TYPE_CHECKING:
     from onnx_passes.configs.resolve import PassStep
     from onnx_passes.passes.context import Application
-    from onnx_passes.pipeline.baseline import Baseline, Bench
+    from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
     from onnx_passes.pipeline.change_parts import Batch
-    from onnx_passes.pipeline.output_checks import Comparing
+    from onnx_passes.pipeline.output_checks import OutputComparison
     from onnx_passes.pipeline.recorder import Recorded
     from onnx_passes.runtime.engine_base import Feeds, Outputs
 
 
 @dataclass(frozen=True)
-class Known:
+class EngineState:
     """The data on the accepted model on one engine.
 
     ``samples`` are those that the rest is about, by identity. ``accepted`` are outputs by
@@ -46,8 +46,8 @@ class State:
     ``vouched`` says that all changes were proved, or executed by themselves.
     """
 
-    comparing: Comparing
-    known: tuple[Known, ...]
+    comparing: OutputComparison
+    known: tuple[EngineState, ...]
     moved: bool = False
     origin: Snapshot | None = None
     at_origin: bool = False
@@ -68,11 +68,11 @@ class State:
         """Expected outputs or labels of each sample, where the user gave them."""
         return self.comparing.labels
 
-    def of(self, index: int) -> Known:
+    def of(self, index: int) -> EngineState:
         """Return what is known on one engine for the samples there are."""
         known, samples = self.known[index], self.baseline.samples
         if known.samples is not samples:
-            known = Known(samples, budget=known.budget)
+            known = EngineState(samples, budget=known.budget)
         bench = self.baseline.benches[index]
         if not self.moved:  # engines that do not check each pass do not see what it moves
             known = replace(known, untouched=bench.when == "each")
@@ -80,10 +80,10 @@ class State:
             known = replace(known, accepted=bench.original)
         return known
 
-    def pairs(self) -> list[tuple[Bench, Known]]:
+    def pairs(self) -> list[tuple[EngineBaseline, EngineState]]:
         return [(bench, self.of(i)) for i, bench in enumerate(self.baseline.benches)]
 
-    def knowing(self, index: int, known: Known) -> State:
+    def knowing(self, index: int, known: EngineState) -> State:
         rest = list(self.known)
         rest[index] = known
         return replace(self, known=tuple(rest))
@@ -103,7 +103,7 @@ class State:
         """
         charged = {check.engine: check.budget for check in checks if check.budget}
         known = tuple(
-            Known(
+            EngineState(
                 budget=k.budget.charged(
                     charged.get(b.engine.name, ()), moved=b.engine.name not in charged
                 )

@@ -31,7 +31,7 @@ Feeds: TypeAlias = Mapping[str, Data]
 Outputs: TypeAlias = dict[str, Data]
 
 
-class MadeUpFeeds(dict[str, Data]):
+class GeneratedFeeds(dict[str, Data]):
     """Inputs that nobody gave, arrays by name.
 
     ``label`` is what a run on them is called.
@@ -50,7 +50,7 @@ class MadeUpFeeds(dict[str, Data]):
 
 def label_of_feeds(feeds: Feeds) -> str | None:
     """Return what a run on inputs is called; None if they were given."""
-    return feeds.label if isinstance(feeds, MadeUpFeeds) else None
+    return feeds.label if isinstance(feeds, GeneratedFeeds) else None
 
 
 class Session(Protocol):

@@ -356,7 +356,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Weightless:
+class SplitModel:
     """A model without its weights, and the weights by their name in the main graph.
 
     The model declares them as external data.
@@ -366,7 +366,7 @@ class Weightless:
     weights: dict[str, ir.TensorProtocol]
 
 
-_KEPT: WeakKeyDictionary[ir.Model, Weightless | None] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[ir.Model, SplitModel | None] = WeakKeyDictionary()
 """Models that nothing changes, with their parts once they are needed."""
 _SPLITTING = Lock()
 
@@ -381,7 +381,7 @@ def forget_split(model: ir.Model) -> None:
     _KEPT.pop(model, None)
 
 
-def split_weights(model: ir.Model) -> Weightless:
+def split_weights(model: ir.Model) -> SplitModel:
     """Split weights from ``model`` without changing it or copying a large tensor.
 
     Large tensors of subgraphs move to the main graph, because engines accept outside data only
@@ -398,10 +398,10 @@ def split_weights(model: ir.Model) -> Weightless:
             kept = _KEPT[model] = _split(model)
     proto = onnx.ModelProto()
     proto.CopyFrom(kept.proto)
-    return Weightless(proto, dict(kept.weights))
+    return SplitModel(proto, dict(kept.weights))
 
 
-def _split(model: ir.Model) -> Weightless:
+def _split(model: ir.Model) -> SplitModel:
     proto = onnx.ModelProto(ir_version=model.ir_version)
     if model.domain:
         proto.domain = model.domain
@@ -412,7 +412,7 @@ def _split(model: ir.Model) -> Weightless:
     for function in model.functions.values():
         function_into(proto.functions.add(), function, model.ir_version)
     attach_bodies(proto)
-    return Weightless(proto, writer.weights)
+    return SplitModel(proto, writer.weights)
 
 
 def split_for_engine(
@@ -527,7 +527,7 @@ def locate_files(
     return others
 
 
-def keep_integers(proto: onnx.ModelProto) -> None:
+def prevent_integer_packing(proto: onnx.ModelProto) -> None:
     """Let ONNX Runtime make no other layout of integer weights in files.
 
     Its rule for MatMulNBits copies constants that a node reads beside values in float, so
@@ -573,7 +573,7 @@ def infer_types(model: ir.Model) -> Types:
     return found
 
 
-def with_barriers(model: ir.Model) -> ir.Model:
+def insert_barriers(model: ir.Model) -> ir.Model:
     """Return a model in which ONNX Runtime rounds each value below float32.
 
     Every reader of a node's result of such a type, in the same graph or a nested one, reads it
@@ -588,7 +588,7 @@ def with_barriers(model: ir.Model) -> ir.Model:
     return add_barriers(model, infer_types)
 
 
-def with_seeds(model: ir.Model, seed: int) -> ir.Model:
+def assign_seeds(model: ir.Model, seed: int) -> ir.Model:
     """Return a model whose random operators have seeds of their own.
 
     A seed follows from the name of the node's first output, so that it stays the same whatever

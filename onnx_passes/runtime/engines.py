@@ -9,7 +9,12 @@ from typing import Literal, get_args, get_origin, get_type_hints
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Engine, did_you_mean
-from onnx_passes.runtime.isolated import Home, IsolatedEngine, options_to_json, split_options
+from onnx_passes.runtime.isolated import (
+    ChildSpec,
+    IsolatedEngine,
+    options_to_json,
+    split_options,
+)
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
 
@@ -63,7 +68,7 @@ def engine_from_config(
     module = _FACTORIES[name].__module__
     builtin = module.partition(".")[0] == __name__.partition(".")[0]
     needed = tuple(modules) or (() if builtin else (module,))
-    home = Home(name, needed, tuple(folders), limits.memory_limit)
+    home = ChildSpec(name, needed, tuple(folders), limits.memory_limit)
     return IsolatedEngine(engine, home, options_to_json(name, own), limits.time_limit)
 
 

@@ -45,11 +45,11 @@ from onnx_passes.runtime.engine_base import (
 )
 from onnx_passes.runtime.engine_models import split_for_engine
 from onnx_passes.runtime.isolated_wire import (
-    Area,
     Channel,
-    Manifest,
     Message,
-    Store,
+    SharedBuffer,
+    WeightManifest,
+    WeightStore,
     nameless_file,
 )
 from onnx_passes.runtime.processes import VARIABLE, kill, own_stderr, start
@@ -64,7 +64,7 @@ _TAIL_BYTES, _TAIL_LINES = 2000, 4
 
 
 @dataclass(frozen=True)
-class Home:
+class ChildSpec:
     """What a child must find; engines that agree in it share one.
 
     It imports ``modules`` first, which register the engine, and looks for them in ``folders``
@@ -85,13 +85,13 @@ class Child:
     that it has mapped.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: ChildSpec) -> None:
         if os.name != "posix":
             raise EngineUnavailableError("isolate: true needs Linux or macOS")
         if home.memory_limit is not None and sys.platform != "linux":
             raise EngineUnavailableError("memory_limit needs Linux")
         self.home, self.known = home, set[int]()
-        self.feeds, self.outputs = Area(), Area()
+        self.feeds, self.outputs = SharedBuffer(), SharedBuffer()
         self.lock = threading.RLock()
         self._log = nameless_file()
         weakref.finalize(self, os.close, self._log)
@@ -132,7 +132,7 @@ class Child:
         self._closer()
 
     def prepare(
-        self, message: Message, payload: bytes, manifest: Manifest, seconds: float | None
+        self, message: Message, payload: bytes, manifest: WeightManifest, seconds: float | None
     ) -> None:
         """Have it make a model ready; files are sent that it does not know yet.
 
@@ -148,7 +148,7 @@ class Child:
         self,
         message: Message,
         numbers: list[int],
-        manifest: Manifest,
+        manifest: WeightManifest,
         seconds: float | None,
         payload: bytes = b"",
     ) -> None:
@@ -275,11 +275,11 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-_children: dict[tuple[int, Home], Child] = {}
+_children: dict[tuple[int, ChildSpec], Child] = {}
 _children_lock = threading.Lock()
 
 
-def child_of(home: Home) -> Child:
+def child_of(home: ChildSpec) -> Child:
     """Return a living child of this process; a new one where there is none."""
     with _children_lock:
         key = (os.getpid(), home)
@@ -305,7 +305,7 @@ LEAST_MEMORY = 512 << 20
 
 _LIMITS = ("time_limit", "memory_limit")
 
-_store = Store()
+_store = WeightStore()
 _numbers = itertools.count(1)
 
 
@@ -331,7 +331,7 @@ class IsolatedEngine:
     """
 
     engine: Engine
-    home: Home
+    home: ChildSpec
     options: str
     time_limit: float | None = TIME_LIMIT
 
@@ -399,7 +399,7 @@ class IsolatedSession:
             "forget": _store.forget(child.known),
         }
         child.prepare(message, self._proto, manifest, self._engine.time_limit)
-        self._manifest: Manifest | None = manifest
+        self._manifest: WeightManifest | None = manifest
         self._child = child
         return child
 
@@ -542,7 +542,7 @@ def call_alone(
     seconds: float | None,
 ) -> Plain:
     """Call a function in a child of its own, which ends with it; see :func:`call`."""
-    child = Child(Home(engine))
+    child = Child(ChildSpec(engine))
     try:
         return call(child, function, *words, while_=while_, seconds=seconds)
     finally:

@@ -23,7 +23,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineError, EngineMemoryError, OnnxPassesError
 from onnx_passes.plain import Plain, PlainDict
 from onnx_passes.runtime.engine_base import Engine, LayeredSession, Session, time_runs
-from onnx_passes.runtime.isolated_wire import Area, Channel, Message, load
+from onnx_passes.runtime.isolated_wire import Channel, Message, SharedBuffer, load
 
 ALLOCATION_FAILED = re.compile(
     r"bad_alloc|[Ff]ailed to allocate|[Cc]annot allocate memory|[Oo]ut of memory"
@@ -78,8 +78,8 @@ class _Server:
         self._engines: dict[str, Engine] = {}
         self._sessions: dict[int, tuple[AbstractContextManager[Session], Session]] = {}
         self._maps: dict[int, mmap.mmap] = {}
-        self._feeds: Area | None = None
-        self._outputs: Area | None = None
+        self._feeds: SharedBuffer | None = None
+        self._outputs: SharedBuffer | None = None
 
     def serve(self) -> None:
         """Answer requests until the parent closes the socket."""
@@ -127,7 +127,7 @@ class _Server:
         return {}
 
     def _start(self, message: Message, files: list[int]) -> None:
-        self._feeds, self._outputs = (Area(file) for file in files)
+        self._feeds, self._outputs = (SharedBuffer(file) for file in files)
         for name in message["modules"]:
             importlib.import_module(name)
 

@@ -97,7 +97,7 @@ class Channel:
         self._socket.settimeout(rest)
 
 
-class Area:
+class SharedBuffer:
     """A file in memory through which tensors go one way."""
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -254,7 +254,7 @@ class _Slot:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class WeightManifest:
     """Weights of one model.
 
     ``places`` is what ``load`` reads. ``files`` has those by number that models were not read
@@ -265,7 +265,7 @@ class Manifest:
     files: dict[int, WeightFile]
 
 
-class Store:
+class WeightStore:
     """All weights that are written for children, by content.
 
     A tensor is looked at once while it cannot change; its digest is kept beside it.
@@ -279,7 +279,7 @@ class Store:
             weakref.WeakKeyDictionary()
         )
 
-    def manifest(self, weights: Mapping[str, ir.TensorProtocol]) -> Manifest:
+    def manifest(self, weights: Mapping[str, ir.TensorProtocol]) -> WeightManifest:
         """Write those weights that are in no file yet, and say where all of them are."""
         places: list[Message] = []
         files: dict[int, WeightFile] = {}
@@ -299,7 +299,7 @@ class Store:
             files[slot.file.number] = slot.file
             at = {"file": slot.file.number, "offset": slot.offset, "length": slot.length}
             places.append({**place, **at})
-        return Manifest(places, files)
+        return WeightManifest(places, files)
 
     def forget(self, known: set[int]) -> list[int]:
         """Take the files that no tensor needs any more from those that a child has mapped."""

@@ -27,7 +27,7 @@ from onnx_passes.runtime.engine_base import (
     SessionInterface,
     did_you_mean,
 )
-from onnx_passes.runtime.engine_models import infer_types, split_for_engine, with_seeds
+from onnx_passes.runtime.engine_models import assign_seeds, infer_types, split_for_engine
 
 _BY_ADDRESS = "*/_ORT_MEM_ADDR_/*"
 """Location of external data whose offset is an address in this process."""
@@ -87,7 +87,7 @@ class OpenVinoEngine:
         """Make ``model`` ready; see ``Engine.prepare``."""
         self._core()
         _refuse_types(model)
-        session = OpenVinoSession(self, with_seeds(model, self.seed))
+        session = OpenVinoSession(self, assign_seeds(model, self.seed))
         try:
             yield session
         finally:

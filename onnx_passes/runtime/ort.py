@@ -34,10 +34,10 @@ from onnx_passes.runtime import engine_models, ort_session
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.engine_models import LARGE as LARGE
 from onnx_passes.runtime.engine_models import (
+    assign_seeds,
     files_folder,
+    insert_barriers,
     split_for_engine,
-    with_barriers,
-    with_seeds,
 )
 from onnx_passes.runtime.ort_session import OrtSession, translate
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-EXACT: dict[str, dict[str, str]] = {
+EXACT_PROVIDER_OPTIONS: dict[str, dict[str, str]] = {
     "CUDAExecutionProvider": {"use_tf32": "0"},
     "OpenVINOExecutionProvider": {"device_type": "CPU", "precision": "FP32"},
 }
@@ -260,15 +260,15 @@ class OnnxRuntimeEngine:
     @property
     def _settings(self) -> dict[str, str]:
         """The provider's options, those that make it exact included."""
-        return EXACT.get(self.provider, {}) | dict(self.provider_options)
+        return EXACT_PROVIDER_OPTIONS.get(self.provider, {}) | dict(self.provider_options)
 
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[OrtSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
         ort = with_provider(self.provider)
-        model = with_seeds(model, self.seed)
+        model = assign_seeds(model, self.seed)
         if self.node_by_node:
-            model = with_barriers(model)
+            model = insert_barriers(model)
         # ONNX Runtime copies weights handed to it; those that it finds in a file it maps.
         folder = engine_models.files_folder(model) if self.provider == CPU else None
         proto, found = split_for_engine(
@@ -277,7 +277,7 @@ class OnnxRuntimeEngine:
         )
         weights = engine_models.locate_files(proto, found)
         if self._is_lean(folder):
-            engine_models.keep_integers(proto)
+            engine_models.prevent_integer_packing(proto)
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
@@ -453,7 +453,7 @@ def engine_for(model: ir.Model) -> OnnxRuntimeEngine:
     return OnnxRuntimeEngine(prepacking=not is_large(model))
 
 
-def left_out_of(engine: Engine, model: ir.Model) -> list[str]:
+def skipped_optimizations(engine: Engine, model: ir.Model) -> list[str]:
     """Return a sentence on each kind of optimization that an engine does not apply."""
     if not isinstance(engine, OnnxRuntimeEngine) or engine.optimization == "none":
         return []

@@ -120,7 +120,7 @@ _BITS = {
     ir.DataType.INT2: 2,
     ir.DataType.UINT2: 2,
 }
-EXOTIC = frozenset(
+NON_NUMPY_TYPES = frozenset(
     {
         *_BITS,
         ir.DataType.BFLOAT16,
@@ -133,7 +133,7 @@ EXOTIC = frozenset(
 )
 """Element types that ONNX Runtime knows and numpy does not."""
 
-EXOTIC_NAMES = frozenset(f"tensor({dtype.name.lower()})" for dtype in EXOTIC)
+NON_NUMPY_TYPE_NAMES = frozenset(f"tensor({dtype.name.lower()})" for dtype in NON_NUMPY_TYPES)
 """The tensors of these types, as ONNX Runtime spells them."""
 
 
@@ -223,7 +223,7 @@ def _typed(array: Array, dtype: ir.DataType) -> onnxruntime.OrtValue:
 def to_array(value: onnxruntime.OrtValue) -> Array:
     """Return the tensor of an OrtValue in host memory as an array that owns its memory."""
     dtype = ir.DataType(value.element_type())
-    if dtype not in EXOTIC:
+    if dtype not in NON_NUMPY_TYPES:
         array: Array = value.numpy()
         return array
     shape = tuple(value.shape())
@@ -305,7 +305,7 @@ class OrtSession:
             raise EngineError("the session is closed")
         # Its one way of running takes anything and cannot return types that numpy lacks; its
         # other way takes and returns tensors only.
-        exotic = {name for name in names if self._types[name] in EXOTIC_NAMES}
+        exotic = {name for name in names if self._types[name] in NON_NUMPY_TYPE_NAMES}
         if exotic and all(self._types[name].startswith("tensor(") for name in names):
             exotic = set(names)
         try:
@@ -358,12 +358,12 @@ def _numpy_types(model: ir.Model, outputs: Iterable[str]) -> dict[str, DType] | 
     found: dict[str, DType] = {}
     for value in model.graph.inputs:
         declared = value.type
-        if not isinstance(declared, ir.TensorType) or declared.dtype in EXOTIC:
+        if not isinstance(declared, ir.TensorType) or declared.dtype in NON_NUMPY_TYPES:
             return None
         if declared.dtype == ir.DataType.STRING:
             return None
         found[str(value.name)] = declared.dtype.numpy()
-    plain = all(t.startswith("tensor(") and t not in EXOTIC_NAMES for t in outputs)
+    plain = all(t.startswith("tensor(") and t not in NON_NUMPY_TYPE_NAMES for t in outputs)
     return found if plain else None
 
 
@@ -375,7 +375,7 @@ def _feed(data: Data) -> object:
     array = np.asarray(data)
     if array.dtype.kind in "OSUT":
         return array.astype(object)
-    if element_type(array) in EXOTIC:
+    if element_type(array) in NON_NUMPY_TYPES:
         return of_array(array)
     # ONNX Runtime takes a buffer for native and in order, whatever it is.
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])

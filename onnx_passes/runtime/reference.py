@@ -16,7 +16,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, UnsupportedModelError
 from onnx_passes.ops.bodies.attach import registered_references
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, SessionInterface
-from onnx_passes.runtime.engine_models import split_for_engine, with_seeds
+from onnx_passes.runtime.engine_models import assign_seeds, split_for_engine
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -44,7 +44,7 @@ class ReferenceEngine:
     @contextmanager
     def prepare(self, model: ir.Model) -> Iterator[ReferenceSession]:
         """Make ``model`` ready; see ``Engine.prepare``."""
-        model = with_seeds(model, 0)
+        model = assign_seeds(model, 0)
         proto, weights = split_for_engine(model, _array)
         session = ReferenceSession(model, _evaluator(proto, weights))
         try:

@@ -13,7 +13,7 @@ from onnx_passes.model.extract import Cut, extract
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.replace import is_invented
 from onnx_passes.pipeline.run import PipelineRun, run_pipeline
-from onnx_passes.runtime.inputs import Substitutes, generate
+from onnx_passes.runtime.inputs import InputSearch, generate
 from onnx_passes.runtime.inputs.dimensions import names_in
 from onnx_passes.runtime.ort import engine_for
 from onnx_passes.surgery.builder import Builder, near
@@ -113,7 +113,7 @@ def check_runs(model: ir.Model) -> None:
             try:
                 session.run(generate(model, samples=1)[0])
             except EngineError:
-                if Substitutes(model, samples=1).search(session) is None:
+                if InputSearch(model, samples=1).search(session) is None:
                     raise
     except EngineUnavailableError:
         raise

@@ -28,13 +28,13 @@ from onnx_passes.tuning.choice import (
     find_smallest_subset,
     list_by_size,
 )
-from onnx_passes.tuning.format_scores import Judges, Score, Scorer, why_of
+from onnx_passes.tuning.format_scores import BuildChecker, Score, Scorer, describe_failure
 from onnx_passes.tuning.groups import FLOAT32, Format
 from onnx_passes.tuning.loss_budget import (
     AllSamples,
+    BudgetUse,
     RejectedError,
     Sketch,
-    Spent,
     add_noise,
     draw,
 )
@@ -235,7 +235,7 @@ class CheapestChoice:
         expected = self.expected() if self.formats else np.inf
         if not expected <= _HOPELESS:
             return None
-        spent: Spent | None = None
+        spent: BudgetUse | None = None
         why, model = "", None
         try:
             model = self._task.build(self.names)
@@ -251,7 +251,7 @@ class CheapestChoice:
         except RejectedError as error:
             why = str(error)
         except Exception as error:
-            why = why_of(error)
+            why = describe_failure(error)
         accepted = not why and spent is not None
         tried = TriedModel(self.names, self.cost, expected, spent, accepted, why)
         return tried, model if accepted else None
@@ -374,7 +374,7 @@ class TuningAttempts:
             few = self.few.measure(choice)
             self._compare(choice, few, predicted)
         except Exception as error:
-            return self._note(choice, None, why_of(error))
+            return self._note(choice, None, describe_failure(error))
         # What all samples show beyond few is not known before the first run on all.
         most = min(limit, 1.0) if self._ratios else min(limit, 1.1)
         if few * table.factor > most and not flips:
@@ -398,7 +398,7 @@ class TuningAttempts:
             model = self._task.build(names)
             reason = None if older is not None else self._refuses(model, names)
         except Exception as error:
-            reason, model = why_of(error), None
+            reason, model = describe_failure(error), None
         predicted = table.predict(choice).total
         spent = None if older is None else older.spent
         if reason is None and model is not None and spent is None:
@@ -432,7 +432,7 @@ class TuningAttempts:
         return None if outputs is None else drawn.take(task.feeds, outputs)
 
     def _note(
-        self, choice: Choice, spent: Spent | None, why: str, model: ir.Model | None = None
+        self, choice: Choice, spent: BudgetUse | None, why: str, model: ir.Model | None = None
     ) -> TriedModel:
         table = self._table
         cost, expected = table.cost(choice), self._expected[choice]
@@ -500,7 +500,7 @@ class TuningSearch:
         self._all = task.whole()
         self._whole = self._on_sketch = 0.0
         self._start = time.monotonic()
-        self._judges = Judges(task.judges, task.sketch[0])
+        self._judges = BuildChecker(task.judges, task.sketch[0])
         self._judged: dict[str, str] = {}
 
     def run(self) -> SearchResult:
@@ -727,7 +727,7 @@ class TuningSearch:
         now, doubts, rescored, misses = table.start, False, False, 0
         while True:
             ran = tries.measured
-            share = 1.0 if now != table.start else room(ran, task.evaluations)
+            share = 1.0 if now != table.start else limit_expected_loss(ran, task.evaluations)
             limit = tries.doubt if doubts else share
             choice, bound = tries.propose(limit, result.best.cost, task.gap / 2)
             if not doubts and share >= 1.0:
@@ -764,7 +764,7 @@ class TuningSearch:
             self.report(f"accepted: cost {tried.cost:.6g} of {result.start:.6g}")
 
 
-def room(ran: int, most: int) -> float:
+def limit_expected_loss(ran: int, most: int) -> float:
     """Return what a choice may be expected to use of the budget after `ran` rejected runs."""
     usual = (most + 1) // 2
     if ran < usual or ran >= most:

@@ -25,7 +25,7 @@ from onnx_passes.report.text import plural
 from onnx_passes.runtime.engine_base import Outputs
 from onnx_passes.tuning.format_scores import Score
 from onnx_passes.tuning.groups import FLOAT32, Format, convert
-from onnx_passes.tuning.loss_budget import LossBudget, RejectedError, Spent
+from onnx_passes.tuning.loss_budget import BudgetUse, LossBudget, RejectedError
 from onnx_passes.tuning.search_record import Task
 
 Choice: TypeAlias = tuple[int, ...]
@@ -200,8 +200,8 @@ class ChoiceTable:
     factor: float = 1.0
     weights: dict[str, float] = field(default_factory=dict)
     spread: Callable[[Sequence[Outputs]], Sequence[Outputs]] = lambda outputs: outputs
-    _known: dict[Choice, tuple[Choice, Spent]] = field(default_factory=dict)
-    _alone: dict[Choice, Spent] = field(default_factory=dict)
+    _known: dict[Choice, tuple[Choice, BudgetUse]] = field(default_factory=dict)
+    _alone: dict[Choice, BudgetUse] = field(default_factory=dict)
     _runs: ChoiceRuns = field(default_factory=ChoiceRuns)
     _every: tuple[Array, Array, Array] | None = None
     _reference: Sequence[Outputs] | None = None
@@ -237,7 +237,7 @@ class ChoiceTable:
         """Return the outputs of a choice that was run; None if they are not known."""
         return self._runs.outputs(choice)
 
-    def predict(self, choice: Choice) -> Spent:
+    def predict(self, choice: Choice) -> BudgetUse:
         """Return what a choice is expected to use of the budget.
 
         What its groups move the outputs by is added to those of the nearest choice that was
@@ -250,7 +250,7 @@ class ChoiceTable:
             known = self._known[choice] = base, self.measure(found)
         return known[1]
 
-    def predict_alone(self, choice: Choice) -> Spent:
+    def predict_alone(self, choice: Choice) -> BudgetUse:
         """Return what a choice is expected to use by the scores of its groups alone."""
         if choice not in self._alone:
             found = predict(self.outputs, self.scores(choice))
@@ -268,7 +268,7 @@ class ChoiceTable:
         weight = max((self.weights.get(name, 1.0) for name in changed), default=1.0)
         return self.predict(choice).total * self.factor * weight
 
-    def measure(self, outputs: Sequence[Outputs]) -> Spent:
+    def measure(self, outputs: Sequence[Outputs]) -> BudgetUse:
         """Return what outputs on the samples of the scores use of the budget."""
         if self._reference is None:
             self._reference = self.spread(self.outputs)
@@ -588,8 +588,8 @@ class Culprits:
 
     format: str
     nodes: tuple[str, ...]
-    spent: Spent
-    without: Spent | None
+    spent: BudgetUse
+    without: BudgetUse | None
     runs: int
     model: ir.Model
 
@@ -632,9 +632,9 @@ class _Search:
         self.task, self.item, self.runs = task, item, 0
         self.model = task.model
         self.whole = task.whole()
-        self._known: dict[frozenset[str], Spent | None] = {}
+        self._known: dict[frozenset[str], BudgetUse | None] = {}
 
-    def measure(self, kept: Sequence[str]) -> Spent | None:
+    def measure(self, kept: Sequence[str]) -> BudgetUse | None:
         """Return what the model uses of the budget if some nodes stay in float32."""
         key = frozenset(kept)
         if key in self._known and self._known[key] is None:

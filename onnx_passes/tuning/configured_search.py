@@ -33,7 +33,7 @@ from onnx_passes.runtime.engine_base import Engine, Feeds
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.budget_search import TuningSearch
 from onnx_passes.tuning.groups import BUILTIN, FLOAT32, Format, FormatGroup, partition, prepare
-from onnx_passes.tuning.loss_budget import Flips, LossBudget, Stream, Watch
+from onnx_passes.tuning.loss_budget import FlipLimit, LossBudget, Stream, Watch
 from onnx_passes.tuning.search_record import Record, Task, lines, to_json
 from onnx_passes.verify.reference_data import ReferenceData, load_reference
 
@@ -198,7 +198,7 @@ def task_of(
                 where=config.where("tune", "flips", "output"),
                 help=did_you_mean(scores, ends, f"known are {', '.join(ends)}"),
             )
-        flips = Flips(section.most, section.confidence, scores, asked.evaluations)
+        flips = FlipLimit(section.most, section.confidence, scores, asked.evaluations)
     labels = [
         [np.asarray(value) for value in sample.values()] for sample in reference.expected or ()
     ]

@@ -42,12 +42,12 @@ from onnx_passes.tuning.groups import (
     shared_bytes,
     time_runs,
 )
-from onnx_passes.verify.recording import Recording, exposed
+from onnx_passes.verify.recording import Recording, expose_values
 from onnx_passes.verify.region import Region
 from onnx_passes.verify.snapshot import Change, Snapshot
 
 
-def why_of(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """Return why a model could not be built or run, in one clause.
 
     A fault in a pass is reported as well: a search ends with a valid model whatever happens.
@@ -57,7 +57,7 @@ def why_of(error: Exception) -> str:
     return f"it fails: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-class Judges:
+class BuildChecker:
     """Asks engines whether they build models, for inputs of the sizes of `feeds`."""
 
     def __init__(self, engines: Sequence[Engine], feeds: Feeds) -> None:
@@ -151,7 +151,7 @@ def record(
     defaults: dict[str, Array] = {
         str(v.name): v.const_value.numpy() for v in model.graph.inputs if v.const_value
     }
-    every = exposed(model)
+    every = expose_values(model)
     inner = watch(every, {str(value.name) for value in inner_values(every)})
     with engine.prepare(every) as session:
         for feed in feeds:
@@ -300,11 +300,11 @@ class Scorer:
         objective: Objective,
         feeds: Sequence[Feeds],
         known: Observed | None = None,
-        judges: Judges | None = None,
+        judges: BuildChecker | None = None,
     ) -> None:
         self.model, self.groups, self.formats = model, groups, formats
         self.engine, self.objective, self.work = engine, objective, Work()
-        self._judges = judges or Judges((), feeds[0])
+        self._judges = judges or BuildChecker((), feeds[0])
         self._regions = ModelRegions(model)
         self._ends = {str(value.name) for value in model.graph.outputs}
         self._own = {group.name: self._regions.of(group) for group in groups}
@@ -381,7 +381,7 @@ class Scorer:
                 else:
                     models[name] = after
             except Exception as error:
-                refused[name] = why_of(error)
+                refused[name] = describe_failure(error)
         self._judges.leave_out(before, models, refused)
         return GroupModel(before, models, refused)
 
@@ -415,7 +415,7 @@ class Scorer:
                     why = f"the engine refuses it: {error.message}"[:300]
                     score = Score(group.name, name, why)
                 except Exception as error:
-                    score = Score(group.name, name, why_of(error))
+                    score = Score(group.name, name, describe_failure(error))
                 found.append(score)
         share = self._regions.share(behind, self._operations)
         self.work.partial += rest.runs * share
@@ -454,7 +454,7 @@ class Scorer:
         try:
             return replace(score, bounds=self._bounds(group, after))
         except Exception as error:
-            return Score(group.name, score.format, why_of(error))
+            return Score(group.name, score.format, describe_failure(error))
 
     def _bounds(self, group: FormatGroup, after: ir.Model) -> dict[str, float]:
         nodes = [n for one in self._own[group.name].nodes for n in (one, *nodes_within(one))]
@@ -485,7 +485,7 @@ class Scorer:
             return replace(score, cost=cost)
         names = [str(value.name) for value in before.graph.inputs]
         feeds = {n: self.recorded.rows[0][n] for n in names}
-        models = [negate_ends(model, self._ends)[0] for model in (before, after)]
+        models = [negate_outputs(model, self._ends)[0] for model in (before, after)]
         old, new = time_runs(self.engine, models, feeds)
         # The machine is never quite the same: the ratio is, more or less.
         known = self._times.setdefault(group.name, old)
@@ -516,7 +516,7 @@ class GroupModel:
     refused: dict[str, str]
 
 
-def negate_ends(model: ir.Model, ends: Collection[str]) -> tuple[ir.Model, dict[str, str]]:
+def negate_outputs(model: ir.Model, ends: Collection[str]) -> tuple[ir.Model, dict[str, str]]:
     """Return a part of a model with a reader behind each of its results.
 
     An engine fuses nodes in another way if their result is an output of the model. It may
@@ -553,7 +553,7 @@ def run_part(
     EngineError if the engine does not run it.
     """
     names = [str(value.name) for value in model.graph.inputs]
-    read, negated = negate_ends(model, ends)
+    read, negated = negate_outputs(model, ends)
     with engine.prepare(read) as session:
         found = [session.run({name: row[name] for name in names}) for row in rows]
     return [

@@ -26,7 +26,7 @@ from onnx_passes.data.evaluation_job import DataJob, EngineChoice, ModelFile, Ru
 from onnx_passes.data.job_evaluation import Journal, Progress, evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import IncompleteDataError, ShardPlan
-from onnx_passes.data.shard_evaluation import Fleet
+from onnx_passes.data.shard_evaluation import WorkerProcessors
 from onnx_passes.data.workers import Executor, KeptExecutor, WorkersGoneError
 from onnx_passes.errors import ConfigError, EngineError
 from onnx_passes.model.save import save_model
@@ -35,7 +35,7 @@ from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
 
 
 @dataclass(frozen=True)
-class Flips:
+class FlipLimit:
     """How often the largest score may be another one.
 
     `most` is a share of the samples. The share of all data is below it with `confidence`. If
@@ -66,7 +66,7 @@ class Flips:
 
 
 @dataclass(frozen=True)
-class Spent:
+class BudgetUse:
     """What a model uses of the budget.
 
     `shares` are by metric and "flips": 0 for the original, 1 for the limit.
@@ -92,7 +92,7 @@ class LossBudget:
     """What a model may lose against the original on samples; no `flips` allows any number."""
 
     limits: Mapping[str, tuple[float, float]]
-    flips: Flips | None = None
+    flips: FlipLimit | None = None
     labels: Sequence[Sequence[Array]] = ()
     _start: dict[str, float] = field(default_factory=dict)
 
@@ -123,7 +123,7 @@ class LossBudget:
 
     def measure(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs], *, sure: bool = True
-    ) -> Spent:
+    ) -> BudgetUse:
         """Return what outputs use of the budget; if `sure`, flips by their upper bound."""
         values = self._measure(produced, expected, sure)
         counted = self.flips.count(produced, expected) if self.flips else (0, 0)
@@ -131,7 +131,7 @@ class LossBudget:
 
     def spend(
         self, values: Mapping[str, float], counted: tuple[int, int], *, sure: bool = True
-    ) -> Spent:
+    ) -> BudgetUse:
         """Return what metrics and flips use of the budget.
 
         `counted` has the decisions that differ, and all. If `sure`, flips count with their
@@ -147,7 +147,7 @@ class LossBudget:
                 shares["flips"] = spent / self.flips.most if self.flips.most else math.inf
                 if not self.flips.most:
                     shares["flips"] = math.inf if spent else 0.0
-        return Spent(shares, values, found)
+        return BudgetUse(shares, values, found)
 
     def _measure(
         self, produced: Sequence[Outputs], expected: Sequence[Outputs], sure: bool
@@ -195,7 +195,7 @@ class RejectedError(Exception):
 class AllSamples(Protocol):
     """All samples of a task."""
 
-    def begin(self) -> Spent:
+    def begin(self) -> BudgetUse:
         """Measure the original.
 
         ConfigError if it does not keep the budget, EngineError if the engine does not run it,
@@ -203,7 +203,7 @@ class AllSamples(Protocol):
         """
         ...
 
-    def measure(self, model: ir.Model) -> Spent:
+    def measure(self, model: ir.Model) -> BudgetUse:
         """Measure a model against the original.
 
         RejectedError if it did not run on all samples. Any other OnnxPassesError ends all
@@ -236,13 +236,13 @@ class SamplesInMemory:
         self._budget, self._original = budget, list[Outputs]()
         self._last: list[Outputs] = []
 
-    def begin(self) -> Spent:
+    def begin(self) -> BudgetUse:
         """Measure the original; see ``AllSamples.begin``."""
         self._original = self._run(self._model)
         self._budget.begin(self._original)
         return self._budget.measure(self._original, self._original)
 
-    def measure(self, model: ir.Model) -> Spent:
+    def measure(self, model: ir.Model) -> BudgetUse:
         """Measure a model; see ``AllSamples.measure``."""
         try:
             self._last = self._run(model)
@@ -301,7 +301,7 @@ class StreamedSamples:
         self._stack.callback(self._workers.end)
         self._folder: Path | None = None
 
-    def begin(self) -> Spent:
+    def begin(self) -> BudgetUse:
         """Measure the original; see ``AllSamples.begin``."""
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="onnx-passes-"))
         self._folder = Path(folder)
@@ -310,7 +310,7 @@ class StreamedSamples:
         self._budget.begin_with(values, counted[1])
         return self._budget.spend(values, counted)
 
-    def measure(self, model: ir.Model) -> Spent:
+    def measure(self, model: ir.Model) -> BudgetUse:
         """Measure a model; see ``AllSamples.measure``."""
         assert self._folder is not None, "the original comes first"
         save_model(model, self._folder / "candidate.onnx")
@@ -357,7 +357,7 @@ class StreamedSamples:
                 self._workers,
                 journal=journal,
                 on_progress=None if stream.watch is None else stream.watch(stack),
-                accept=Fleet(job, allow_mixed=stream.allow_mixed).accept,
+                accept=WorkerProcessors(job, allow_mixed=stream.allow_mixed).accept,
             )
         _check_complete(result.data["counts"])
         (pair,) = result.data["pairs"]

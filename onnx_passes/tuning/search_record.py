@@ -36,10 +36,10 @@ from onnx_passes.tuning.groups import (
 )
 from onnx_passes.tuning.loss_budget import (
     AllSamples,
+    BudgetUse,
     LossBudget,
     SamplesInMemory,
     Sketch,
-    Spent,
     Stream,
     StreamedSamples,
 )
@@ -150,7 +150,7 @@ class TriedModel:
     names: Mapping[str, str]
     cost: float
     predicted: float
-    spent: Spent | None
+    spent: BudgetUse | None
     accepted: bool
     why: str = ""
 
@@ -446,7 +446,7 @@ def find_tried(record: Record, names: Mapping[str, str]) -> TriedModel | None:
             shares, values = entry["shares"], entry["values"]
             spent = None
             if shares is not None:
-                spent = Spent(
+                spent = BudgetUse(
                     {n: float(v) for n, v in shares.items()},
                     {n: float(v) for n, v in values.items()},
                     None if entry["flips"] is None else Interval(**entry["flips"]),

@@ -20,7 +20,7 @@ from onnx_passes.model.walk import captured_values
 from onnx_passes.passes.constants import is_constant
 from onnx_passes.passes.context import Application
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs
-from onnx_passes.verify.bodies import expose, place_of, typed
+from onnx_passes.verify.bodies import expose_bodies, place_of, typed
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.judge import Promise, score
 from onnx_passes.verify.region import Region, region_model, values_of
@@ -224,7 +224,7 @@ def _recorded(
     """Return the tensors of a model that have these names."""
     inside = {v.name for node in model.graph for v in node.outputs} | feeds.keys()
     if not inside.issuperset(names):
-        model = expose(typed(model), names)
+        model = expose_bodies(typed(model), names)
     try:
         found = values_of(model, names, feeds, engine)
     except EngineError:

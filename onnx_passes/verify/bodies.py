@@ -13,7 +13,7 @@ from onnx_passes.errors import EngineError, ModelError, UsageError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.walk import captured_values, subgraphs_of
 from onnx_passes.runtime.engine_base import Data, Engine
-from onnx_passes.runtime.inputs.concrete_shapes import concretize, skeleton
+from onnx_passes.runtime.inputs.concrete_shapes import skeleton, specialize_shapes
 from onnx_passes.runtime.inputs.dimensions import check_memory
 from onnx_passes.verify.judge import identical
 from onnx_passes.verify.node_equality import constant_tensor
@@ -43,7 +43,7 @@ class Bodies:
 
     def is_entered(self, samples: Sequence[Mapping[str, Array]]) -> bool:
         """Whether a sample of the main graph enters the body."""
-        return self.name in entered(self.holder, samples)
+        return self.name in executed_bodies(self.holder, samples)
 
     @property
     def fits_memory(self) -> bool:
@@ -52,7 +52,7 @@ class Bodies:
         shapes = {name: data.shape for name, data in given if isinstance(data, np.ndarray)}
         try:
             for model in (self.before, self.after):
-                check_memory(concretize(skeleton(model), shapes, {})[0])
+                check_memory(specialize_shapes(skeleton(model), shapes, {})[0])
         except ModelError:
             return False
         return True
@@ -133,7 +133,7 @@ def _entered_alike(
     return True
 
 
-def entered(node: ir.Node, samples: Sequence[Mapping[str, Array]]) -> set[str]:
+def executed_bodies(node: ir.Node, samples: Sequence[Mapping[str, Array]]) -> set[str]:
     """Return the attributes whose bodies run on the samples."""
     found: set[str] = set()
     for values in samples:
@@ -379,7 +379,7 @@ _LOOPS = {"Loop": 8, "Scan": 9}
 
 
 def typed(model: ir.Model) -> ir.Model:
-    """Return a copy with the types that :func:`expose` asks for; the model without bodies."""
+    """Return a copy with types for :func:`expose_bodies`; the model itself without bodies."""
     if not any(in_bodies(model)):
         return model
     copy = model.clone()
@@ -387,7 +387,7 @@ def typed(model: ir.Model) -> ir.Model:
     return copy
 
 
-def expose(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
+def expose_bodies(model: ir.Model, wanted: Collection[str] | None = None) -> ir.Model:
     """Return a copy whose nodes give values of their bodies too; the model without bodies.
 
     Values that cannot be given are left out: those of unknown type, and in loops those whose
@@ -517,7 +517,7 @@ def in_bodies(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Node]]:
                 yield node, inner
 
 
-def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | None:
+def inner_name_error(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | None:
     """Return the message for a value of a body that is asked for by its inner name."""
     for holder, inner in in_bodies(model):
         if name in (value.name for value in inner.outputs):
@@ -532,7 +532,7 @@ def inside(name: str, model: ir.Model, known: Sequence[str]) -> UsageError | Non
     return None
 
 
-def not_shown(model: ir.Model, known: Collection[str]) -> str:
+def hidden_values_note(model: ir.Model, known: Collection[str]) -> str:
     """Say how many values of bodies are left out where all are asked for; empty for none."""
     ends = {n[i + 1 :] for n in known for i, letter in enumerate(n) if letter == "/"}
     counts: dict[str, int] = {}

@@ -21,7 +21,7 @@ from onnx_passes.runtime.isolated import IsolatedEngine
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import TensorRtEngine, compiler_of
 from onnx_passes.runtime.tensorrt.parsing import Refused, parser_refusals
-from onnx_passes.verify.region import alone, name_of, untyped
+from onnx_passes.verify.region import find_untyped_input, name_of, node_model
 from onnx_passes.verify.well_formed import infer_types
 
 
@@ -264,9 +264,9 @@ def _by_loading(model: ir.Model, engine: Engine) -> _Found:
         for each in (node, *_within(node)):
             if each is not node and node not in reasons:
                 break
-            if untyped(each) is not None:
+            if find_untyped_input(each) is not None:
                 unknown += [each] if each is node else []
-            elif reason := _against(engine, alone(each, model)):
+            elif reason := _against(engine, node_model(each, model)):
                 reasons[each] = reason
     apart = {*reasons, *unknown}
     for part in _cut(model, apart) if whole else ():
@@ -345,8 +345,8 @@ def _rounds(
 def _each_alone(
     part: ir.Model, ask: Any, nodes: dict[str, ir.Node], reasons: dict[ir.Node, str]
 ) -> None:
-    inner = [node for node in part.graph if untyped(node) is None]
-    for node, answer in zip(inner, ask([alone(n, part) for n in inner]), strict=True):
+    inner = [node for node in part.graph if find_untyped_input(node) is None]
+    for node, answer in zip(inner, ask([node_model(n, part) for n in inner]), strict=True):
         if answer:
             reasons.setdefault(nodes[str(node.name)], answer[0].reason)
 

@@ -256,7 +256,7 @@ class Evidence:
         return len(self.numbers) or 1
 
 
-def vouches(evidence: Collection[Evidence]) -> bool:
+def each_application_executed(evidence: Collection[Evidence]) -> bool:
     """Whether there is evidence, and every application was proved or executed by itself."""
     return bool(evidence) and weakest(e.kind for e in evidence) in (Kind.PROVED, Kind.EXECUTED)
 

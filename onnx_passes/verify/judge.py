@@ -584,7 +584,7 @@ def on_engine(check: Check, engine: str, scope: str = "model") -> Check:
     return replace(check, engine=engine, scope=scope)
 
 
-GAP = 10.0
+NOISE_FACTOR = 10.0
 """How far a fault must exceed the noise to be distinguished from it."""
 
 
@@ -618,15 +618,15 @@ def resolution(outputs: Sequence[Outputs], ignored: frozenset[str]) -> float:
     return max((_epsilon(kind) for kind in kinds), default=0.0)
 
 
-def middle_of(noise: float, final: float) -> float:
+def geometric_mean(noise: float, final: float) -> float:
     """Return the geometric mean of the scores of noise and of a fault."""
     # A fault beyond all bounds says nothing of the middle.
     return math.sqrt(max(noise, 1e-12) * min(max(final, noise), 1.0))
 
 
-def stands_out(good: float, bad: float, noise: float) -> bool:
+def exceeds_noise(good: float, bad: float, noise: float) -> bool:
     """Whether a step from one score to another exceeds the noise."""
-    return bad >= GAP * max(good, noise)
+    return bad >= NOISE_FACTOR * max(good, noise)
 
 
 def _without(outputs: Mapping[str, Data], ignored: frozenset[str]) -> dict[str, Data]:

@@ -67,7 +67,7 @@ def same_tensor(old: ir.TensorProtocol, new: ir.TensorProtocol) -> bool:
 
 
 @dataclass
-class Folded:
+class FoldedConstants:
     """Values that the model before computes, and the one after holds as constants, by name.
 
     ``refused`` names values that are not what the constant is.
@@ -91,7 +91,7 @@ class NodeEquality:
     """
 
     def __init__(
-        self, before: ir.Model, after: ir.Model, folded: Folded | None = None
+        self, before: ir.Model, after: ir.Model, folded: FoldedConstants | None = None
     ) -> None:
         """Compare the functions that both have.
 

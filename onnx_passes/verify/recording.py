@@ -20,12 +20,12 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import kind_of, widen
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.walk import all_nodes, captured_values, shadows_operator
-from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
+from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds
 from onnx_passes.runtime.inputs.dimensions import size_of
 from onnx_passes.verify.node_equality import constant_tensor, never_iterates
 
 
-def too_much(
+def choose_unrecorded(
     model: ir.Model,
     samples: Sequence[Feeds],
     needed: Collection[str],
@@ -132,7 +132,7 @@ class Recording(Mapping[str, Array]):
     def row(self, names: Iterable[str]) -> Feeds:
         """Return some of the arrays, as inputs of a part."""
         values = {name: self._arrays[name] for name in names}
-        return values if self._label is None else MadeUpFeeds(values, self._label)
+        return values if self._label is None else GeneratedFeeds(values, self._label)
 
     @property
     def spilled(self) -> int:
@@ -236,7 +236,7 @@ def _is_complete(node: ir.Node, function: ir.Function) -> bool:
     return given and passed and needed <= node.attributes.keys()
 
 
-def exposed(
+def expose_values(
     model: ir.Model,
     *,
     weights: bool = True,
@@ -380,7 +380,7 @@ DRAWS_OF_SPECIALS = (ValueSource(special=True, integers=False), ValueSource(spec
 _SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30)
 
 
-def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
+def random_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
     """Return drawn values of the type and shape of others; ``seed`` decides them."""
     kind = kind_of(array.dtype)
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
@@ -405,7 +405,7 @@ def draw_like(array: Array, seed: str, draw: ValueSource = DRAWS[0]) -> Array:
         return (np.abs(drawn) if draw.positive else drawn).astype(array.dtype)
 
 
-def tied(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
+def make_ties(draw: Mapping[str, Array], names: Collection[str]) -> dict[str, Array]:
     """Return drawn floats of ``names`` with equal elements, as far as their shapes allow.
 
     What is drawn for each by itself shows no ties of a comparison.

@@ -1,7 +1,7 @@
 """The part of a model that a pass changed, and small models cut from a model.
 
 The boundary of a region is where both models agree again. ``cut`` gives two small models of
-one interface. ``alone`` makes a model of one node.
+one interface. ``node_model`` makes a model of one node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnx_passes.passes.constants import is_constant
 from onnx_passes.plain import PlainMapping
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.node_equality import (
-    Folded,
+    FoldedConstants,
     NodeEquality,
     constant_tensor,
     is_identity,
@@ -55,7 +55,7 @@ class Region:
 
 
 def changed_region(
-    before: ir.Model, after: ir.Model, folded: Folded | None = None
+    before: ir.Model, after: ir.Model, folded: FoldedConstants | None = None
 ) -> Region | None:
     """Find what changed between two models.
 
@@ -84,7 +84,7 @@ def changed_region(
 
 
 def diff_nodes(
-    before: ir.Model, after: ir.Model, folded: Folded | None = None
+    before: ir.Model, after: ir.Model, folded: FoldedConstants | None = None
 ) -> tuple[list[ir.Node], list[ir.Node]]:
     """Return the new nodes of the main graphs, and those that have no counterpart."""
     old_nodes = nodes_of(before.graph)
@@ -116,7 +116,7 @@ def boundary_of(nodes: Sequence[ir.Node]) -> tuple[str, ...]:
     )
 
 
-def leading_to(
+def backward_slice(
     ends: Collection[str], nodes: Iterable[ir.Node], known: Callable[[str], bool]
 ) -> list[ir.Node]:
     """Return the nodes that compute values from those that are ``known``, in order."""
@@ -139,7 +139,9 @@ def _defaults_agree(before: ir.Model, after: ir.Model) -> bool:
     return old.keys() == new.keys() and all(same_tensor(old[n], new[n]) for n in new)
 
 
-def _constant_outputs_agree(before: ir.Model, after: ir.Model, folded: Folded | None) -> bool:
+def _constant_outputs_agree(
+    before: ir.Model, after: ir.Model, folded: FoldedConstants | None
+) -> bool:
     """Whether each output that is a constant was that constant, or may be compared with it."""
     old = {v.name: v for v in before.graph.outputs}
     for value in after.graph.outputs:
@@ -231,7 +233,7 @@ def part_leading_to(
     None if nothing of the part does, or if what the nodes read is not recorded.
     """
     model, nodes = side
-    needed = leading_to([name], nodes, lambda _: False)
+    needed = backward_slice([name], nodes, lambda _: False)
     boundary = boundary_of(needed)
     if not needed or not all(set(boundary) <= row.keys() for row in recordings):
         return None
@@ -357,7 +359,7 @@ def values_of(
         return found | session.run(feeds, inner)
 
 
-def around(
+def cut_around(
     before: ir.Model, after: ir.Model, name: str, feeds: Feeds, engine: Engine
 ) -> Parts | None:
     """Cut out what computes one value, down to values that both models have in common.
@@ -365,7 +367,7 @@ def around(
     The value must be the first that differs, so that what is before it agrees. None if no part
     can be cut out. EngineError if ``before`` does not run.
     """
-    old, new = makers_of(before), makers_of(after)
+    old, new = producers_by_name(before), producers_by_name(after)
     if name not in old or name not in new:
         return None
     common = (old.keys() & new.keys()) - {name}
@@ -378,7 +380,7 @@ def around(
     return _parts((before, after), nodes, boundary, (name,), feeds, engine)
 
 
-def makers_of(model: ir.Model) -> dict[str, ir.Node]:
+def producers_by_name(model: ir.Model) -> dict[str, ir.Node]:
     """Return the node of the main graph that computes each value, by name."""
     return {str(v.name): node for node in model.graph for v in node.outputs if v.name}
 
@@ -387,7 +389,7 @@ def _behind(
     model: ir.Model, name: str, common: set[str]
 ) -> tuple[tuple[ir.Node, ...], list[str]]:
     """Return the nodes from common values to the one named, and the common values read."""
-    makers = makers_of(model)
+    makers = producers_by_name(model)
     needed: set[ir.Node] = set()
     read: dict[str, None] = {}
     pending = [makers[name]]
@@ -450,12 +452,12 @@ def name_of(node: ir.Node) -> str:
     return node.name or (str(node.outputs[0].name) if node.outputs else "")
 
 
-def untyped(node: ir.Node) -> str | None:
+def find_untyped_input(node: ir.Node) -> str | None:
     """Return the name of a value that a node reads and whose type is not known."""
     return next((str(v.name) for v in _fed(node) if v.type is None), None)
 
 
-def alone(node: ir.Node, model: ir.Model) -> ir.Model:
+def node_model(node: ir.Node, model: ir.Model) -> ir.Model:
     """Return a node as a model, fed with what other nodes compute.
 
     Weights are shared, and those functions that the node calls: others may be broken. The

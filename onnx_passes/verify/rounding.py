@@ -188,10 +188,10 @@ def is_rounding(
     """
     if not is_float(ir.DataType.from_numpy(expected.dtype)):
         return False
-    return weigh_rounding(before, after, feeds, expected, actual, name) is True
+    return rounding_verdict(before, after, feeds, expected, actual, name) is True
 
 
-def weigh_rounding(
+def rounding_verdict(
     before: ir.Model, after: ir.Model, feeds: Feeds, expected: Array, actual: Array, name: str
 ) -> bool | None:
     """Return whether rounding explains all elements that differ in one output.
@@ -370,7 +370,7 @@ _EXACT = Promise(Equality())
 HEADROOM = 10.0
 """How many times its spread an engine is allowed, where no limit was given."""
 
-SIGHT = 1e-2
+LARGEST_NOISE_LIMIT = 1e-2
 """The largest limit that noise may lead to, as a share of an element, and of the largest one.
 
 A wrong factor of 1.02 is seen. What is farther off and within the noise is not judged."""
@@ -423,8 +423,8 @@ class OriginalRuns:
         largest = (np.max(v, initial=0.0, where=np.isfinite(v)) for v in floats)
         size = max(map(float, largest), default=np.inf)
         if found.rtol:
-            factor = min(factor, max(SIGHT / found.rtol, _COARSE))
-        atol = max(min(found.atol * factor, SIGHT * size), found.atol)
+            factor = min(factor, max(LARGEST_NOISE_LIMIT / found.rtol, _COARSE))
+        atol = max(min(found.atol * factor, LARGEST_NOISE_LIMIT * size), found.atol)
         return Tolerance(found.rtol * factor, atol)
 
     def score(self, ignored: frozenset[str] = frozenset()) -> float:

@@ -23,7 +23,7 @@ from onnx import numpy_helper
 from onnx_passes.arrays import Array
 from onnx_passes.contracts.scores import dtype_name, kind_of, shape_text
 from onnx_passes.errors import ReferenceDataError
-from onnx_passes.model.formats import near_by
+from onnx_passes.model.formats import closest_file_name
 from onnx_passes.model.save import pending
 from onnx_passes.plain import Plain
 from onnx_passes.runtime.engine_base import Data, did_you_mean
@@ -38,7 +38,7 @@ def find(path: str | os.PathLike[str], base_dir: Path) -> Path:
     full = base_dir / Path(path).expanduser()
     if full.exists():
         return full
-    near = near_by(full)
+    near = closest_file_name(full)
     from_file = base_dir != Path() and not Path(path).is_absolute()
     rule = "paths are relative to the folder of the pipeline file" if from_file else ""
     raise ReferenceDataError(

@@ -19,7 +19,7 @@ from onnx_passes.errors import EngineError, OnnxPassesError
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.judge import Promise
-from onnx_passes.verify.region import around, changed_region, makers_of, values_of
+from onnx_passes.verify.region import changed_region, cut_around, producers_by_name, values_of
 
 
 def first_true(count: int, holds: Callable[[int], bool]) -> int:
@@ -243,7 +243,7 @@ def first_divergence(
     Compared are values that both models have under one name; if what changed is known, only
     those computed there. None if all agree, or one of the models does not run.
     """
-    old, new = makers_of(before), makers_of(after)
+    old, new = producers_by_name(before), producers_by_name(after)
     region = changed_region(before, after)
     names = [name for name in new if name in old]
     if region is not None and region.nodes:
@@ -359,7 +359,7 @@ class Shrinker:
             )
             if parted is None:
                 return
-            small = around(
+            small = cut_around(
                 case.before, case.after, parted.value.output, case.feeds, self.engine
             )
         except OnnxPassesError:

@@ -27,7 +27,7 @@ from onnx_passes.risky_runs import running
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.reference import ReferenceEngine
 from onnx_passes.verify.node_equality import is_identity
-from onnx_passes.verify.region import alone, name_of, untyped
+from onnx_passes.verify.region import find_untyped_input, name_of, node_model
 from onnx_passes.verify.well_formed import check_structure, complaints, infer_types
 
 _HELP = (
@@ -460,12 +460,12 @@ def _nodes(model: ir.Model, engine: Engine) -> Iterator[LintFinding]:
 
 def _node(node: ir.Node, model: ir.Model, engine: Engine) -> Iterator[LintFinding]:
     name = name_of(node)
-    if (value := untyped(node)) is not None:
+    if (value := find_untyped_input(node)) is not None:
         text = f"{node.op_type} {name!r} was not run alone: no type is known of {value!r}"
         yield LintFinding("warning", "not-checked", name, text)
         return
     try:
-        with engine.prepare(alone(node, model)):
+        with engine.prepare(node_model(node, model)):
             pass
     except EngineUnavailableError:
         raise

@@ -43,7 +43,7 @@ from onnx_passes.model.walk import (
 from onnx_passes.ops.bodies import attach_bodies, bodies_attached
 from onnx_passes.runtime.engine_base import Data
 from onnx_passes.runtime.engine_models import GraphWriter, is_large, opsets_into, split_weights
-from onnx_passes.verify.region import leading_to
+from onnx_passes.verify.region import backward_slice
 from onnx_passes.verify.snapshot import initializers_of
 
 
@@ -599,7 +599,7 @@ def _odd_values(
     are known to be odd.
     """
     odd = set(known)
-    for node in leading_to(ends, graph, lambda _: False)[-_MOST_NODES:]:
+    for node in backward_slice(ends, graph, lambda _: False)[-_MOST_NODES:]:
         made = {str(value.name): value for value in node.outputs if value.name}
         if any(
             v is not None and v.name in odd for v in (*node.inputs, *captured_values(node))

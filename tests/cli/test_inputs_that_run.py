@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 from onnx_passes.model.load import load_model
-from onnx_passes.runtime.inputs import Substitutes
+from onnx_passes.runtime.inputs import InputSearch
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.reduce.parts import Boundary
 
@@ -126,7 +126,7 @@ def test_inputs_that_run_are_not_searched_for(cli, saved, monkeypatch):
     def search(*_):
         raise AssertionError("the first inputs run")
 
-    monkeypatch.setattr(Substitutes, "search", search)
+    monkeypatch.setattr(InputSearch, "search", search)
     assert cli("-c", "simplify", "-o", "o.onnx", saved(DYNAMIC)).code == 0
 
 

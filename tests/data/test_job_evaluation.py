@@ -17,7 +17,7 @@ from onnx_passes.data.input_binding import DataInterface
 from onnx_passes.data.job_evaluation import Journal, JournalError, evaluate
 from onnx_passes.data.measures import Measures
 from onnx_passes.data.plan import make_plan
-from onnx_passes.data.workers import InProcess, Pool, died, make_dask
+from onnx_passes.data.workers import InProcess, Pool, make_dask, worker_death_outcome
 from onnx_passes.errors import EngineUnavailableError, UsageError
 from onnx_passes.model.load import load_model
 
@@ -66,7 +66,7 @@ class Scattered(InProcess):
         if self._todo[0] % 3 == 0 and self._todo[0] not in self.failed:
             shard = self._todo.pop(0)
             self.failed.add(shard)
-            return died(shard, 32, "the worker died")
+            return worker_death_outcome(shard, 32, "the worker died")
         return super().collect()
 
 
@@ -309,7 +309,7 @@ class OutOfMemory(InProcess):
 
     def collect(self):
         if self._todo[0] == 4:
-            return died(self._todo.pop(0), 32, "the worker process ended")
+            return worker_death_outcome(self._todo.pop(0), 32, "the worker process ended")
         return super().collect()
 
 

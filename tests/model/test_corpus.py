@@ -5,7 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from onnx_passes.model.formats import lost
+from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 from tests.corpus import backend_models
@@ -32,6 +32,6 @@ def test_nothing_is_lost(part: int, tmp_path: Path) -> None:
             written = save_model(loaded.model, tmp_path / name, external_data=mode)
             back = load_model(written[-1]).model
             proto = save_model(back, tmp_path / "back.onnx", external_data="inline")[0]
-            assert list(lost(model, onnx.load(proto))) == [], (model_id, name)
+            assert list(lost_fields(model, onnx.load(proto))) == [], (model_id, name)
             for file in {*written, proto}:
                 file.unlink()

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from onnx_passes.errors import ModelError
 from onnx_passes.model import formats
-from onnx_passes.model.formats import lost, split
+from onnx_passes.model.formats import lost_fields, split_losses
 from onnx_passes.model.load import load_model
 
 TEXT = """
@@ -190,15 +190,15 @@ def test_nothing_is_lost_between_equals_however_stored(proto, other):
     other.graph.value_info.append(helper.make_tensor_value_info("z", 1, [1]))
     proto.opset_import.append(helper.make_opsetid("my", 1))
     other.opset_import.insert(0, helper.make_opsetid("my", 1))
-    assert list(lost(proto, other)) == []
+    assert list(lost_fields(proto, other)) == []
 
 
 def test_a_type_that_an_output_declares_too_is_not_lost(proto, other):
     (again,) = proto.graph.output
     proto.graph.value_info.append(again)
-    assert list(lost(proto, other)) == []
+    assert list(lost_fields(proto, other)) == []
     proto.graph.value_info[-1].type.tensor_type.elem_type = 7
-    assert list(lost(proto, other)) == [
+    assert list(lost_fields(proto, other)) == [
         f"graph.value_info[{again.name}].type.tensor_type.elem_type"
     ]
 
@@ -223,7 +223,7 @@ def test_a_type_that_an_output_declares_too_is_not_lost(proto, other):
 )
 def test_each_loss_is_named_by_its_path(proto, other, change, path):
     change(other)
-    losses = list(lost(proto, other))
+    losses = list(lost_fields(proto, other))
     assert any(path in loss for loss in losses), losses
 
 
@@ -231,25 +231,25 @@ def test_values_are_compared_by_their_bits(proto, other):
     for model, bits in ((proto, 0x7FC00001), (other, 0x7FC00002)):
         array = np.array([bits], np.uint32).view(np.float32)
         model.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, "w"))
-    assert list(lost(proto, proto)) == []
-    assert list(lost(proto, other)) == ["graph.initializer[w].data"]
+    assert list(lost_fields(proto, proto)) == []
+    assert list(lost_fields(proto, other)) == ["graph.initializer[w].data"]
     nan = helper.make_attribute("a", float("nan"))
     for model in (proto, other):
         model.graph.node[0].attribute.append(nan)
-    assert list(lost(proto.graph.node[0], other.graph.node[0])) == []
+    assert list(lost_fields(proto.graph.node[0], other.graph.node[0])) == []
 
 
 def test_strings_and_external_places_are_compared(proto, other):
     for model, text in ((proto, "a"), (other, "b")):
         tensor = numpy_helper.from_array(np.array([text]), "s")
         model.graph.initializer[0].CopyFrom(tensor)
-    assert list(lost(proto, other)) == ["graph.initializer[s].data"]
+    assert list(lost_fields(proto, other)) == ["graph.initializer[s].data"]
     for model, location in ((proto, "a.bin"), (other, "b.bin")):
         tensor = model.graph.initializer[0]
         tensor.ClearField("string_data")
         tensor.data_location = onnx.TensorProto.EXTERNAL
         tensor.external_data.add(key="location", value=location)
-    assert list(lost(proto, other)) == ["graph.initializer[s].data"]
+    assert list(lost_fields(proto, other)) == ["graph.initializer[s].data"]
 
 
 def test_remarks_are_told_from_what_matters():
@@ -260,7 +260,7 @@ def test_remarks_are_told_from_what_matters():
         "metadata_props (added)",
         "graph.initializer[w].data",
     ]
-    grave, remarks = split(losses)
+    grave, remarks = split_losses(losses)
     assert "graph.initializer[w].data" in grave
     assert remarks == [losses[0], losses[1], losses[3]]
     assert losses[2] in grave

@@ -14,7 +14,7 @@ from onnx import helper
 from onnx_passes.errors import ModelError
 from onnx_passes.model import save
 from onnx_passes.model.digest import canonical_hash
-from onnx_passes.model.formats import lost
+from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model, to_text
 from onnx_passes.model.walk import all_tensors
@@ -177,7 +177,7 @@ def test_everything_a_model_has_survives(write, tmp_path, proto):
         loaded = load_model(source)
         save_model(loaded.model, path, source=loaded)
         back = onnx.load(path)
-        assert list(lost(proto, back)) == []
+        assert list(lost_fields(proto, back)) == []
         assert (
             back.graph.initializer[0].metadata_props
             == proto.graph.initializer[0].metadata_props

@@ -12,7 +12,14 @@ from onnx_passes.errors import ModelError
 from onnx_passes.model import load, wire
 from onnx_passes.model.load import load_model
 from onnx_passes.model.tensor_bytes import is_immutable
-from onnx_passes.model.wire import SMALL, FileBytes, fields, head, parse_apart, parse_pieces
+from onnx_passes.model.wire import (
+    SMALL,
+    FileBytes,
+    field_header,
+    fields,
+    parse_apart,
+    parse_pieces,
+)
 
 
 def message():
@@ -31,7 +38,7 @@ def test_fields_follow_each_other_to_the_end():
 
 @given(st.integers(1, 2**20), st.integers(0, 2**31))
 def test_a_head_is_read_back(number, size):
-    data = head(number, size)
+    data = field_header(number, size)
     with pytest.raises(ValueError, match="behind its message"):
         list(fields(data, 0, len(data) + size - 1))
     (field,) = fields(data, 0, len(data) + size)

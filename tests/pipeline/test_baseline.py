@@ -10,7 +10,7 @@ from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.configs.sections import Verify
 from onnx_passes.errors import EngineError
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime import engine_base
@@ -59,7 +59,7 @@ def model():
 
 
 def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
-    bench = Bench(Flaky(), "each")
+    bench = EngineBaseline(Flaky(), "each")
     gate = Gate.begin(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
     after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
     found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION).checks
@@ -69,7 +69,7 @@ def test_an_engine_that_does_not_repeat_itself_accuses_no_pass(model):
 
 
 def test_an_engine_that_repeats_itself_accuses_the_pass(model):
-    bench = Bench(OnnxRuntimeEngine(), "each")
+    bench = EngineBaseline(OnnxRuntimeEngine(), "each")
     gate = Gate.begin(Verify(), Baseline(model, [bench], [X]), before := Snapshot(model))
     after = ir.from_onnx_text(MODEL.replace("a = Neg(x) y = Exp(a)", "y = Relu(x)"))
     found = gate.check(EliminateIdentity(), before, after, Change.COMPUTATION).checks
@@ -79,7 +79,7 @@ def test_an_engine_that_repeats_itself_accuses_the_pass(model):
 
 def test_all_outputs_that_differ_each_time_leave_nothing_verified():
     model = ir.from_onnx_text(MODEL.replace(", float[2] z", "").replace("z = Relu(x)", ""))
-    baseline = Baseline(model, [Bench(Flaky(), "each")], [X])
+    baseline = Baseline(model, [EngineBaseline(Flaky(), "each")], [X])
     gate = Gate.begin(Verify(), baseline, Snapshot(model))
     after = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         g (float[2] x) => (float[2] y) { y = Relu(x) }""")
@@ -95,7 +95,7 @@ def two_cores(monkeypatch):
 
 
 def test_a_run_begun_ahead_is_the_run_that_is_asked_for(model, two_cores, monkeypatch):
-    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
+    bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
     baseline = Baseline(model, [bench], samples)
     baseline.begin("end")
     monkeypatch.setattr(bench, "run_anew", lambda *_: pytest.fail("run again"))
@@ -104,7 +104,7 @@ def test_a_run_begun_ahead_is_the_run_that_is_asked_for(model, two_cores, monkey
 
 
 def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores):
-    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
+    bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
     bench.begin(model, samples)
     other = ir.from_onnx_text(MODEL.replace("z = Relu(x)", "z = Neg(x)"))
     np.testing.assert_array_equal(bench.run(other, samples)[0]["z"], -X["x"])
@@ -113,14 +113,17 @@ def test_a_run_begun_ahead_of_another_model_is_not_taken_for_it(model, two_cores
 def test_a_run_begun_ahead_fails_where_it_is_asked_for(two_cores):
     broken = ir.from_onnx_text("""<ir_version: 10, opset_import: ["" : 20]>
         g (float[2] x, float[3] w) => (float[N] y) { y = Add(x, w) }""")
-    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X | {"w": np.zeros(3, np.float32)}]
+    bench, samples = (
+        EngineBaseline(OnnxRuntimeEngine(), "end"),
+        [X | {"w": np.zeros(3, np.float32)}],
+    )
     bench.begin(broken, samples)
     with pytest.raises(EngineError):
         bench.run(broken, samples)
 
 
 def test_what_nobody_asked_for_is_waited_for_and_forgotten(model, two_cores):
-    bench = Bench(OnnxRuntimeEngine(), "end")
+    bench = EngineBaseline(OnnxRuntimeEngine(), "end")
     bench.begin(model, [X])
     bench.settle()
     assert bench._ahead is None
@@ -131,7 +134,7 @@ def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
         <float b = {%s}> { t = Add(x, b) y = ArgMax(t) }"""
     model, after = (ir.from_onnx_text(text % bias) for bias in ("0.5", "0.25"))
     samples = [{"x": np.float32([1, 2, 4, 3])}]
-    baseline = Baseline(model, [Bench(OnnxRuntimeEngine(), "each")], samples)
+    baseline = Baseline(model, [EngineBaseline(OnnxRuntimeEngine(), "each")], samples)
     gate = Gate.begin(Verify(), baseline, Snapshot(model))
     found = gate.check(EliminateIdentity(), gate.original, after, Change.COMPUTATION).checks
     (check,) = [check for check in found if check.kind == "equality"]
@@ -144,7 +147,7 @@ def test_inner_values_that_differ_fail_although_the_outputs_are_equal():
 def test_weights_beyond_the_memory_limit_are_not_mapped_twice(limit, begun, two_cores):
     text = """<ir_version: 10, opset_import: ["" : 20]> g (float[2] x) => (float[2] y)
         <float[2] w = {1, 2}> { y = Mul(x, w) }"""
-    bench = Bench(OnnxRuntimeEngine(), "end")
+    bench = EngineBaseline(OnnxRuntimeEngine(), "end")
     baseline = Baseline(ir.from_onnx_text(text), [bench], [X])
     Gate.begin(Verify(memory_limit=limit), baseline, Snapshot(baseline.model))
     baseline.begin("end")
@@ -156,8 +159,8 @@ def test_what_fails_beside_other_runs_is_asked_again_alone(model, two_cores, mon
     def failing(*_):
         raise EngineError("no memory")
 
-    monkeypatch.setattr(Bench, "_run_serially", failing)
-    bench, samples = Bench(OnnxRuntimeEngine(), "end"), [X]
+    monkeypatch.setattr(EngineBaseline, "_run_serially", failing)
+    bench, samples = EngineBaseline(OnnxRuntimeEngine(), "end"), [X]
     bench.begin(model, samples)
     assert bench.run(model, samples)[0]["z"].tolist() == [1, 2]
 

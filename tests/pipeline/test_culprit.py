@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import compiling_engines, culprit
-from onnx_passes.pipeline.change_parts import Part, told
+from onnx_passes.pipeline.change_parts import Part, describe_finding
 from onnx_passes.pipeline.pass_execution import Attempts
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.engine_base import Finding, Level
@@ -379,7 +379,7 @@ def test_a_pass_without_rules_is_named_by_building_between_passes(compiler):
 def test_the_layer_is_told_by_the_compilers_own_name_beside_the_node():
     part = Part(ir.from_onnx_text(TEXT), [], {"p3.1": "boxes (NonMaxSuppression)"})
     found = Finding(Level.PARSED, "layerImpls.empty() failed. p3.1_0 has no runners")
-    assert told(found, part) == (
+    assert describe_finding(found, part) == (
         "parsed, layerImpls.empty() failed. boxes_0 has no runners "
         "(its layer 'boxes_0' is of node boxes (NonMaxSuppression))"
     )

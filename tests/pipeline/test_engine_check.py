@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.contracts import Equality, Tolerance
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.engine_check import RegionCheck
 from onnx_passes.pipeline.recorder import Recorder
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -19,7 +19,7 @@ SAMPLES = [{"x": np.random.default_rng(n).random((n + 2, 4), np.float32)} for n 
 
 def check(original, before, after, contract, limit=1 << 20):
     baseline = Baseline(
-        model(original), [bench := Bench(OnnxRuntimeEngine(), "each")], SAMPLES
+        model(original), [bench := EngineBaseline(OnnxRuntimeEngine(), "each")], SAMPLES
     )
     limits = Tolerance(1e-3, 1e-4) if isinstance(contract, Tolerance) else None
     found = RegionCheck(

@@ -18,7 +18,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
-from onnx_passes.verify.rounding import SIGHT, OriginalRuns
+from onnx_passes.verify.rounding import LARGEST_NOISE_LIMIT, OriginalRuns
 
 # ONNX Runtime fuses this normalisation where it may, and then rounds otherwise; the last
 # factor lifts that above the default limit.
@@ -334,5 +334,5 @@ def test_the_noise_of_a_second_pair_of_runs_lifts_no_cap():
     runs = [OriginalRuns("onnxruntime", "two runs of it", [one], [other])] * 2
     thresholds = Thresholds(default_config([], ["cleanup"]).verify)
     _, limits = thresholds.above((Tolerance(), {}), runs, frozenset(), "drift")
-    assert limits["y"].rtol == pytest.approx(SIGHT)
-    assert limits["y"].atol == SIGHT
+    assert limits["y"].rtol == pytest.approx(LARGEST_NOISE_LIMIT)
+    assert limits["y"].atol == LARGEST_NOISE_LIMIT

@@ -12,7 +12,7 @@ from onnx_passes.passes.cleanup.remove_initializers_from_inputs import (
     RemoveInitializersFromInputs,
 )
 from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.gate import Gate
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -218,7 +218,7 @@ def test_one_that_promises_values_may_not_and_is_told_of_the_other_promise():
 
 def begin(text=MODEL, settings=None, engine=None):
     given = model(text)
-    bench = Bench(engine or OnnxRuntimeEngine(), "each")
+    bench = EngineBaseline(engine or OnnxRuntimeEngine(), "each")
     samples = [{"x": np.random.default_rng(0).random((2, 4), np.float32)}]
     before = Snapshot(given)
     return Gate.begin(settings or Verify(), Baseline(given, [bench], samples), before), before
@@ -308,8 +308,8 @@ def test_what_an_engine_alone_does_to_the_result_is_a_failure_of_the_engine():
     given = model()
     samples = [{"x": np.random.default_rng(0).random((2, 4), np.float32)}]
     benches = [
-        Bench(OnnxRuntimeEngine(optimization="none"), "each"),
-        Bench(_Breaks(optimization="none", prepacking=False), "end"),
+        EngineBaseline(OnnxRuntimeEngine(optimization="none"), "each"),
+        EngineBaseline(_Breaks(optimization="none", prepacking=False), "end"),
     ]
     before = Snapshot(given)
     gate = Gate.begin(Verify(), Baseline(given, benches, samples), before)

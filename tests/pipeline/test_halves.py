@@ -15,7 +15,7 @@ from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.report.json import from_json, to_json
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.verify.evidence import Verdict
-from onnx_passes.verify.recording import exposed
+from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.reference_data import ReferenceData
 
 X = {"x": np.float16([1000, 2])}
@@ -30,7 +30,7 @@ def model():
 
 def test_recording_does_not_change_the_numbers(model):
     found = []
-    for shown in (model, exposed(model)):
+    for shown in (model, expose_values(model)):
         with OnnxRuntimeEngine().prepare(shown) as session:
             found.append(float(session.run(X)["y"][0]))
     assert found == [-np.inf, -np.inf]

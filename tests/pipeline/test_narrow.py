@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.configs.pipeline_files import default_config
-from onnx_passes.pipeline.baseline import gentler_engine
+from onnx_passes.pipeline.baseline import find_fallback_engine
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -53,11 +53,11 @@ def test_no_other_engine_is_asked_where_it_would_do_the_same(engine, bits, body)
         f'<ir_version: 10, opset_import: ["" : 21]> g (float[4] x, {bits} z) => (float[4] y)'
     )
     model = ir.from_onnx_text(f"{head} <float s = {{1}}> {{ {body} y = Relu(x) }}")
-    assert gentler_engine(engine, model) is None
+    assert find_fallback_engine(engine, model) is None
 
 
 def test_the_engine_says_that_it_keeps_quantisers():
-    gentle = gentler_engine(ALL, ir.from_onnx_text(NARROW))
+    gentle = find_fallback_engine(ALL, ir.from_onnx_text(NARROW))
     assert gentle == GENTLE
     assert gentle.name == "onnxruntime[optimization=all, fuse_qdq=off]"
     assert gentle.describe()["fuse_qdq"] is False

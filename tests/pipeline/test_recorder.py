@@ -8,7 +8,7 @@ import pytest
 from onnx_passes.contracts import Equality
 from onnx_passes.passes.annotation.shape_inference import infer_shapes
 from onnx_passes.passes.folding.fold_constants import FoldConstants
-from onnx_passes.pipeline.baseline import Baseline, Bench
+from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.engine_check import RegionCheck
 from onnx_passes.pipeline.recorder import Recorded, Recorder, recompute
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
@@ -76,7 +76,7 @@ def test_a_check_that_lacks_values_runs_no_whole_model_and_still_finds_a_fault(
     names = [*(f"v{i}" for i in range(LENGTH - 1) if i != 19), "y"]
     known = Recorded(recorded(before, *names))
     nodes_run.clear()
-    bench = Bench(OnnxRuntimeEngine(), "each")
+    bench = EngineBaseline(OnnxRuntimeEngine(), "each")
     baseline = Baseline(chain(), [bench], SAMPLES)
     found = RegionCheck(
         Recorder(bench, 1 << 20),
@@ -138,7 +138,7 @@ def test_weights_that_are_folded_are_computed_once_for_all_samples(
         array[-1, -1] += 1
         held.const_value = ir.tensor(array)
     rows = [{"x": np.random.default_rng(n).random((n + 2, 600), np.float32)} for n in range(3)]
-    bench = Bench(OnnxRuntimeEngine(), "each")
+    bench = EngineBaseline(OnnxRuntimeEngine(), "each")
     recorder, baseline = Recorder(bench, 1 << 20), Baseline(turned, [bench], rows)
     nodes_run.clear()
     known = recorder.obtain(None, turned, baseline, frozenset({"t", "u"}), untouched=True)

@@ -16,7 +16,7 @@ from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config, load_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline import reproducer
-from onnx_passes.pipeline.baseline import Bench
+from onnx_passes.pipeline.baseline import EngineBaseline
 from onnx_passes.pipeline.culprit import Judgement
 from onnx_passes.pipeline.reproducer import Failure, leave_reproducer
 from onnx_passes.pipeline.run import run_pipeline
@@ -398,7 +398,8 @@ def test_how_far_a_compiler_gets_is_left_without_the_compiler(tmp_path, monkeypa
     gate = SimpleNamespace(
         levels=SimpleNamespace(compilers=[SimpleNamespace(engine=compiler, inner=compiler)]),
         baseline=SimpleNamespace(
-            benches=[Bench(OnnxRuntimeEngine(), "each")], samples=[{"x": np.float32([1, 2])}]
+            benches=[EngineBaseline(OnnxRuntimeEngine(), "each")],
+            samples=[{"x": np.float32([1, 2])}],
         ),
     )
     judgement = Judgement(gate, Check(LEVEL, Verdict.FAILED, compiler.name))

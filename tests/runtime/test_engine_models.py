@@ -9,7 +9,7 @@ import pytest
 from onnx_passes.model.copy import copy_model
 from onnx_passes.model.diff import canonical_lines
 from onnx_passes.model.walk import all_nodes
-from onnx_passes.runtime.engine_models import split_weights, with_barriers, with_seeds
+from onnx_passes.runtime.engine_models import assign_seeds, insert_barriers, split_weights
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -170,10 +170,10 @@ def test_each_result_of_half_precision_is_rounded(opset):
     model = chain(opset)
     shown = with_output(with_output(model, "b"), "y")
     assert (outputs_of(shown, {"x": x})["y"] != y).any()
-    found = outputs_of(with_barriers(shown), {"x": x})
+    found = outputs_of(insert_barriers(shown), {"x": x})
     np.testing.assert_array_equal(found["b"], b)
     np.testing.assert_array_equal(found["y"], y)
-    alone = outputs_of(with_barriers(model), {"x": x})
+    alone = outputs_of(insert_barriers(model), {"x": x})
     assert alone["o"].tobytes() == found["o"].tobytes()
 
 
@@ -188,7 +188,7 @@ def test_one_identity_is_no_barrier():
         .replace("y = Mul(b, b)", "y = Mul(b, b) z = Identity(y)")
     )
     x = np.random.default_rng(0).standard_normal([4, 50]).astype(np.float16)
-    rounded = outputs_of(with_barriers(model), {"x": x})["o"]
+    rounded = outputs_of(insert_barriers(model), {"x": x})["o"]
     assert (outputs_of(single, {"x": x})["o"] != rounded).any()
 
 
@@ -202,7 +202,7 @@ def test_a_cast_that_loses_digits_stays_before_another_cast(source, middle):
     kind = np.float32 if source == 1 else np.float64
     x = (np.arange(2, 10) - (2.0**-14 if source == 1 else 2.0**-40)).astype(kind)
     assert (outputs_of(model, {"x": x})["o"] == np.arange(1, 9)).all()
-    found = outputs_of(with_barriers(model), {"x": x})["o"]
+    found = outputs_of(insert_barriers(model), {"x": x})["o"]
     np.testing.assert_array_equal(found, np.arange(2, 10))
 
 
@@ -212,7 +212,7 @@ def test_a_model_without_low_values_is_returned_itself():
         { a = Exp(x) i = Cast<to=7>(a) b = Cast<to=1>(i) c = Add(a, b)
         d = Cast<to=11>(c) y = Cast<to=11>(d) }"""
     )
-    assert with_barriers(model) is model
+    assert insert_barriers(model) is model
 
 
 def test_the_model_stays_as_it_is_and_shares_its_tensors():
@@ -221,7 +221,7 @@ def test_the_model_stays_as_it_is_and_shares_its_tensors():
         <float16[4] w = {1, 2, 3, 4}> { a = Add(x, w) y = Exp(a) }"""
     )
     before = list(canonical_lines(model))
-    copy = with_barriers(model)
+    copy = insert_barriers(model)
     assert list(canonical_lines(model)) == before
     old, new = (m.graph.initializers["w"].const_value for m in (model, copy))
     assert old is new
@@ -241,7 +241,7 @@ NESTED = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
 
 def test_bodies_and_functions_have_barriers():
     model = ir.from_onnx_text(NESTED)
-    copy = with_barriers(model)
+    copy = insert_barriers(model)
     readers = {
         node.op_type: node.inputs[0].name
         for node in all_nodes(copy)
@@ -261,7 +261,7 @@ def test_names_are_new():
         """<ir_version: 9, opset_import: ["" : 18]> g (float16[4] x) => (float16[4] y)
         { a = Exp(x) a_barrier0 = Exp(a) y = Add(a_barrier0, a) }"""
     )
-    copy = with_barriers(model)
+    copy = insert_barriers(model)
     names = [value.name for node in copy.graph for value in node.outputs]
     assert len(names) == len(set(names))
     assert outputs_of(copy, {"x": np.zeros(4, np.float16)})
@@ -272,14 +272,14 @@ def test_sequences_of_half_precision_are_left_alone():
         """<ir_version: 8, opset_import: ["" : 12]> g (float16[4] x) => (float16[4] y)
         <int64 k = {0}> { a = Exp(x) s = SequenceConstruct(a, a) y = SequenceAt(s, k) }"""
     )
-    assert outputs_of(with_barriers(model), {"x": np.zeros(4, np.float16)})
+    assert outputs_of(insert_barriers(model), {"x": np.zeros(4, np.float16)})
 
 
 def test_an_output_more_changes_no_other_value_of_random_models():
     changed = checked = 0
     for recipe in recipes(60, seed=3):
         model = recipe.model()
-        if with_barriers(model) is model:
+        if insert_barriers(model) is model:
             continue
         names = [value.name for value in model.graph.outputs]
         feeds = generate(model, seed=1, samples=1)[0]
@@ -298,7 +298,7 @@ def test_no_barrier_stands_behind_constants():
         """<ir_version: 9, opset_import: ["" : 18]> g (float16[4] x) => (float16[4] y)
         { k = Constant<value = float16 {2}>() y = Mul(x, k) }"""
     )
-    assert not any(node.op_type == "Identity" for node in all_nodes(with_barriers(model)))
+    assert not any(node.op_type == "Identity" for node in all_nodes(insert_barriers(model)))
 
 
 def test_quantized_values_in_functions_have_none():
@@ -312,7 +312,7 @@ def test_quantized_values_in_functions_have_none():
     )
     x = np.float16([1, 1.25, -3, 9])
     np.testing.assert_array_equal(
-        outputs_of(with_barriers(model), {"x": x})["y"], np.float16([1, 1, -3, 3.5])
+        outputs_of(insert_barriers(model), {"x": x})["y"], np.float16([1, 1, -3, 3.5])
     )
 
 
@@ -334,29 +334,29 @@ def seeds(model):
 
 def test_a_model_without_random_operators_is_not_copied():
     given = model("{ y = Neg(x) }")
-    assert with_seeds(given, 0) is given
+    assert assign_seeds(given, 0) is given
 
 
 def test_a_seed_of_the_model_is_kept():
     given = model("{ y = RandomNormalLike<seed = 3.0>(x) }")
-    assert with_seeds(given, 0) is given
+    assert assign_seeds(given, 0) is given
 
 
 def test_the_model_itself_is_not_changed():
     given = model(TWO)
-    assert set(seeds(with_seeds(given, 0))) == {"a", "b"}
+    assert set(seeds(assign_seeds(given, 0))) == {"a", "b"}
     assert seeds(given) == {}
 
 
 def test_each_operator_has_its_own_and_keeps_it_whatever_is_rewritten_around_it():
-    found = seeds(with_seeds(model(TWO), 0))
+    found = seeds(assign_seeds(model(TWO), 0))
     assert found["a"] != found["b"]
     fewer = model("{ n = Neg(x) b = RandomUniformLike(n) y = Abs(b) }")
-    assert seeds(with_seeds(fewer, 0)) == {"b": found["b"]}
+    assert seeds(assign_seeds(fewer, 0)) == {"b": found["b"]}
 
 
 def test_the_seed_of_the_engine_goes_into_all():
-    one, other = (seeds(with_seeds(model(TWO), n)) for n in (0, 1))
+    one, other = (seeds(assign_seeds(model(TWO), n)) for n in (0, 1))
     assert one["a"] != other["a"]
     assert one["b"] != other["b"]
 
@@ -374,7 +374,7 @@ def test_those_in_bodies_and_functions_get_one_too():
         <domain: "my", opset_import: ["" : 20]>
         noise (v) => (w) { w = RandomUniformLike(v) }"""
     )
-    assert set(seeds(with_seeds(given, 0))) == {"o", "w"}
+    assert set(seeds(assign_seeds(given, 0))) == {"o", "w"}
 
 
 @pytest.mark.parametrize("engine", [OnnxRuntimeEngine(), ReferenceEngine()], ids=str)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from onnx_passes.errors import ConfigError, EngineCrashedError, EngineTimeoutError
-from onnx_passes.runtime.isolated import Child, Home, call, call_alone
+from onnx_passes.runtime.isolated import Child, ChildSpec, call, call_alone
 
 
 def add(x, y):
@@ -26,7 +26,7 @@ def hang():
 
 
 def test_a_child_is_called_again_and_again():
-    child = Child(Home("reference"))
+    child = Child(ChildSpec("reference"))
     try:
         found = [call(child, add, x, 2, while_="adding", seconds=60) for x in (1, 2)]
     finally:

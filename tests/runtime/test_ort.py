@@ -20,7 +20,7 @@ from onnx_passes.model.ort_sessions import open_session
 from onnx_passes.model.save import save_model
 from onnx_passes.runtime import engine_models, ort
 from onnx_passes.runtime.engines import engine_from_config
-from onnx_passes.runtime.ort import _PIECES, OnnxRuntimeEngine, left_out_of
+from onnx_passes.runtime.ort import _PIECES, OnnxRuntimeEngine, skipped_optimizations
 from onnx_passes.testing import parse
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
@@ -555,13 +555,15 @@ def in_files(tmp_path):
 def test_says_what_is_left_out_for_large_weights(in_files, monkeypatch, limit, options, told):
     monkeypatch.setattr(engine_models, "LARGE", limit)
     engine = OnnxRuntimeEngine(**{"optimization": "all"} | options)
-    assert bool(left_out_of(engine, load_model(in_files).model)) == told
+    assert bool(skipped_optimizations(engine, load_model(in_files).model)) == told
 
 
 @pytest.mark.parametrize(("limit", "told"), [(0, True), (1, False)])
 def test_says_that_many_constants_are_not_compared(in_files, monkeypatch, limit, told):
     monkeypatch.setattr(ort, "MANY_CONSTANTS", limit)
-    said = left_out_of(OnnxRuntimeEngine(optimization="all"), load_model(in_files).model)
+    said = skipped_optimizations(
+        OnnxRuntimeEngine(optimization="all"), load_model(in_files).model
+    )
     assert ["equal constants" in note for note in said] == [True] * told
 
 

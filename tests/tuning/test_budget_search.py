@@ -18,7 +18,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning.audit import AuditFinding
 from onnx_passes.tuning.budget_search import CheapestChoice, TuningSearch
 from onnx_passes.tuning.groups import convert
-from onnx_passes.tuning.loss_budget import Flips, LossBudget
+from onnx_passes.tuning.loss_budget import FlipLimit, LossBudget
 from onnx_passes.tuning.search_record import Record, lines, to_json
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
@@ -241,7 +241,7 @@ def test_interactions_are_found_by_bisection(task, monkeypatch):
 
 
 def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
-    flips = Flips(0.05, 0.95, None, 6)
+    flips = FlipLimit(0.05, 0.95, None, 6)
     result = run(task(limits={"snr": (20.0, math.inf)}, flips=flips))
     found = result.best.spent.flips
     assert found.value <= found.high <= 0.05
@@ -250,7 +250,7 @@ def test_the_bound_of_flips_counts_all_models_that_are_tried(task):
 
 def test_too_few_decisions_for_a_bound_are_told(task):
     with pytest.raises(ConfigError, match="400 decisions cannot show"):
-        run(task(limits={"snr": (20.0, math.inf)}, flips=Flips(0.001, 0.95)))
+        run(task(limits={"snr": (20.0, math.inf)}, flips=FlipLimit(0.001, 0.95)))
 
 
 def test_time_is_measured_by_region(task):
@@ -333,11 +333,15 @@ def test_a_whole_model_that_a_judge_refuses_is_rejected(task):
 
 @pytest.mark.parametrize("most", range(1, 12))
 def test_less_of_the_budget_is_asked_for_once_half_of_the_runs_are_spent_in_vain(most):
-    room = [onnx_passes.tuning.budget_search.room(ran, most) for ran in range(most)]
+    room = [
+        onnx_passes.tuning.budget_search.limit_expected_loss(ran, most) for ran in range(most)
+    ]
     assert room[: (most + 1) // 2] == [1.0] * ((most + 1) // 2)
     assert room == sorted(room, reverse=True)
     assert most < 8 or room[-1] < 0.5
-    assert onnx_passes.tuning.budget_search.room(most, most) == 1.0  # and the search ends
+    assert (
+        onnx_passes.tuning.budget_search.limit_expected_loss(most, most) == 1.0
+    )  # and the search ends
 
 
 @pytest.mark.parametrize("evaluations", [1, 2])

@@ -14,7 +14,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.tuning import loss_budget as module
 from onnx_passes.tuning.configured_search import draw_batches
 from onnx_passes.tuning.loss_budget import (
-    Flips,
+    FlipLimit,
     LossBudget,
     RejectedError,
     SamplesInMemory,
@@ -42,7 +42,7 @@ def stream(original):
 
 
 def budget():
-    return LossBudget(LIMITS, Flips(0.2), [[LABELS]])
+    return LossBudget(LIMITS, FlipLimit(0.2), [[LABELS]])
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_all_at_once_is_one_by_one(limits, monkeypatch):
     ("limits", "flips", "rows"),
     [
         ({"cosine": (0.9, 1.0)}, None, 1),
-        ({"rmse": (0.0, 0.2)}, Flips(0.5), 1),
+        ({"rmse": (0.0, 0.2)}, FlipLimit(0.5), 1),
         ({"rmse": (0.0, 0.2)}, None, 2),
     ],
 )

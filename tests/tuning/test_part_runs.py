@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.tuning.format_scores import Scorer, negate_ends
+from onnx_passes.tuning.format_scores import Scorer, negate_outputs
 from onnx_passes.tuning.groups import BUILTIN, partition, prepare
 from onnx_passes.tuning.loss_budget import LossBudget
 from onnx_passes.tuning.search_record import Task
@@ -72,7 +72,7 @@ def test_ends_of_the_model_and_other_types_are_not_negated():
         value.name, value.type, value.shape = name, ir.TensorType(kind), x.shape
     model = ir.Model(ir.Graph([x], ends, nodes=nodes, opset_imports={"": 21}), ir_version=10)
     before = ir.to_proto(model)
-    made, negated = negate_ends(model, {"kept"})
+    made, negated = negate_outputs(model, {"kept"})
     assert ir.to_proto(model) == before
     assert list(negated.values()) == ["read"]
     with OnnxRuntimeEngine(optimization="none").prepare(made) as session:

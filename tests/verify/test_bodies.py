@@ -4,8 +4,14 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.bodies import changed_bodies, expose, not_shown, pair_holders, typed
-from onnx_passes.verify.recording import exposed
+from onnx_passes.verify.bodies import (
+    changed_bodies,
+    expose_bodies,
+    hidden_values_note,
+    pair_holders,
+    typed,
+)
+from onnx_passes.verify.recording import expose_values
 from onnx_passes.verify.region import changed_region
 from onnx_passes.verify.runs import Runner, Settings, compare
 from onnx_passes.verify.runs.runner import in_order
@@ -180,7 +186,7 @@ def read(text):
 
 
 def values(text, feeds):
-    model = exposed(expose(typed(read(text))))
+    model = expose_values(expose_bodies(typed(read(text))))
     with OnnxRuntimeEngine().prepare(model) as session:
         return session.run(feeds)
 
@@ -223,19 +229,19 @@ def test_bodies_in_bodies_are_opened():
 
 
 def test_what_is_inside_comes_before_what_it_makes():
-    names = in_order(exposed(expose(typed(read(IF_BODY_VALUES)))))
+    names = in_order(expose_values(expose_bodies(typed(read(IF_BODY_VALUES)))))
     assert names.index("y/then_branch/q") < names.index("y")
 
 
 def test_the_model_is_left_as_it_is():
     model = read(NESTED)
     before = ir.to_proto(model)
-    expose(typed(model))
+    expose_bodies(typed(model))
     assert ir.to_proto(model) == before
 
 
 def test_only_what_is_asked_for_is_given():
-    model = expose(typed(read(IF_BODY_VALUES)), {"y/else_branch/w"})
+    model = expose_bodies(typed(read(IF_BODY_VALUES)), {"y/else_branch/w"})
     assert [v.name for v in model.graph.node(0).outputs] == ["y", "y/else_branch/w"]
 
 
@@ -268,11 +274,11 @@ def test_a_loop_whose_state_grows_is_left_out_and_told():
     }"""
     assert values(text, {"x": X[:1], "n": np.array(2)})["y"].shape == (4,)
     model = typed(read(text))
-    names = in_order(exposed(expose(model)))
+    names = in_order(expose_values(expose_bodies(model)))
     assert "y/body/e" not in names
-    assert "bodies of Loop 'y'" in not_shown(model, names)
+    assert "bodies of Loop 'y'" in hidden_values_note(model, names)
 
 
 def test_all_that_is_shown_leaves_nothing_to_say():
     model = typed(read(IF_BODY_VALUES))
-    assert not not_shown(model, in_order(exposed(expose(model))))
+    assert not hidden_values_note(model, in_order(expose_values(expose_bodies(model))))

@@ -8,7 +8,7 @@ from benchmarks.models import transformer
 from onnx_passes.model.load import load_model
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
-from onnx_passes.verify.recording import exposed
+from onnx_passes.verify.recording import expose_values
 from tests.corpus.backend_models import ids, load
 
 
@@ -19,7 +19,10 @@ def outputs(model, feeds):
 
 def assert_same(model):
     feeds = generate(model, samples=1)[0]
-    plain, recorded = outputs(model, feeds), outputs(exposed(model, weights=False), feeds)
+    plain, recorded = (
+        outputs(model, feeds),
+        outputs(expose_values(model, weights=False), feeds),
+    )
     assert plain.keys() <= recorded.keys()
     for name, array in plain.items():
         np.testing.assert_array_equal(recorded[name], array)

@@ -8,11 +8,11 @@ from onnx_passes.verify.recording import (
     DRAWS_OF_OTHERS,
     Recording,
     ValueSource,
+    choose_unrecorded,
     dependent_on_data,
-    draw_like,
-    exposed,
+    expose_values,
     is_informative,
-    too_much,
+    random_like,
 )
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
@@ -29,7 +29,7 @@ SAMPLES = [{"x": np.zeros((n, 100), np.float32)} for n in (2, 3)]
 
 
 def chosen(limit, *needed):
-    return too_much(ir.from_onnx_text(MODEL), SAMPLES, set(needed), limit)
+    return choose_unrecorded(ir.from_onnx_text(MODEL), SAMPLES, set(needed), limit)
 
 
 def test_everything_is_recorded_where_it_fits():
@@ -53,13 +53,13 @@ def test_sizes_that_nobody_noted_are_not_guessed():
 def test_what_an_earlier_run_has_shown_is_known():
     seen = {"odd": 600, "small": 4}
     model = ir.from_onnx_text(MODEL)
-    assert too_much(model, SAMPLES, set(), 1500, seen) == {"big", "odd"}
+    assert choose_unrecorded(model, SAMPLES, set(), 1500, seen) == {"big", "odd"}
 
 
 def test_an_unknown_dimension_counts_as_one():
     # Its five rows of 1000 bytes count as one for each of the two samples, 400 bytes.
     text = MODEL.replace("float[N, 50] half", "float[U, 50] half")
-    assert too_much(ir.from_onnx_text(text), SAMPLES, set(), 450) == {"big"}
+    assert choose_unrecorded(ir.from_onnx_text(text), SAMPLES, set(), 450) == {"big"}
 
 
 def test_goes_to_disk_beyond_its_limit_and_reads_back_equal():
@@ -86,7 +86,7 @@ def test_data_that_is_no_tensor_is_left_out():
 
 def test_exposes_every_value_once_and_leaves_the_model():
     model = parse("(float[2] x) => (float[2] y) { a = Relu(x) y = Neg(a) }")
-    assert [v.name for v in exposed(model).graph.outputs] == ["y", "a"]
+    assert [v.name for v in expose_values(model).graph.outputs] == ["y", "a"]
     assert [v.name for v in model.graph.outputs] == ["y"]
 
 
@@ -95,13 +95,13 @@ def test_weights_that_the_graph_computes_are_not_recorded_for_every_sample():
         """(float[N,1024] x) => (float[N,1024] y) {
         s = Constant<value_ints = [1024, 1024]>() w = ConstantOfShape(s) y = MatMul(x, w) }"""
     )
-    assert [v.name for v in exposed(model, weights=False).graph.outputs] == ["y"]
-    assert len(exposed(model).graph.outputs) == 2
+    assert [v.name for v in expose_values(model, weights=False).graph.outputs] == ["y"]
+    assert len(expose_values(model).graph.outputs) == 2
 
 
 def test_strings_have_no_size_to_judge_by():
     model = parse('(string[1] x) => (string[1] y) <string[1] w = {"a"}> { y = Identity(w) }')
-    assert [v.name for v in exposed(model, weights=False).graph.outputs] == ["y"]
+    assert [v.name for v in expose_values(model, weights=False).graph.outputs] == ["y"]
 
 
 def informative(*arrays, varies=True):
@@ -175,29 +175,29 @@ def test_shapes_and_constants_are_no_data_and_what_a_body_captures_is(name, expe
 def test_drawn_values_have_the_type_and_shape_and_repeat():
     for dtype in (np.float32, np.float16, np.int64, bool):
         array = np.ones((3, 5), dtype)
-        drawn = draw_like(array, "x 0")
+        drawn = random_like(array, "x 0")
         assert (drawn.dtype, drawn.shape) == (array.dtype, array.shape)
-        np.testing.assert_array_equal(drawn, draw_like(array, "x 0"))
-        assert (drawn != draw_like(array, "x 1")).any()
+        np.testing.assert_array_equal(drawn, random_like(array, "x 0"))
+        assert (drawn != random_like(array, "x 1")).any()
 
 
 def test_half_of_the_draws_are_positive_so_that_a_root_is_finite():
     array = np.zeros(100, np.float32)
-    assert (draw_like(array, "x 0") < 0).any()
-    assert (draw_like(array, "x 0", ValueSource(positive=True)) >= 0).all()
+    assert (random_like(array, "x 0") < 0).any()
+    assert (random_like(array, "x 0", ValueSource(positive=True)) >= 0).all()
 
 
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_condition_is_drawn_both_ways(recorded):
     """By chance, the condition of an If was the same in each draw, and was not verified."""
     for draws in (DRAWS, DRAWS_OF_OTHERS):
-        found = {draw_like(np.array(recorded), "c", draw).item() for draw in draws}
+        found = {random_like(np.array(recorded), "c", draw).item() for draw in draws}
         assert found == {False, True}
 
 
 def test_sizes_and_indices_do_not_become_negative_or_large():
     array = np.array([-1, 0, 1, 5, 1 << 20])
-    drawn = draw_like(array, "shape 0")
+    drawn = random_like(array, "shape 0")
     assert ((drawn - array) >= 0).all()
     assert ((drawn - array) <= 1).all()
     assert drawn[-1] == 1 << 20
@@ -205,11 +205,11 @@ def test_sizes_and_indices_do_not_become_negative_or_large():
 
 
 def test_specials_are_not_numbers_infinite_large_and_zero():
-    drawn = draw_like(np.ones(400, np.float32), "x 0", ValueSource(special=True))
+    drawn = random_like(np.ones(400, np.float32), "x 0", ValueSource(special=True))
     assert np.isnan(drawn).any()
     assert np.isposinf(drawn).any()
     assert np.isneginf(drawn).any()
     assert (drawn == 0).any()
-    integers = draw_like(np.zeros(100, np.uint8), "x 0", ValueSource(special=True))
+    integers = random_like(np.zeros(100, np.uint8), "x 0", ValueSource(special=True))
     assert 0 < len(np.unique(integers)) <= 8
     assert (integers != 0).any()

@@ -6,7 +6,7 @@ from onnx_passes.passes.eliminate.eliminate_identity import EliminateIdentity
 from onnx_passes.passes.folding.lift_constants import LiftConstants
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.testing import parse
-from onnx_passes.verify.recording import Recording, exposed, inlined
+from onnx_passes.verify.recording import Recording, expose_values, inlined
 from onnx_passes.verify.region import changed_region, region_model
 
 TEXT = """(float[2,N] x) => (float[2,N] y) {
@@ -105,7 +105,7 @@ def test_the_region_runs_on_recorded_values(operator, equal):
     feeds = {"x": np.full((2, 3), 2, np.float32)}
     engine = OnnxRuntimeEngine()
     recording = Recording(1 << 20)
-    with engine.prepare(exposed(before)) as session:
+    with engine.prepare(expose_values(before)) as session:
         recording.update(session.run(feeds))
     region = changed_region(before, after)
     with engine.prepare(region_model(after, region, [recording])) as session:

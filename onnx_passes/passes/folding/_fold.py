@@ -16,10 +16,10 @@ import onnx_ir as ir
 from onnx_passes.model.walk import (
     GROWTH,
     all_tensors,
+    bytes_before_folding,
     constant_bytes,
     node_bytes,
     tensor_growth,
-    ungrown_bytes,
 )
 from onnx_passes.ops.domains.sizes import Element, dimension
 from onnx_passes.passes.common.graph_edits import discard, install, nodes_within
@@ -136,7 +136,7 @@ class GrowthBudget:
         grown = sum(map(tensor_growth, tensors))
         weights = sum(tensor.nbytes for tensor in tensors) - grown
         allowed = max(growth_limit, int(share * weights))
-        saved = 0 if original is None else original - ungrown_bytes(model)
+        saved = 0 if original is None else original - bytes_before_folding(model)
         return cls(size_limit, allowed + max(0, saved) - grown)
 
 

@@ -30,7 +30,7 @@ _STRETCH, _MARGIN = 1.2, 0.1
 _PRESSURE, _RATE, _SWEEPS = 6.0, 0.02, 4
 
 
-def lost(weight: Array, near: Array, gram: Array) -> Array:
+def squared_error(weight: Array, near: Array, gram: Array) -> Array:
     """Return the squared error of each channel of a product, summed over all rows.
 
     Both weights are [depth, channels]; ``gram`` has second moments of the rows, [depth,
@@ -157,7 +157,8 @@ def _better(weight: Array, found: Array, grid: Grid, dtype: ir.DataType, gram: A
     """Return levels, or by channel the nearest ones where these lose less."""
     nearest = round_to_nearest(weight, grid, dtype)
     ours, theirs = (
-        lost(weight, levels_to_floats(levels, grid), gram) for levels in (found, nearest)
+        squared_error(weight, levels_to_floats(levels, grid), gram)
+        for levels in (found, nearest)
     )
     return np.where(ours <= theirs, found, nearest)
 

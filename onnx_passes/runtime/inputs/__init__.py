@@ -1,29 +1,29 @@
 """Inputs for a model if only its graph is known."""
 
 from onnx_passes.runtime.inputs.boundary_values import (
-    DRAWN,
     LARGE_FLOATS,
+    RANDOM_VALUES,
     AdversarialFeeds,
     adversarial,
     edge_samples,
     name_of,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import (
-    Made,
+    GeneratedSample,
     describe_feeds,
     generate,
     make_samples,
     without_crashes,
 )
-from onnx_passes.runtime.inputs.substitutes import Substitute, Substitutes
+from onnx_passes.runtime.inputs.substitutes import InputSearch, Substitute
 
 __all__ = [
-    "DRAWN",
     "LARGE_FLOATS",
+    "RANDOM_VALUES",
     "AdversarialFeeds",
-    "Made",
+    "GeneratedSample",
+    "InputSearch",
     "Substitute",
-    "Substitutes",
     "adversarial",
     "describe_feeds",
     "edge_samples",

@@ -27,12 +27,12 @@ from onnx_passes.ops.node_queries import (
 )
 from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.risky_runs import INPUTS, label
-from onnx_passes.runtime.engine_base import Data, Feeds, MadeUpFeeds
-from onnx_passes.runtime.inputs.concrete_shapes import Shaping
+from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds
+from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer
 from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, symbols_of
 from onnx_passes.runtime.inputs.seeded_feeds import (
-    DEAR,
-    Made,
+    EXPENSIVE,
+    GeneratedSample,
     Ranges,
     elements_of,
     make_samples,
@@ -129,7 +129,7 @@ _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
 
 
-class AdversarialFeeds(MadeUpFeeds):
+class AdversarialFeeds(GeneratedFeeds):
     """Feeds that know what is special about them.
 
     ``kind`` is "NaN", "extremes", "size 0" and such; ``name`` adds where: "adversarial: NaN in
@@ -192,7 +192,7 @@ def adversarial(
 
 def base_sample(
     model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
-) -> Made:
+) -> GeneratedSample:
     """Return the ordinary sample that others are made from: the first that is given."""
     if not given:
         return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
@@ -204,7 +204,7 @@ def base_sample(
         if isinstance(data, np.ndarray) and name in inputs - names
     }
     made = make_samples(model, seed=seed, samples=1, dims=shapes)[0]
-    return Made(given[0], made.concrete, made.hints)
+    return GeneratedSample(given[0], made.concrete, made.hints)
 
 
 def _variants(
@@ -266,8 +266,12 @@ def _sized(
 
 
 def make_sized(
-    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
-) -> Made | None:
+    model: ir.Model,
+    seed: int,
+    ranges: Ranges,
+    dims: Dims,
+    shaping: ShapeSpecializer | None = None,
+) -> GeneratedSample | None:
     """Make a sample with some sizes; None where they do not fit."""
     try:
         return make_samples(
@@ -407,7 +411,7 @@ def _scattered(array: Array, special: object) -> Array:
 LARGE_FLOATS = "large floats"
 """The kind of samples on which results may have lost all digits, as an engine's noise."""
 
-DRAWN = "drawn values"
+RANDOM_VALUES = "drawn values"
 """The kind of samples that are added for what a change reads."""
 
 _DIGITS = 7
@@ -424,7 +428,7 @@ def edge_samples(
     seed: int = 0,
     ranges: Ranges | None = None,
     dims: Dims | None = None,
-    base: Made | None = None,
+    base: GeneratedSample | None = None,
 ) -> list[AdversarialFeeds]:
     """Make up small inputs at the edges of what a model takes.
 
@@ -458,7 +462,7 @@ def edge_samples(
 
 
 def _edge_values(
-    model: ir.Model, seed: int, ranges: Ranges, base: Made
+    model: ir.Model, seed: int, ranges: Ranges, base: GeneratedSample
 ) -> Iterator[AdversarialFeeds]:
     steering = steering_inputs(base.model)
     free = {
@@ -633,14 +637,18 @@ def is_small(feeds: Feeds) -> bool:
     return elements_of(feeds) <= SMALL
 
 
-def is_cheap(made: Made) -> bool:
+def is_cheap(made: GeneratedSample) -> bool:
     """Whether a sample of edge values costs little."""
-    return is_small(made.feeds) and made.concrete.operations < DEAR
+    return is_small(made.feeds) and made.concrete.operations < EXPENSIVE
 
 
 def samples_of_edge_sizes(
-    model: ir.Model, seed: int, ranges: Ranges, dims: Dims, shaping: Shaping | None = None
-) -> Iterator[tuple[Made, AdversarialFeeds]]:
+    model: ir.Model,
+    seed: int,
+    ranges: Ranges,
+    dims: Dims,
+    shaping: ShapeSpecializer | None = None,
+) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
     """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
 
     Sizes of pictures stay as they are. Each comes with what it was made from.

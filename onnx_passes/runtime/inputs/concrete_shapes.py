@@ -134,7 +134,7 @@ ShapeOf = Callable[[ir.Value | None], StaticShape | None]
 
 
 @dataclass(frozen=True)
-class Misfit:
+class UnmetDemand:
     """A demand, in numbers, that sizes do not meet.
 
     A size times ``factor`` may meet it.
@@ -144,11 +144,13 @@ class Misfit:
     factor: float
 
 
-def misfit(node: ir.Node, shape_of: ShapeOf) -> Misfit | None:
+def find_unmet_demand(node: ir.Node, shape_of: ShapeOf) -> UnmetDemand | None:
     """Return a demand of a node that is not met; None if none is known."""
     find = _DEMANDS.get(node.op_type)
     found = () if find is None or node.domain else find(node, shape_of)
-    return next((Misfit(t, want / size if size else 1.0) for t, size, want in found), None)
+    return next(
+        (UnmetDemand(t, want / size if size else 1.0) for t, size, want in found), None
+    )
 
 
 _Found = Iterator[tuple[str, int, int]]
@@ -310,7 +312,7 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
     return inlined
 
 
-def concretize(
+def specialize_shapes(
     proto: onnx.ModelProto, shapes: Mapping[str, StaticShape], sizes: Mapping[str, int]
 ) -> tuple[ir.Model, bool]:
     """Fix every shape and infer those in between.
@@ -318,7 +320,7 @@ def concretize(
     Returns the model, and whether shape inference finds no contradiction in it. ``proto`` is
     not changed.
     """
-    concrete = Shaping(proto).fix(shapes, sizes)
+    concrete = ShapeSpecializer(proto).fix(shapes, sizes)
     return concrete.model, concrete.fault is None
 
 
@@ -344,7 +346,9 @@ class Concrete:
     ``fault`` is the first node whose sizes do not add up; None if there is none.
     """
 
-    def __init__(self, shaping: Shaping, proto: onnx.ModelProto, fault: Fault | None) -> None:
+    def __init__(
+        self, shaping: ShapeSpecializer, proto: onnx.ModelProto, fault: Fault | None
+    ) -> None:
         """Read nothing yet."""
         self.shaping, self.fault, self._proto = shaping, fault, proto
 
@@ -371,7 +375,7 @@ class Concrete:
         return ir.from_proto(self._proto)
 
 
-class Shaping:
+class ShapeSpecializer:
     """Puts one model in the shapes of any number of samples, with the nodes read once.
 
     The nodes are not ``shared`` where functions are called.
@@ -388,7 +392,7 @@ class Shaping:
         self._types: dict[bytes, _Type] = {}
 
     def fix(self, shapes: Mapping[str, StaticShape], sizes: Mapping[str, int]) -> Concrete:
-        """Fix every shape and infer those in between, as ``concretize`` does."""
+        """Fix every shape and infer those in between, as ``specialize_shapes`` does."""
         key = (*shapes.items(), *sizes.items())
         if key not in self._kept:
             found = self._fix(shapes, sizes)
@@ -429,9 +433,9 @@ class Shaping:
         for place, node in self._demanding:
             if fault is not None and 0 <= fault.place < place:
                 break
-            found: Misfit | None = None
+            found: UnmetDemand | None = None
             with suppress(IndexError, TypeError, ValueError):  # of nodes that are malformed
-                found = misfit(node, shape_of)
+                found = find_unmet_demand(node, shape_of)
             if found is not None:
                 return Fault(place, found.text, found.factor)
         return fault

@@ -20,12 +20,17 @@ from onnx_passes.risky_runs import GENERATED, allow, label
 from onnx_passes.runtime.engine_base import (
     Data,
     Feeds,
-    MadeUpFeeds,
+    GeneratedFeeds,
     Outputs,
     Session,
     did_you_mean,
 )
-from onnx_passes.runtime.inputs.concrete_shapes import Concrete, Shaping, Tracer, skeleton
+from onnx_passes.runtime.inputs.concrete_shapes import (
+    Concrete,
+    ShapeSpecializer,
+    Tracer,
+    skeleton,
+)
 from onnx_passes.runtime.inputs.dimensions import (
     Dims,
     SizePlan,
@@ -207,7 +212,7 @@ HUGE = 1 << 26
 That many values are checked by it. More than that are not kept between checks, so that each
 would cost another run.
 """
-DEAR = 1 << 30
+EXPENSIVE = 1 << 30
 """Scalar operations of one run that make one sample of such sizes enough."""
 
 
@@ -239,7 +244,7 @@ def generate(
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedSample:
     """One sample, and what it was made from."""
 
     feeds: Feeds
@@ -252,14 +257,14 @@ class Made:
         return self.concrete.model
 
 
-def without_crashes(made: Sequence[Made]) -> list[Feeds]:
+def without_crashes(made: Sequence[GeneratedSample]) -> list[Feeds]:
     """Return the feeds of samples, without those on which an engine has ended the process.
 
     If none is left, all are returned: it is the engine that cannot run the model. A command
     generates the same samples when it is repeated.
     """
     samples = [
-        MadeUpFeeds(one.feeds, label(GENERATED, f"sample {place}"))
+        GeneratedFeeds(one.feeds, label(GENERATED, f"sample {place}"))
         for place, one in enumerate(made)
     ]
     found = [feeds for feeds in samples if feeds.may_run]
@@ -275,8 +280,8 @@ def make_samples(
     samples: int | None,
     ranges: Ranges | None = None,
     dims: Dims | None = None,
-    shaping: Shaping | None = None,
-) -> list[Made]:
+    shaping: ShapeSpecializer | None = None,
+) -> list[GeneratedSample]:
     """Make up inputs as ``generate`` does, with the model and hints that they came from.
 
     ``shaping`` made other samples of the same model; None for a new one.
@@ -293,13 +298,13 @@ def make_samples(
     check_dims(dims, symbols, whole)
     for value in inputs:
         _check_shape(value, whole.get(str(value.name)))
-    shaping = shaping or Shaping(skeleton(model))
+    shaping = shaping or ShapeSpecializer(skeleton(model))
     shaper = _Shaper(shaping, inputs, symbols, dims, whole)
-    made: list[Made] = []
+    made: list[GeneratedSample] = []
     turns = any(not isinstance(size, int) for name, size in dims.items() if name not in whole)
     while len(made) < (_count(dims, made) if samples is None else samples):
         sized = shaper.concrete(len(made))
-        if made and samples is None and not turns and sized[0].operations >= DEAR:
+        if made and samples is None and not turns and sized[0].operations >= EXPENSIVE:
             break
         made.append(_sample(sized, inputs, ranges, seed, len(made)))
     return made
@@ -310,7 +315,7 @@ def elements_of(feeds: Feeds) -> int:
     return sum(data.size for data in feeds.values() if isinstance(data, np.ndarray))
 
 
-def _count(dims: Dims, made: Sequence[Made]) -> int:
+def _count(dims: Dims, made: Sequence[GeneratedSample]) -> int:
     """Return how many samples are enough; sizes that the user gave take turns in all."""
     if dims or not made or elements_of(made[0].feeds) < LARGE:
         return SAMPLES
@@ -360,7 +365,7 @@ def _sample(
     ranges: Ranges,
     seed: int,
     sample: int,
-) -> Made:
+) -> GeneratedSample:
     concrete, shapes = sized
     model = concrete.model
     check_memory(model)
@@ -377,7 +382,7 @@ def _sample(
             hint = hint_of_name(name, value.dtype, shapes[name], rng)
         drawer = _Drawer(shapes[name], hint, ranges.get(name), rng, sample, index)
         feeds[name], hints[name] = drawer.data(value.type), hint
-    return Made(feeds, concrete, hints)
+    return GeneratedSample(feeds, concrete, hints)
 
 
 class _Shaper:
@@ -385,7 +390,7 @@ class _Shaper:
 
     def __init__(
         self,
-        shaping: Shaping,
+        shaping: ShapeSpecializer,
         inputs: Sequence[ir.Value],
         symbols: Symbols,
         dims: Dims,

@@ -25,7 +25,7 @@ from onnx_passes.errors import EngineError, ModelError, OnnxPassesError, Referen
 from onnx_passes.ops.input_hints import StaticShape, constant_of, static_shape
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs, Session, label_of_feeds
 from onnx_passes.runtime.inputs.boundary_values import adversarial
-from onnx_passes.runtime.inputs.concrete_shapes import Shaping, skeleton
+from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
 from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, fits_memory, plans, symbols_of
 from onnx_passes.runtime.inputs.seeded_feeds import HUGE, SAMPLES, Ranges, make_samples
 
@@ -93,7 +93,7 @@ class SizeSearch:
         symbols: Symbols,
         given: Dims,
         whole: Mapping[str, StaticShape],
-        shaping: Shaping,
+        shaping: ShapeSpecializer,
         usual: Sizes,
     ) -> None:
         """Note what there is to choose.
@@ -310,7 +310,7 @@ class Alternative:
         samples: int | None,
         ranges: Ranges | None = None,
         dims: Dims | None = None,
-        shaping: Shaping | None = None,
+        shaping: ShapeSpecializer | None = None,
     ) -> list[Feeds]:
         """Make up the inputs; arguments are those of ``make_samples``.
 
@@ -351,7 +351,7 @@ class Alternatives:
             and name not in symbols.kinds
             and not isinstance(shape, int)
         }
-        self.shaping = Shaping(skeleton(model))
+        self.shaping = ShapeSpecializer(skeleton(model))
         self._usual = [plan.sizes(symbols, dims, 0) for plan in plans(symbols)]
         self.search = SizeSearch(
             self._inputs, symbols, dims, whole, self.shaping, self._usual[0]
@@ -537,7 +537,7 @@ class Substitute:
 
 
 @dataclass
-class Substitutes:
+class InputSearch:
     """Other inputs, made up by the settings of the first ones.
 
     Values outside ``ranges`` and other sizes of ``dims`` are not tried. ``tried`` has what

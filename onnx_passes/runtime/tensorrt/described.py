@@ -27,7 +27,7 @@ from onnx_passes.runtime.tensorrt.bindings import (
 )
 from onnx_passes.runtime.tensorrt.cuda import gpu_missing
 from onnx_passes.runtime.tensorrt.engine import load_bytes
-from onnx_passes.runtime.tensorrt.session import EnginePort, Loaded, skeleton
+from onnx_passes.runtime.tensorrt.session import EnginePort, LoadedEngine, skeleton
 
 SUFFIXES = (".engine", ".plan", ".trt")
 """Endings of names that people give to engines."""
@@ -108,7 +108,7 @@ def read_engine(package: Package, path: str) -> PlainDict:
 
 def _read(trt: ModuleType, plan: bytes) -> PlainDict:
     log = BuildLog(trt, "error")
-    loaded = Loaded(trt, plan, log)
+    loaded = LoadedEngine(trt, plan, log)
     try:
         engine = loaded.engine
         return {

@@ -24,8 +24,8 @@ from onnx_passes.errors import (
 from onnx_passes.model.formats import inlined
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
-from onnx_passes.model.walk import replaced, weight_bytes
-from onnx_passes.runtime.isolated import Child, Home, call, call_alone
+from onnx_passes.model.walk import tensors_replaced, weight_bytes
+from onnx_passes.runtime.isolated import Child, ChildSpec, call, call_alone
 from onnx_passes.runtime.tensorrt.bindings import (
     BuildLog,
     Package,
@@ -111,7 +111,7 @@ def parse(parser: TrtParser, model: ir.Model, *, limit: int = _LIMIT) -> None:
     """
     try:
         if weight_bytes(model) < limit:
-            with replaced(model, inlined):
+            with tensors_replaced(model, inlined):
                 data = ir.to_proto(model).SerializeToString()
             parsed = parser.parse(data)
         else:
@@ -199,7 +199,7 @@ def parser_refusals(
             for model in models:
                 save_model(model, path)
                 if child is None or not child.alive:
-                    child = Child(Home(package))
+                    child = Child(ChildSpec(package))
                 found.append(_ask(child, package, path, seconds))
         finally:
             if child is not None:

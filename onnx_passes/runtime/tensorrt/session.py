@@ -68,7 +68,7 @@ class EnginePort:
         )
 
 
-class Loaded:
+class LoadedEngine:
     """A runtime, the engine that it made of bytes, and a context to run it in.
 
     ``engine`` and ``context`` are objects of the bindings; ``ports`` are in the engine's
@@ -176,7 +176,7 @@ def skeleton(ports: tuple[EnginePort, ...]) -> ir.Model:
     return ir.Model(graph, ir_version=10)
 
 
-class Grown:
+class OutputAllocator:
     """Memory of one output, which TensorRT asks for while it runs.
 
     TensorRT reports ``shape`` while it runs. ``error`` is kept because no exception leaves
@@ -203,7 +203,7 @@ class Grown:
             return 0
 
 
-def _allocator(trt: ModuleType, grown: Grown) -> object:
+def _allocator(trt: ModuleType, grown: OutputAllocator) -> object:
     def reallocate_output(
         self: object, tensor_name: str, memory: int, size: int, alignment: int
     ) -> int:
@@ -222,7 +222,7 @@ def _allocator(trt: ModuleType, grown: Grown) -> object:
     )
 
 
-class Watched:
+class DebugTensors:
     """Values of debug tensors, copied when TensorRT has computed them.
 
     ``found`` is in order of arrival. ``error`` is kept because no exception leaves TensorRT's
@@ -317,20 +317,20 @@ class TensorRtSession:
 
         The model is called by ``interface``, by default as the engine is. With ``watch``, a
         run without names also returns debug tensors; ``profile`` keeps the time of each layer,
-        which slows runs down. Errors are those of :class:`Loaded`, and EngineError for a GPU
-        that fails.
+        which slows runs down. Errors are those of :class:`LoadedEngine`, and
+        EngineError for a GPU that fails.
         """
         self._trt, self._log = trt, log
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedEngine | None = None
         self._device: dict[str, Memory] = {}
         self._host: dict[str, Memory] = {}
-        self._grown: dict[str, Grown] = {}
-        self._watched: Watched | None = None
+        self._grown: dict[str, OutputAllocator] = {}
+        self._watched: DebugTensors | None = None
         self._times: dict[str, list[float]] = {}
         self._profile = 0
         self._cuda = Cuda()
         try:
-            self._loaded = Loaded(trt, plan, log, host_code=host_code)
+            self._loaded = LoadedEngine(trt, plan, log, host_code=host_code)
             ports = self._loaded.ports
             self._inputs = [port for port in ports if port.is_input]
             self._outputs = {port.name: port for port in ports if not port.is_input}
@@ -350,7 +350,7 @@ class TensorRtSession:
             raise EngineError(f"the engine lacks the outputs {', '.join(lacking)}")
 
     def _watch(self, context: TrtContext) -> None:
-        self._watched = Watched(self._trt, self._cuda)
+        self._watched = DebugTensors(self._trt, self._cuda)
         if not context.set_debug_listener(self._watched.listener):
             raise self._failure("TensorRT takes no listener for debug tensors")
         context.unfused_tensors_debug_state = True
@@ -432,7 +432,7 @@ class TensorRtSession:
         # A buffer is copied as it lies: native and in order.
         return np.require(array, wanted, ["C", "A"])
 
-    def _choose_profile(self, loaded: Loaded, arrays: dict[str, Array]) -> None:
+    def _choose_profile(self, loaded: LoadedEngine, arrays: dict[str, Array]) -> None:
         """Take the profile in use if the inputs fit it, else the first that they fit."""
         order = sorted(range(loaded.profiles), key=lambda index: index != self._profile)
         for index in order:
@@ -489,7 +489,7 @@ class TensorRtSession:
             grown = self._grown.get(port.name)
             if grown is None:
                 on_host = self._cuda.pinned_memory if port.on_host else None
-                grown = Grown(self._trt, (on_host or self._cuda.device_memory)())
+                grown = OutputAllocator(self._trt, (on_host or self._cuda.device_memory)())
                 self._grown[port.name] = grown
                 if not context.set_output_allocator(port.name, grown.listener):
                     raise self._failure(f"TensorRT takes no allocator for {port.name!r}")

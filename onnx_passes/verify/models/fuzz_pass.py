@@ -36,7 +36,7 @@ from onnx_passes.passes.context import InterfaceMap, PassContext, Port
 from onnx_passes.passes.registry import collect
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Feeds, Outputs
-from onnx_passes.runtime.engine_models import infer_types, with_barriers
+from onnx_passes.runtime.engine_models import infer_types, insert_barriers
 from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceEngine
@@ -68,7 +68,7 @@ def is_disputed(
     return agree(third, new) and not agree(third, old)
 
 
-def other_opinion(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
+def evaluate_by_reference(model: ir.Model, feeds: Feeds) -> Sequence[Data]:
     """Return outputs by onnx's reference evaluator, or else by :func:`evaluate`, or none."""
     copy = inlined(model)  # the evaluator knows no defaults of functions' attributes
     try:
@@ -182,7 +182,7 @@ def _by_share(
 
 def _run(model: ir.Model, feeds: Feeds) -> list[object]:
     try:
-        with OnnxRuntimeEngine(prepacking=False).prepare(with_barriers(model)) as session:
+        with OnnxRuntimeEngine(prepacking=False).prepare(insert_barriers(model)) as session:
             return list(session.run(feeds).values())
     except EngineError:
         return []
@@ -365,7 +365,7 @@ def _values(
         if wrong and isinstance(contract, Tolerance):
             agreeing = agree_between_steps(original, feeds, known, new, contract, low)
             wrong = [check for check in wrong if check.output not in agreeing]
-        opinion = other_opinion(original, feeds) if wrong else []
+        opinion = evaluate_by_reference(original, feeds) if wrong else []
         third = dict(zip(names, opinion, strict=False))
         for check in wrong:
             disputed = is_disputed(check.output, known, new, third, contract)
@@ -511,7 +511,7 @@ def models_wanted(cls: type[Pass]) -> int:
     return CHANGED if cls.tested_on else MODELS
 
 
-SOUGHT = 10
+DRAW_FACTOR = 10
 """Models drawn at most, as a multiple of those that a pass is judged on."""
 
 _TEST = '''"""Fails while {name} is wrong on one random model.
@@ -540,7 +540,7 @@ def verdict_of_pass(
     result: PlainDict = {"rule": cls.name, "contract": None, "disagrees": False}
     result["declared"] = None if declared is None else str(declared)
     try:
-        most = SOUGHT * models
+        most = DRAW_FACTOR * models
         tested = fuzz_pass(cls, seconds=seconds, seed=seed, models=models, most=most)
     except OptionError as error:
         reason = f"it needs options, and its class has no example: {error.message}"

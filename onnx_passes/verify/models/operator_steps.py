@@ -21,10 +21,10 @@ from onnx_passes.verify.models.scope import (
     FLOATS,
     INTS,
     NUMBERS,
+    CannotAddNodeError,
     GraphScope,
     KnownValue,
     Shape,
-    UnfitError,
     axis_of,
     random_array,
     random_dtype,
@@ -35,7 +35,7 @@ from onnx_passes.verify.models.scope import (
 
 
 @cache
-def of_elements(
+def list_elementwise_operators(
     operands: int, dtype: str, *, compares: bool = False, given: bool = False
 ) -> tuple[str, ...]:
     """Return the elementwise operators of some form, with attributes only if `given`.
@@ -80,19 +80,19 @@ def unary(scope: GraphScope, rng: np.random.Generator) -> None:
     """One operator on one tensor."""
     value = scope.pick_type(*ALL)
     kind = "bool" if value.dtype == BOOL else "float" if value.dtype in FLOATS else "int64"
-    scope.emit(str(rng.choice(of_elements(1, kind))), [value])
+    scope.emit(str(rng.choice(list_elementwise_operators(1, kind))), [value])
 
 
 def parametric(scope: GraphScope, rng: np.random.Generator) -> None:
     """An activation with attributes, some of them left to their defaults."""
-    operator = str(rng.choice(of_elements(1, "float", given=True)))
+    operator = str(rng.choice(list_elementwise_operators(1, "float", given=True)))
     given: PlainDict = {
         name: float(rng.choice([0.0, 0.5, 1.0, 0.2, -0.5]))
         for name in numbers_of(operator)
         if rng.random() < 0.6
     }
     if operator == "Celu" and given.get("alpha") == 0:
-        raise UnfitError  # divides by it
+        raise CannotAddNodeError  # divides by it
     scope.emit(operator, [scope.pick_type(*FLOATS)], **given)
 
 
@@ -157,14 +157,17 @@ def comparison(scope: GraphScope, rng: np.random.Generator) -> None:
     """A comparison of two tensors."""
     a = scope.pick_type(*NUMBERS)
     scope.emit(
-        str(rng.choice(of_elements(2, "float", compares=True))), [a, partner(scope, rng, a)]
+        str(rng.choice(list_elementwise_operators(2, "float", compares=True))),
+        [a, partner(scope, rng, a)],
     )
 
 
 def logic(scope: GraphScope, rng: np.random.Generator) -> None:
     """And, Or or Xor."""
     a = scope.pick_type(BOOL)
-    scope.emit(str(rng.choice(of_elements(2, "bool"))), [a, partner(scope, rng, a)])
+    scope.emit(
+        str(rng.choice(list_elementwise_operators(2, "bool"))), [a, partner(scope, rng, a)]
+    )
 
 
 def bits(scope: GraphScope, rng: np.random.Generator) -> None:
@@ -211,7 +214,7 @@ def partner(
     if rng.random() < 0.55:
         try:
             return scope.pick(lambda v: v.dtype == wanted and _broadcast(v.shape, value.shape))
-        except UnfitError:
+        except CannotAddNodeError:
             pass
     return scope.fresh(rng, [wanted], _smaller(rng, value.shape))
 
@@ -263,7 +266,7 @@ def reshape(scope: GraphScope, rng: np.random.Generator) -> None:
     elif target and sizes and rng.random() < 0.3 and target[0] == sizes[0]:
         target[0] = 0
     if allowzero and scope.opset < 14:
-        raise UnfitError
+        raise CannotAddNodeError
     scope.emit("Reshape", [value, scope.ints(target, rng)], allowzero=allowzero)
 
 
@@ -326,7 +329,7 @@ def concat(scope: GraphScope, rng: np.random.Generator) -> None:
                     lambda v, o=tuple(other): v.dtype == value.dtype and v.shape == o  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
                 )
             )
-        except UnfitError:
+        except CannotAddNodeError:
             parts.append(scope.fresh(rng, [value.dtype], tuple(other)))
     scope.emit("Concat", parts, axis=axis)
 
@@ -338,7 +341,7 @@ def split(scope: GraphScope, rng: np.random.Generator) -> None:
     size = sizes[axis]
     count = int(rng.integers(1, max(2, min(size, 3) + 1)))
     if size == 0 or (count > size):
-        raise UnfitError
+        raise CannotAddNodeError
     cuts = sorted(int(c) for c in rng.integers(0, size + 1, count - 1))
     parts = np.diff([0, *cuts, size]).tolist()
     if size % count == 0 and rng.random() < 0.5:
@@ -377,7 +380,7 @@ def gather(scope: GraphScope, rng: np.random.Generator) -> None:
     axis = axis_of(rng, value.rank)
     size = value.shape[axis]
     if not isinstance(size, int) or size == 0:
-        raise UnfitError
+        raise CannotAddNodeError
     shape = [(), (1,), (2,), (3,), (2, 2)][int(rng.integers(5))]
     kind = np.int64 if rng.random() < 0.7 else np.int32
     indices = np.asarray(rng.integers(-size, size, shape), kind)
@@ -389,7 +392,7 @@ def pad(scope: GraphScope, rng: np.random.Generator) -> None:
     value, sizes = static(scope, TensorProto.FLOAT, TensorProto.DOUBLE, INT64, least=1)
     mode = str(rng.choice(["constant", "constant", "edge", "reflect"]))
     if mode != "constant" and min(sizes) < 2:
-        raise UnfitError
+        raise CannotAddNodeError
     high = 2 if mode == "reflect" else 3
     amounts = [int(rng.integers(0, high)) if rng.random() < 0.5 else 0 for _ in sizes * 2]
     if mode == "constant" and min(sizes) > 2 and rng.random() < 0.2:
@@ -437,7 +440,7 @@ def reshape_by_shape(scope: GraphScope, rng: np.random.Generator) -> None:
     (first,) = scope.emit("Gather", [shape, index], axis=0)
     (target,) = scope.emit("Concat", [first, scope.ints([-1], rng)], axis=0)
     if value.shape is not None and value.shape[0] == 0:
-        raise UnfitError
+        raise CannotAddNodeError
     scope.emit("Reshape", [value, target])
 
 
@@ -472,7 +475,7 @@ def scatter(scope: GraphScope, rng: np.random.Generator) -> None:
     """A ScatterND of whole rows, each written once."""
     value, sizes = static(scope, TensorProto.FLOAT, INT64, TensorProto.INT32, least=1)
     if sizes[0] == 0:
-        raise UnfitError
+        raise CannotAddNodeError
     count = int(rng.integers(1, sizes[0] + 1))
     rows = rng.permutation(sizes[0])[:count].reshape(count, 1)
     updates = scope.fresh(rng, [value.dtype], (count, *sizes[1:]))
@@ -485,7 +488,7 @@ def gather_elements(scope: GraphScope, rng: np.random.Generator) -> None:
     value, sizes = static(scope, *ALL, least=1)
     axis = axis_of(rng, len(sizes))
     if 0 in sizes:
-        raise UnfitError
+        raise CannotAddNodeError
     indices = np.asarray(rng.integers(-sizes[axis], sizes[axis], sizes), np.int64)
     scope.emit("GatherElements", [value, scope.constant(indices, rng)], axis=axis)
 
@@ -557,7 +560,7 @@ def arg(scope: GraphScope, rng: np.random.Generator) -> None:
     if rng.random() < 0.3:
         given["select_last_index"] = int(rng.integers(2))
     if value.shape is None or 0 in value.shape:
-        raise UnfitError
+        raise CannotAddNodeError
     scope.emit(str(rng.choice(["ArgMax", "ArgMin"])), [value], **given)
 
 
@@ -590,7 +593,7 @@ def layer_norm(scope: GraphScope, rng: np.random.Generator) -> None:
     """LayerNormalization over the last dimensions."""
     value, sizes = static(scope, FLOAT, TensorProto.DOUBLE, least=1)
     if scope.opset < 17 or 0 in sizes:
-        raise UnfitError
+        raise CannotAddNodeError
     axis = int(rng.integers(-len(sizes), 0))
     inputs = [value, scope.fresh(rng, [value.dtype], sizes[axis:])]
     if rng.random() < 0.6:
@@ -618,7 +621,7 @@ def matmul(scope: GraphScope, rng: np.random.Generator) -> None:
     assert value.shape is not None
     inner = value.shape[-1]
     if not isinstance(inner, int) or inner == 0:
-        raise UnfitError  # over nothing, ONNX Runtime leaves its output unwritten
+        raise CannotAddNodeError  # over nothing, ONNX Runtime leaves its output unwritten
     outer = int(rng.integers(1, 4))
     shape = [(inner,), (inner, outer), (inner, outer), (1, inner, outer), (2, inner, outer)]
     other = scope.fresh(rng, [value.dtype], shape[int(rng.integers(len(shape)))])
@@ -632,7 +635,7 @@ def gemm(scope: GraphScope, rng: np.random.Generator) -> None:
     )
     assert value.static is not None
     if 0 in value.static:
-        raise UnfitError
+        raise CannotAddNodeError
     flip_a, flip_b = (int(rng.integers(2)) for _ in range(2))
     rows, inner = value.static[::-1] if flip_a else value.static
     columns = int(rng.integers(1, 4))
@@ -692,7 +695,7 @@ def einsum(scope: GraphScope, rng: np.random.Generator) -> None:
     """A contraction by equation."""
     value, sizes = static(scope, FLOAT, least=2)
     if len(sizes) != 2 or 0 in sizes:
-        raise UnfitError
+        raise CannotAddNodeError
     other = scope.fresh(rng, [FLOAT], (sizes[1], int(rng.integers(1, 4))))
     equation = str(rng.choice(["ij,jk->ik", "ij,jk->ki", "ij,jk->j", "ij,jk"]))
     scope.emit("Einsum", [value, other], equation=equation)
@@ -722,7 +725,7 @@ def _image(scope: GraphScope, rng: np.random.Generator, channels: int) -> KnownV
     if rng.random() < 0.6:
         try:
             return scope.pick(fits)
-        except UnfitError:
+        except CannotAddNodeError:
             pass
     batch = "N" if rng.random() < 0.5 else int(rng.integers(1, 3))
     return scope.fresh(rng, [FLOAT], (batch, channels, *map(int, rng.integers(4, 7, 2))))

@@ -23,9 +23,9 @@ from onnx_passes.verify.models.scope import (
     FULL,
     IR_VERSION,
     PRECISIONS,
+    CannotAddNodeError,
     GraphScope,
     KnownValue,
-    UnfitError,
 )
 
 INTEGERS = "integers"
@@ -436,9 +436,9 @@ FORMS: dict[str, Callable[[Net], None]] = {
 
 OPSETS = (12, 13, 15, 17, 18, 19, 20, 21, 22, 23, 23, 24, 24)
 TRIES = 8
-PLANTED = 0.4
+FORM_SHARE = 0.4
 """Share of the steps that plant what passes look for, or a near miss of it."""
-LOWERED = 0.35
+LOW_PRECISION_SHARE = 0.35
 """Share of the steps of low precision, in models that have such."""
 ANY = "any"
 """Kind of the recipes whose steps are of every sort."""
@@ -588,10 +588,10 @@ def _annotate(graph: onnx.GraphProto, scope: GraphScope) -> None:
 def _take(scope: GraphScope, number: int, wanted: structure_steps.Step | None = None) -> None:
     """Take one step: the first of a few drawn that fits, or the one that is wanted."""
     rng = scope.begin(number)
-    among = planted.STEPS if rng.random() < PLANTED else _STEPS
+    among = planted.STEPS if rng.random() < FORM_SHARE else _STEPS
     if wanted is not None:
         among = (wanted,)
-    elif scope.precision != FULL and (rng.random() < LOWERED or not scope.nodes):
+    elif scope.precision != FULL and (rng.random() < LOW_PRECISION_SHARE or not scope.nodes):
         among = planted.low_steps(scope)
     for turn in range(TRIES):
         step = among[int(rng.integers(len(among)))]
@@ -599,7 +599,7 @@ def _take(scope: GraphScope, number: int, wanted: structure_steps.Step | None = 
         try:
             # Not turn 0: numpy takes [a, b, 0] for [a, b].
             step(scope, np.random.default_rng([scope.seed, number, turn + 1]))
-        except UnfitError:
+        except CannotAddNodeError:
             _undo(scope, mark)
         else:
             return

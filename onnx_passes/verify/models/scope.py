@@ -210,7 +210,7 @@ def random_shape(rng: np.random.Generator) -> Shape:
     return tuple(dims)
 
 
-def known_of(name: str, found: onnx.TypeProto) -> KnownValue:
+def read_type(name: str, found: onnx.TypeProto) -> KnownValue:
     """Return what onnx has inferred of a value."""
     tensor = found.tensor_type
     if not tensor.HasField("shape"):
@@ -235,7 +235,7 @@ _REFUSALS = (
 )
 
 
-class UnfitError(Exception):
+class CannotAddNodeError(Exception):
     """No node of this kind can be made here."""
 
 
@@ -261,15 +261,15 @@ def infer_outputs(
             ir_version=IR_VERSION,
         )
     except _REFUSALS:
-        raise UnfitError from None
+        raise CannotAddNodeError from None
     if any(not t.tensor_type.elem_type for t in found.values()) or len(found) < len(
         [name for name in node.output if name]
     ):
-        raise UnfitError
+        raise CannotAddNodeError
     return dict(found)
 
 
-def runs(
+def can_run_node(
     node: onnx.NodeProto,
     dtypes: Sequence[int | None],
     ranks: Mapping[str, int],
@@ -376,7 +376,7 @@ class GraphScope:
         salt = f"{self.seed}/{self.step}/{self._picks}/"
         found = [value for value in self.seen() if fits(value)]
         if not found:
-            raise UnfitError
+            raise CannotAddNodeError
         return max(found, key=lambda v: hashlib.blake2b((salt + v.name).encode()).digest())
 
     def pick_type(self, *dtypes: int) -> KnownValue:
@@ -467,7 +467,7 @@ class GraphScope:
         """
         try:
             return self._emit(operator, inputs, outputs, attributes)
-        except UnfitError:
+        except CannotAddNodeError:
             if not self.precision.emulated:
                 raise
         return self._emulate(operator, inputs, outputs, attributes)
@@ -482,7 +482,7 @@ class GraphScope:
         """Add a node in float32, with Casts of bfloat16 around it."""
         low, full = self.precision.chosen(BFLOAT16), self.precision.chosen(FLOAT)
         if not any(value is not None and value.dtype == low for value in inputs):
-            raise UnfitError
+            raise CannotAddNodeError
         wide = [self._cast(v, low, full) for v in inputs]
         made = self._emit(operator, wide, outputs, attributes)
         return [v for value in made if (v := self._cast(value, full, low)) is not None]
@@ -509,7 +509,7 @@ class GraphScope:
         try:
             node = onnx.helper.make_node(operator, names, made, f"n{made[0]}", **given)
         except ValueError:
-            raise UnfitError from None  # an empty list has no type
+            raise CannotAddNodeError from None  # an empty list has no type
         present = {v.name: v for v in inputs if v is not None}
         known_data = {
             k: self.tensor(v.data, k) for k, v in present.items() if v.data is not None
@@ -519,9 +519,9 @@ class GraphScope:
         real = self.precision.real
         dtypes = tuple(None if v is None else real(v.dtype) for v in inputs)
         ranks = {v.name: v.rank for v in present.values()}
-        if not runs(node, dtypes, ranks, self.opset):
-            raise UnfitError
-        known = [known_of(name, types[name]) for name in made]
+        if not can_run_node(node, dtypes, ranks, self.opset):
+            raise CannotAddNodeError
+        known = [read_type(name, types[name]) for name in made]
         chosen = self.precision.chosen
         return self.add(node, [replace(v, dtype=chosen(v.dtype)) for v in known])
 
@@ -536,7 +536,7 @@ class GraphScope:
         try:
             schema = onnx.defs.get_schema(operator, self.opset, "")
         except onnx.defs.SchemaError:
-            raise UnfitError from None
+            raise CannotAddNodeError from None
         return name in schema.attributes
 
 

@@ -18,9 +18,9 @@ from onnx_passes.verify.models.scope import (
     BOOL,
     FLOATS,
     FULL,
+    CannotAddNodeError,
     GraphScope,
     KnownValue,
-    UnfitError,
     random_array,
     static,
 )
@@ -50,7 +50,7 @@ def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) 
         marks = [(part, len(part)) for part in _parts(body)]
         try:
             step(body, inner)
-        except UnfitError:
+        except CannotAddNodeError:
             for part, length in marks:
                 del part[length:]
     body.begin(first + 999)
@@ -60,7 +60,7 @@ def compute_like(body: GraphScope, rng: np.random.Generator, value: KnownValue) 
         found = body.pick(
             lambda v: v.name in local and v.dtype == value.dtype and v.shape == value.shape
         )
-    except UnfitError:
+    except CannotAddNodeError:
         found = value
     (result,) = body.emit("Identity", [found])
     return result
@@ -123,7 +123,7 @@ def call_of_steps(scope: GraphScope, rng: np.random.Generator) -> None:
     body.values.append(argument)
     result = compute_like(body, rng, argument)
     if body.inputs:
-        raise UnfitError  # a function has no inputs but its own
+        raise CannotAddNodeError  # a function has no inputs but its own
     constants = [
         onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
         for tensor in body.initializers
@@ -167,7 +167,7 @@ def if_(scope: GraphScope, rng: np.random.Generator) -> None:
         (most,) = scope.emit("ReduceMax", [number], **(axes or {"keepdims": 0}))
         (condition,) = scope.emit("Cast", [most], to=BOOL)
         if value.shape is None or flag.static is None or 0 in flag.static:
-            raise UnfitError
+            raise CannotAddNodeError
     branches = []
     for word in ("then", "else"):
         body = make_body(scope, word)
@@ -245,7 +245,7 @@ def scan(scope: GraphScope, rng: np.random.Generator) -> None:
     """A Scan over the first dimension of a value."""
     value, sizes = static(scope, TensorProto.FLOAT, TensorProto.INT64, least=1)
     if sizes[0] == 0:
-        raise UnfitError
+        raise CannotAddNodeError
     body = make_body(scope, "body")
     state = KnownValue(body.name(), value.dtype, sizes[1:])
     item = KnownValue(body.name(), value.dtype, sizes[1:])
@@ -290,7 +290,7 @@ def duplicate(scope: GraphScope, rng: np.random.Generator) -> None:
         and all(out in known for out in node.output)
     ]
     if not nodes:
-        raise UnfitError
+        raise CannotAddNodeError
     copy = onnx.NodeProto()
     copy.CopyFrom(nodes[int(rng.integers(len(nodes)))])
     olds = [known[name] for name in copy.output]
@@ -319,7 +319,7 @@ def nothing(scope: GraphScope, rng: np.random.Generator) -> None:
         scope.emit("Cast", [value], to=value.dtype)
     elif style == 2:
         if 0 in sizes and scope.opset < 14:
-            raise UnfitError
+            raise CannotAddNodeError
         scope.emit(
             "Reshape", [value, scope.ints(sizes, rng)], allowzero=1 if 0 in sizes else None
         )
@@ -330,7 +330,7 @@ def nothing(scope: GraphScope, rng: np.random.Generator) -> None:
     else:
         number = str(rng.choice(["Add", "Sub", "Mul", "Div"]))
         if value.dtype == BOOL:
-            raise UnfitError
+            raise CannotAddNodeError
         neutral = random_array(rng, value.dtype, ()) * 0 + (number in ("Mul", "Div"))
         scope.emit(number, [value, scope.constant(np.asarray(neutral), rng)])
 

@@ -25,7 +25,7 @@ import onnx_ir as ir
 from onnx_passes.errors import ModelError, UsageError
 from onnx_passes.model.formats import inlined
 from onnx_passes.model.save import pending, write_data
-from onnx_passes.model.walk import Choice, all_tensors, replaced
+from onnx_passes.model.walk import Choice, all_tensors, tensors_replaced
 from onnx_passes.runtime.engine_base import Feeds
 
 _IDENTITY = (
@@ -207,7 +207,7 @@ class CandidateStore:
                     proto = model.render(self._choose)
                 else:
                     whole = model.model if isinstance(model, SmallerModel) else model
-                    with replaced(whole, self._choose):
+                    with tensors_replaced(whole, self._choose):
                         proto = ir.to_proto(whole)
                 content = proto.SerializeToString(deterministic=True)
             except (ir.serde.SerdeError, ValueError, TypeError) as error:

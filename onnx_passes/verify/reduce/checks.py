@@ -327,7 +327,7 @@ class CommandCheck:
     width: int = 1
     warm: bool = False
     words: list[str] = field(init=False)
-    _server: Warm | None = field(init=False, default=None)
+    _server: ForkServer | None = field(init=False, default=None)
     _skip: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -348,7 +348,7 @@ class CommandCheck:
                     help="write: --warm --check 'python SCRIPT {model}'; or leave --warm out",
                 )
             interpreter, script, self._skip = found
-            self._server = Warm(interpreter, script)
+            self._server = ForkServer(interpreter, script)
 
     @property
     def placed(self) -> bool:
@@ -447,7 +447,7 @@ _Answers = dict[int, "queue.SimpleQueue[tuple[str, int]]"]
 
 
 @dataclass
-class Warm:
+class ForkServer:
     """Runs a script in processes forked from one that has imported what the script imports.
 
     The first run shows which modules it needs, and later ones find them there too.

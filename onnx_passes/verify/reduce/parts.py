@@ -15,11 +15,11 @@ from onnx_passes.arrays import Array
 from onnx_passes.errors import EngineError, EngineUnavailableError, OnnxPassesError
 from onnx_passes.model.copy import copy_nodes
 from onnx_passes.model.extract import assemble
-from onnx_passes.model.walk import Choice, captured_values, replaced
+from onnx_passes.model.walk import Choice, captured_values, tensors_replaced
 from onnx_passes.ops.bodies import attach_bodies
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds, Outputs, Session
 from onnx_passes.verify.node_equality import constant_tensor
-from onnx_passes.verify.recording import exposed
+from onnx_passes.verify.recording import expose_values
 
 if TYPE_CHECKING:
     from onnx_passes.verify.recording import Recording
@@ -119,13 +119,13 @@ class Boundary:
             return self._recorded
 
     def _run(self) -> Recording:
-        from onnx_passes.verify.recording import Recording, exposed
+        from onnx_passes.verify.recording import Recording, expose_values
 
         recorded = Recording(_MEMORY)
         try:
             feeds = self.feeds()
             recorded.update(feeds)
-            with self.engine.prepare(exposed(self.model)) as session:
+            with self.engine.prepare(expose_values(self.model)) as session:
                 recorded.update(self._outputs(session, feeds, recorded))
         except EngineUnavailableError as error:
             self.why = error.message
@@ -144,13 +144,13 @@ class Boundary:
 
     def _outputs(self, session: Session, feeds: Feeds, recorded: Recording) -> Outputs:
         """Run the model, on other inputs where it does not run on those made up first."""
-        from onnx_passes.runtime.inputs import Substitutes
+        from onnx_passes.runtime.inputs import InputSearch
 
         try:
             return session.run(feeds)
         except EngineError:
             given = any(name in self.golden for name in feeds)
-            found = None if given else Substitutes(self.model, samples=1).search(session)
+            found = None if given else InputSearch(self.model, samples=1).search(session)
             if found is None:
                 raise
         self._found = found.samples[0]
@@ -206,7 +206,7 @@ def _infer(model: ir.Model) -> dict[str, onnx.ValueInfoProto]:
             "weights", 0, tensor.nbytes, tensor.dtype, shape=shape, name=name
         )
 
-    with replaced(model, small):
+    with tensors_replaced(model, small):
         proto = ir.to_proto(model)
     attach_bodies(proto)
     try:
@@ -253,7 +253,7 @@ def _run(
     model: ir.Model, engine: Engine, feeds: Feeds, kept: Collection[int]
 ) -> Outputs | None:
     """Run some nodes with all of their values as outputs; None if the engine refuses."""
-    part = exposed(model)
+    part = expose_values(model)
     wanted = set(kept)
     dropped = [node for index, node in enumerate(part.graph) if index not in wanted]
     gone = {value for node in dropped for value in node.outputs}
@@ -469,7 +469,7 @@ class Renderer:
 
     def __post_init__(self) -> None:
         """Serialise the nodes."""
-        with replaced(self.parts.model, self.choose):
+        with tensors_replaced(self.parts.model, self.choose):
             self.nodes = [ir.serde.serialize_node(node) for node in self.parts.nodes]
 
     def render(self, piece: Piece) -> onnx.ModelProto:

@@ -26,7 +26,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.model.digest import canonical_hash, leaf_key, tensor_digest
-from onnx_passes.model.walk import Choice, replaced
+from onnx_passes.model.walk import Choice, tensors_replaced
 from onnx_passes.runtime.engine_base import Data, Engine, Feeds
 from onnx_passes.runtime.engine_models import split_weights
 from onnx_passes.verify.evidence import OutputCheck
@@ -246,7 +246,7 @@ def _by_values(parts: Parts, check: ModelCheck) -> list[int]:
     return []
 
 
-def named(parts: Parts, outcome: CheckOutcome) -> list[int]:
+def nodes_in_log(parts: Parts, outcome: CheckOutcome) -> list[int]:
     """Return the nodes that the log of a failure names, if these are few."""
     said = f"{outcome.told}\n{outcome.log[-_SAID:].decode(errors='replace')}"
     names = {node.name: i for i, node in enumerate(parts.nodes) if node.name}
@@ -643,7 +643,7 @@ class Reducer:
             return whole
 
         outcome = self.ledger.ask([self._question(whole)])[0]
-        called = (self.parts.grow([i]) for i in named(self.parts, outcome))
+        called = (self.parts.grow([i]) for i in nodes_in_log(self.parts, outcome))
         for suspect in chain(called, early, others):
             # What is beside one node is asked for later anyway, if it fails.
             alone = len(suspect) == 1
@@ -731,7 +731,7 @@ class Reducer:
         with self._lock:
             if self.parts.model.functions:
                 model = self._model(piece)
-                with replaced(model, choose):
+                with tensors_replaced(model, choose):
                     return ir.to_proto(model)
             if choose not in self._renderers:
                 self._renderers[choose] = Renderer(self.parts, choose)

@@ -25,7 +25,11 @@ from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.processes import kill, kill_group, start
 from onnx_passes.verify.rules.coverage import impossible
 from onnx_passes.verify.rules.proof import CUTS, NEAR, Coverage, Fault
-from onnx_passes.verify.rules.regression import repeats, write_refutation, write_regression
+from onnx_passes.verify.rules.regression import (
+    is_reproducible,
+    write_refutation,
+    write_regression,
+)
 from onnx_passes.verify.rules.rewrite_rule import GIB, Job, assumes_finite, pattern_of, resolve
 from onnx_passes.verify.rules.rule_fuzzing import Tested, fuzz_rule
 
@@ -66,7 +70,7 @@ def verdict_of(subject: object, rule: RewriteRule, job: Job) -> PlainDict:
     shown: list[Fault] = []
 
     def confirm(fault: Fault) -> bool:
-        found = repeats(fault, declared)
+        found = is_reproducible(fault, declared)
         shown.extend([fault] * found)
         return found
 

@@ -109,10 +109,10 @@ def operator_in(node: PatternPart) -> tuple[str, str] | None:
 
 def fits(pattern: PatternPart, opset: int) -> bool:
     """Whether an opset has the operators, inputs and attributes that a pattern names."""
-    return not lacking(pattern, opset)
+    return not list_missing_operators(pattern, opset)
 
 
-def lacking(pattern: PatternPart, opset: int) -> list[str]:
+def list_missing_operators(pattern: PatternPart, opset: int) -> list[str]:
     """Return the operators of a pattern that an opset lacks, in the form that it wants."""
     missing = []
     for node in pattern:
@@ -131,7 +131,7 @@ def lacking(pattern: PatternPart, opset: int) -> list[str]:
 
 def impossible(pattern: PatternPart) -> str:
     """Return why no opset has all that a pattern names; empty where one has."""
-    found = {opset: lacking(pattern, opset) for opset in OPSETS}
+    found = {opset: list_missing_operators(pattern, opset) for opset in OPSETS}
     if not all(found.values()):
         return ""
     least = min(found.values(), key=len)

@@ -218,7 +218,7 @@ def _constants(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ShapeDependencies:
     """What the shape of a value depends on.
 
     `operands` are inputs and shared constants that broadcast into it, `rank` that of constants
@@ -312,16 +312,20 @@ def _filled(pair: ModelPair) -> dict[str, ir.TensorProtocol]:
     return found
 
 
-def _reach(model: ir.Model, shared: Mapping[str, ir.DataType]) -> list[Reach] | None:
+def _reach(
+    model: ir.Model, shared: Mapping[str, ir.DataType]
+) -> list[ShapeDependencies] | None:
     graph = model.graph
-    known: dict[ir.Value, Reach] = {v: Reach(frozenset([str(v.name)])) for v in graph.inputs}
+    known: dict[ir.Value, ShapeDependencies] = {
+        v: ShapeDependencies(frozenset([str(v.name)])) for v in graph.inputs
+    }
     for name, value in graph.initializers.items():
         if value.is_graph_input():
             continue
         if name in shared:
-            known[value] = Reach(frozenset([name]))
+            known[value] = ShapeDependencies(frozenset([name]))
         elif value.const_value is not None and value.const_value.size == 1:
-            known[value] = Reach(rank=len(value.const_value.shape))
+            known[value] = ShapeDependencies(rank=len(value.const_value.shape))
     for node in graph:
         reach = _node_reach(node, known)
         if reach is None:
@@ -331,16 +335,18 @@ def _reach(model: ir.Model, shared: Mapping[str, ir.DataType]) -> list[Reach] | 
     return None if None in outputs else [r for r in outputs if r is not None]
 
 
-def _node_reach(node: ir.Node, known: Mapping[ir.Value, Reach]) -> Reach | None:
+def _node_reach(
+    node: ir.Node, known: Mapping[ir.Value, ShapeDependencies]
+) -> ShapeDependencies | None:
     if node.domain not in ("", "ai.onnx"):
         return None
     if node.op_type == "Constant":
         value = node.attributes.get("value")
         if value is None:
             plain = {"value_float", "value_int"} & set(node.attributes)
-            return Reach() if plain else None
+            return ShapeDependencies() if plain else None
         tensor = value.as_tensor()
-        return Reach(rank=len(tensor.shape)) if tensor.size == 1 else None
+        return ShapeDependencies(rank=len(tensor.shape)) if tensor.size == 1 else None
     operator = operator_of(node)
     if operator is None or not operator.elementwise or len(node.outputs) != 1:
         return None
@@ -351,7 +357,7 @@ def _node_reach(node: ir.Node, known: Mapping[ir.Value, Reach]) -> Reach | None:
     bounds = frozenset().union(*(r.bounds for r in reached))
     if node.op_type == "Clip":
         bounds = bounds.union(*(r.operands for r in reached[1:]))
-    return Reach(
+    return ShapeDependencies(
         frozenset().union(*(r.operands for r in reached)),
         max((r.rank for r in reached), default=0),
         bounds,

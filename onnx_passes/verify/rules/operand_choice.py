@@ -40,7 +40,7 @@ class Draw:
     value: Any
 
 
-class Draws:
+class RecordedGenerator:
     """Draws from a generator, or from what was drawn before, with some of it drawn anew.
 
     A pattern of many nodes fires on one random model in hundreds. Most of the choices behind
@@ -88,7 +88,7 @@ Kind: TypeAlias = "tuple[str, int, str]"
 """Element type and opset of a model, and the operators it is made of."""
 
 
-class Hits:
+class MatchTraces:
     """What was drawn for models on which a rule fired, by kind of model."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -114,13 +114,13 @@ class Hits:
         traces.append(trace)
         del traces[:-40]
 
-    def pick(self) -> tuple[Kind, Draws]:
+    def pick(self) -> tuple[Kind, RecordedGenerator]:
         """Return a kind of model, and draws that vary one of it: rare kinds as often."""
         kinds = sorted(self._traces)
         kind = kinds[int(self._rng.integers(len(kinds)))]
         traces = self._traces[kind]
         old = traces[int(self._rng.integers(len(traces)))]
-        return kind, Draws(self._rng, old, int(self._rng.geometric(0.5)))
+        return kind, RecordedGenerator(self._rng, old, int(self._rng.geometric(0.5)))
 
 
 T = TypeVar("T")
@@ -140,7 +140,9 @@ SIZES = (1, 2, 2, 3, 3, 4, 5)
 class Chooser:
     """Random choices for one template, of one element type."""
 
-    def __init__(self, rng: Draws, dtype: ir.DataType, numbers: Sequence[float]) -> None:
+    def __init__(
+        self, rng: RecordedGenerator, dtype: ir.DataType, numbers: Sequence[float]
+    ) -> None:
         """Choose by ``rng``; ``numbers`` are what attributes and constants may be.
 
         ``near`` says afterwards whether a constant is only almost the number asked for, which

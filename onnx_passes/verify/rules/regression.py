@@ -14,7 +14,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance, contracts_of
 from onnx_passes.errors import UsageError
 from onnx_passes.model.save import save_model
-from onnx_passes.runtime.engine_models import with_barriers
+from onnx_passes.runtime.engine_models import insert_barriers
 from onnx_passes.verify.bundle import REPLAY_SECONDS, Bundle, write_failing
 from onnx_passes.verify.judge import default_tolerance
 from onnx_passes.verify.rules.proof import Fault
@@ -49,7 +49,7 @@ def write_refutation(
     readme = f"# A rewrite rule that is wrong\n\nDeclared: {declared}\n\n{fault.text()}\n"
     # The script needs no package of ours, so that the models bring their barriers along.
     before, after = (
-        with_barriers(_with_defaults(model, fault.found.feeds))
+        insert_barriers(_with_defaults(model, fault.found.feeds))
         for model in (fault.before, fault.after)
     )
     scaled = fault.breaks == "tolerance"
@@ -57,7 +57,7 @@ def write_refutation(
     return write_failing([bundle], folder, REPLAY_SECONDS)
 
 
-def repeats(fault: Fault, declared: Equality | Tolerance | None) -> bool:
+def is_reproducible(fault: Fault, declared: Equality | Tolerance | None) -> bool:
     """Whether the script of a refutation shows it.
 
     A rule that raises, or makes an invalid model, has no script of this kind: that is seen

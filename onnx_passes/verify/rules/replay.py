@@ -138,7 +138,7 @@ _DIVIDES = ("Attention", "MultiHeadAttention", "GroupNormalization", "Conv")
 """Operators that make ONNX Runtime 1.31.1 end the process or hang (Conv of no channel)."""
 
 
-def measured(
+def infer_by_running(
     node: ir.Node, known: Mapping[ir.Value, Tensor], domains: Mapping[str, int]
 ) -> tuple[Tensor, ...]:
     """Run one node on inputs of ones, and return its results with their values unknown.

@@ -187,7 +187,7 @@ def literals(rule: RewriteRule) -> list[float]:
 
 
 @functools.lru_cache(256)
-def guarded(rule: RewriteRule) -> dict[str, list[float]]:
+def find_guard_constants(rule: RewriteRule) -> dict[str, list[float]]:
     """Return the numbers that a rule's check holds each of its variables against.
 
     A call such as ``is_singleton_value(clip_min, 0.0)`` says that clip_min is to be 0; so does

@@ -23,7 +23,7 @@ from onnx_passes.passes.context import Rewrites
 from onnx_passes.passes.rewriting import rewrite
 from onnx_passes.verify.rounding import low_tolerances
 from onnx_passes.verify.rules.coverage import Covered
-from onnx_passes.verify.rules.operand_choice import Hits
+from onnx_passes.verify.rules.operand_choice import MatchTraces
 from onnx_passes.verify.rules.proof import Counterexample, Fault
 from onnx_passes.verify.rules.replay import Error, Feeds, Replayer, errors_of, exceeds, samples
 from onnx_passes.verify.rules.rewrite_rule import apply_rule, pattern_of
@@ -235,7 +235,7 @@ _TRIALS, _CRASHING = 200, 20
 _PLAIN = (0, 1, 2, -1)
 
 
-def shrunk(examiner: Examiner, fault: Fault, feeds: Sequence[Feeds]) -> Fault:
+def shrink_fault(examiner: Examiner, fault: Fault, feeds: Sequence[Feeds]) -> Fault:
     """Return the same sort of fault on smaller tensors and plainer numbers."""
     if fault.found is not None:
         feeds = [fault.found.feeds]
@@ -391,7 +391,7 @@ def fuzz_rule(
     end = time.monotonic() + seconds
     tested = Tested(seed=seed, finite=finite)
     examiner = Examiner(rule, allowed, declared)
-    hits = Hits(np.random.default_rng(seed))
+    hits = MatchTraces(np.random.default_rng(seed))
     for group in candidates(rule, attempts=ATTEMPTS, seed=seed, hits=hits):
         tested.attempts += 1
         fired = _firing(examiner, group)
@@ -450,7 +450,7 @@ def _judge(
         return
     if trial.fault is not None and (near or trial.fault.sort not in known):
         sort = trial.fault.sort
-        fault = replace(shrunk(examiner, trial.fault, feeds), sort=sort)
+        fault = replace(shrink_fault(examiner, trial.fault, feeds), sort=sort)
         if not confirm(fault):
             tested.unrepeated += 1
         elif near:
@@ -459,11 +459,11 @@ def _judge(
             tested.faults.append(fault)
     elif trial.fault is None:
         if trial.loose is not None and tested.loose is None:
-            loose = shrunk(examiner, trial.loose, feeds)
+            loose = shrink_fault(examiner, trial.loose, feeds)
             tested.loose = loose if confirm(loose) else None
             tested.unrepeated += tested.loose is None
         if trial.inexact is not None and tested.inexact is None:
-            tested.inexact = shrunk(examiner, trial.inexact, feeds)
+            tested.inexact = shrink_fault(examiner, trial.inexact, feeds)
 
 
 def _finite(array: Array) -> Array:

@@ -42,17 +42,17 @@ from onnx_passes.verify.rules.operand_choice import (
     AttributeChooser,
     Chooser,
     Draw,
-    Draws,
     Guide,
-    Hits,
+    MatchTraces,
+    RecordedGenerator,
     hint_of,
 )
-from onnx_passes.verify.rules.replay import Replayer, measured, samples
+from onnx_passes.verify.rules.replay import Replayer, infer_by_running, samples
 from onnx_passes.verify.rules.rewrite_rule import (
     PatternPart,
     alternatives_of,
     apply_rule,
-    guarded,
+    find_guard_constants,
     literals,
     pattern_of,
 )
@@ -110,7 +110,7 @@ class TemplateDraft:
             operator, opaque = operator_of(node), isinstance(gap, Opaque)
             if operator and operator.evaluates and not (opaque or self._measures):
                 raise
-            return measured(node, self.tensors, self.domains)
+            return infer_by_running(node, self.tensors, self.domains)
 
     def variable(self, key: Hashable, name: str | None, operand: Operand) -> ir.Value:
         """Add an operand: an input, or a constant. Without a name, it is numbered."""
@@ -196,7 +196,7 @@ class ModelBuilder:
         self._choose = chooser
         self._alternatives: dict[int, PatternPart] = {}
         chooser.prefer({n.op_type for n in self._pattern})
-        self._guarded = guarded(rule)
+        self._guarded = find_guard_constants(rule)
         self._guide = Guide(hint_of(rule.name), chooser)
         options = [o for o in OPSETS if fits(self._pattern, o)]
         if not options:
@@ -453,7 +453,7 @@ def instances(
     rng = np.random.default_rng(seed)
     numbers = literals(rule)
     seen: set[str] = set()
-    hits, hint = Hits(rng), hint_of(rule.name)
+    hits, hint = MatchTraces(rng), hint_of(rule.name)
     few = few_types(rule, _TYPES) if hint is None else hint.types
     usual = few or _USUAL
     since = 1 if hint is None else hint.since
@@ -462,7 +462,7 @@ def instances(
     for plan in (p for p in plans if not p.near and (p.edge is None or 0 not in p.edge)):
         before = hits.count
         for draw in range(plan.draws):
-            dtype, draws = plan.dtype or usual[draw % len(usual)], Draws(rng)
+            dtype, draws = plan.dtype or usual[draw % len(usual)], RecordedGenerator(rng)
             if draw % 2 and hits:
                 (name, *_), draws = hits.pick()
                 dtype = plan.dtype or ir.DataType[name]
@@ -478,7 +478,7 @@ def instances(
         if found >= limit:
             return
         # The common type first: most rules are about it, and others may be refused.
-        dtype, draws = _TYPES[attempt % len(_TYPES)], Draws(rng)
+        dtype, draws = _TYPES[attempt % len(_TYPES)], RecordedGenerator(rng)
         # Fresh ones first: variations of one template would crowd out the other types.
         if attempt % 2 and hits and attempt > attempts // 4:
             (name, *_), draws = hits.pick()
@@ -632,7 +632,7 @@ def candidates(
     *,
     attempts: int,
     seed: int,
-    hits: Hits | None = None,
+    hits: MatchTraces | None = None,
 ) -> Iterator[list[Candidate]]:
     """Yield groups of candidates: the pattern alone, then in each of the surroundings.
 
@@ -643,13 +643,13 @@ def candidates(
     the rule fired.
     """
     rng = np.random.default_rng(seed)
-    hits = Hits(rng) if hits is None else hits
+    hits = MatchTraces(rng) if hits is None else hits
     yield from _planned(rule, rng, hits)
     hint = hint_of(rule.name)
     numbers, opens = probed(literals(rule)), choices_of_inputs(rule)
     types = few_types(rule, TYPES) if hint is None else hint.types
     for attempt in range(attempts):
-        dtype, draws = TYPES[attempt // 2 % len(TYPES)], Draws(rng)
+        dtype, draws = TYPES[attempt // 2 % len(TYPES)], RecordedGenerator(rng)
         if attempt % 2 and hits:
             (name, *_), draws = hits.pick()
             dtype = ir.DataType[name.upper()] if rng.random() < _SAME_TYPE else dtype
@@ -668,7 +668,7 @@ def candidates(
 
 
 def _planned(
-    rule: RewriteRule, rng: np.random.Generator, hits: Hits
+    rule: RewriteRule, rng: np.random.Generator, hits: MatchTraces
 ) -> Iterator[list[Candidate]]:
     """Yield candidates for each plan, until the rule fires on one."""
     hint = hint_of(rule.name)
@@ -678,7 +678,7 @@ def _planned(
     for plan in plans_of(rule, TYPES, 1 if hint is None else hint.since):
         before = hits.count
         for draw in range(plan.draws):
-            draws = Draws(rng)
+            draws = RecordedGenerator(rng)
             kinds = TYPES if plan.full and not few else usual
             dtype = plan.dtype or kinds[draw // 2 % len(kinds)]
             if draw % 2 and hits:

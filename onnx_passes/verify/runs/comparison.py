@@ -33,10 +33,10 @@ from onnx_passes.runtime.engine_base import (
     examine,
 )
 from onnx_passes.runtime.tensorrt.engine import compiler_of, with_profiles_of
-from onnx_passes.verify.bodies import expose, typed
+from onnx_passes.verify.bodies import expose_bodies, typed
 from onnx_passes.verify.evidence import OutputCheck
 from onnx_passes.verify.float64 import evaluate
-from onnx_passes.verify.recording import exposed, inlined
+from onnx_passes.verify.recording import expose_values, inlined
 from onnx_passes.verify.runs.judges import (
     LargestIndices,
     Measured,
@@ -61,9 +61,9 @@ from onnx_passes.verify.runs.runner import (
     RunPlan,
     SessionBatch,
     check_sample,
+    describe_producers,
     digest_of,
     distinct,
-    makers,
     nearest,
     plan,
     type_text,
@@ -84,7 +84,7 @@ class WideValues:
         if self._known is None or self._known[0] != key:
             model = self._model()
             if set(names) - {str(value.name) for value in model.graph.outputs}:
-                model = exposed(expose(typed(inlined(model))))
+                model = expose_values(expose_bodies(typed(inlined(model))))
                 known = {str(value.name): value for value in model.graph.outputs}
                 model.graph.outputs.clear()
                 model.graph.outputs.extend(known[n] for n in names if n in known)
@@ -543,7 +543,7 @@ def plan_run(engine: Engine, model: ir.Model, samples: Spool, settings: Settings
         "tensors between its kernels, by TensorRT's names"
     )
     batches = (SessionBatch(model, names),)
-    return RunPlan(batches, own, makers(model), (note,), watched=True)
+    return RunPlan(batches, own, describe_producers(model), (note,), watched=True)
 
 
 def check_limits(settings: Settings, names: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.contracts.scores import cosine, kind_of, psnr, snr, widen
 from onnx_passes.errors import ReferenceDataError, UsageError, VerificationError
-from onnx_passes.model.formats import near_by
+from onnx_passes.model.formats import closest_file_name
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Data, Outputs, did_you_mean
 from onnx_passes.verify.evidence import OutputCheck
@@ -59,7 +59,7 @@ def existing(path: str | os.PathLike[str], what: str) -> Path:
     full = Path(path).expanduser()
     if full.exists():
         return full
-    near = near_by(full)
+    near = closest_file_name(full)
     option = f"--save-{what.removeprefix('saved ').replace('results', 'outputs')}"
     raise ReferenceDataError(
         f"there are no {what} {str(path)!r}",

@@ -37,8 +37,8 @@ from onnx_passes.runtime.engine_base import (
     time_runs,
 )
 from onnx_passes.runtime.environment import gpu_states
-from onnx_passes.runtime.inputs import Substitute, Substitutes, generate
-from onnx_passes.runtime.inputs.concrete_shapes import concretize, skeleton
+from onnx_passes.runtime.inputs import InputSearch, Substitute, generate
+from onnx_passes.runtime.inputs.concrete_shapes import skeleton, specialize_shapes
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.engine import (
     EngineLayer,
@@ -46,8 +46,14 @@ from onnx_passes.runtime.tensorrt.engine import (
     with_profiles_of,
     with_profiling,
 )
-from onnx_passes.verify.bodies import expose, inner_first, inside, not_shown, typed
-from onnx_passes.verify.recording import exposed, inlined
+from onnx_passes.verify.bodies import (
+    expose_bodies,
+    hidden_values_note,
+    inner_first,
+    inner_name_error,
+    typed,
+)
+from onnx_passes.verify.recording import expose_values, inlined
 from onnx_passes.verify.reference_data import check_feeds, load_reference
 from onnx_passes.verify.runs.judges import existing, named_function
 from onnx_passes.verify.runs.results import Latency, Timing
@@ -318,7 +324,7 @@ class Generated:
 
         EngineError if the engine refuses the model, whatever its inputs are.
         """
-        others = Substitutes(runner.model, self.seed, self.samples, self.ranges, self.shapes)
+        others = InputSearch(runner.model, self.seed, self.samples, self.ranges, self.shapes)
         with runner.engine.prepare(runner.model) as session:
             return others.search(session)
 
@@ -462,7 +468,7 @@ class SessionBatch:
     def model(self) -> ir.Model:
         """Make a model with these values as its outputs; it is not kept."""
         # Nodes give no more of their bodies than this batch has room for.
-        return _with_outputs(exposed(expose(self.source, self.names)), self.names)
+        return _with_outputs(expose_values(expose_bodies(self.source, self.names)), self.names)
 
 
 @dataclass(frozen=True)
@@ -502,27 +508,29 @@ def plan(
     """
     own = tuple(str(value.name) for value in model.graph.outputs)
     if wanted is None:
-        return RunPlan((SessionBatch(model, own),), frozenset(own), makers(model))
+        return RunPlan((SessionBatch(model, own),), frozenset(own), describe_producers(model))
     base = typed(inlined(model) if wanted == ALL else model)
-    whole = exposed(expose(base))
+    whole = expose_values(expose_bodies(base))
     names = in_order(whole)
     if wanted != ALL:
         for name in wanted:
             if name not in names:
-                raise inside(name, base, names) or UsageError(
+                raise inner_name_error(name, base, names) or UsageError(
                     f"the model has no value {name!r} that could be an output",
                     help=nearest(name, names),
                 )
         chosen = set(wanted)
         names = [name for name in names if name in chosen]
-    notes = [left_out] if wanted == ALL and (left_out := not_shown(base, names)) else []
+    notes = (
+        [left_out] if wanted == ALL and (left_out := hidden_values_note(base, names)) else []
+    )
     sizes: dict[str, int] = {}
     for feeds in distinct(samples):
         for name, count in _sizes(whole, names, feeds, engine, notes).items():
             sizes[name] = max(count, sizes.get(name, 0))
     groups = _groups(names, sizes, capacity, notes)
     batches = [SessionBatch(base, tuple(group)) for group in groups]
-    return RunPlan(tuple(batches), frozenset(own), makers(whole), tuple(notes))
+    return RunPlan(tuple(batches), frozenset(own), describe_producers(whole), tuple(notes))
 
 
 def in_order(model: ir.Model) -> list[str]:
@@ -534,7 +542,7 @@ def in_order(model: ir.Model) -> list[str]:
     return list(dict.fromkeys(str(v.name) for v in (*rest, *made)))
 
 
-def makers(model: ir.Model) -> dict[str, str]:
+def describe_producers(model: ir.Model) -> dict[str, str]:
     """Return the node of each value of the main graph, as text."""
     return {
         str(value.name): f"{node.op_type} {node.name!r}" if node.name else node.op_type
@@ -588,7 +596,7 @@ def _sizes(
         for dim, size in zip(value.shape, shapes[str(value.name)], strict=False)
         if not isinstance(dim, int) and dim.value is not None
     }
-    concrete, _ = concretize(skeleton(whole), shapes, symbols)
+    concrete, _ = specialize_shapes(skeleton(whole), shapes, symbols)
     known = {str(value.name): value for value in concrete.graph.outputs}
     found: dict[str, int] = {}
     unknown: list[str] = []

@@ -70,14 +70,14 @@ def outcome(cpu):
 
 
 def test_other_processors_are_told_and_refused_for_8_bits(job, monkeypatch):
-    mixed = shard_evaluation.Fleet(job, allow_mixed=False)
+    mixed = shard_evaluation.WorkerProcessors(job, allow_mixed=False)
     for cpu in ("a", "a", "b"):
         mixed.accept(outcome(cpu))
     assert "different processors" in mixed.notes[0]
     monkeypatch.setattr(shard_evaluation, "uses_int8", lambda model: True)
-    strict = shard_evaluation.Fleet(job, allow_mixed=False)
+    strict = shard_evaluation.WorkerProcessors(job, allow_mixed=False)
     strict.accept(outcome("a"))
     with pytest.raises(UsageError, match="--mixed-cpus"):
         strict.accept(outcome("b"))
-    shard_evaluation.Fleet(job, allow_mixed=True).accept(outcome("b"))
-    assert shard_evaluation.Fleet(job, allow_mixed=True).notes == []
+    shard_evaluation.WorkerProcessors(job, allow_mixed=True).accept(outcome("b"))
+    assert shard_evaluation.WorkerProcessors(job, allow_mixed=True).notes == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onnx_passes.runtime.inputs.concrete_shapes import Shaping, skeleton
+from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer, skeleton
 
 HEAD = "g (float[{}] x{}) => (float[A] y) <{}> {{ {} }}"
 
@@ -74,7 +74,7 @@ def fault_of(parse, case, shape):
     for value in model.graph.outputs:
         value.shape = None
     sizes = dict(zip("abcd", shape, strict=False))
-    return Shaping(skeleton(model)).fix({"x": shape}, sizes).fault
+    return ShapeSpecializer(skeleton(model)).fix({"x": shape}, sizes).fault
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -84,7 +84,7 @@ def test_what_fits_is_no_fault(parse, case):
 
 def test_parts_by_number_may_be_uneven(parse):
     text = "g (float[N, 2] x) => (float[A, 2] y) { y, z = Split<num_outputs = 2>(x) }"
-    shaping = Shaping(skeleton(parse(text)))
+    shaping = ShapeSpecializer(skeleton(parse(text)))
     assert shaping.fix({"x": (5, 2)}, {"N": 5}).fault is None
 
 
@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_said_in_numbers(parse, case):
 def test_the_first_node_is_blamed(parse):
     text = """g (float[a, b] x, float[3, 5] w) => (float[A] y)
         { one = Relu(x) two = Add(one, w) y = MatMul(two, w) }"""
-    shaping = Shaping(skeleton(parse(text)))
+    shaping = ShapeSpecializer(skeleton(parse(text)))
     fault = shaping.fix({"x": (2, 5)}, {"a": 2, "b": 5}).fault
     assert (fault.place, shaping.name_of(1)) == (1, "Add two")
     assert shaping.place_of("of type MatMul") == 2
@@ -109,6 +109,6 @@ def test_a_fault_in_a_body_may_not_run(parse):
     text = """g (bool c, float[a] x, float[3] w) => (float[A] y) { y = If(c) <
         then_branch = t () => (float[A] s) { s = Add(x, w) },
         else_branch = e () => (float[A] r) { r = Relu(x) }> }"""
-    fault = Shaping(skeleton(parse(text))).fix({"x": (2,)}, {"a": 2}).fault
+    fault = ShapeSpecializer(skeleton(parse(text))).fix({"x": (2,)}, {"a": 2}).fault
     assert fault.doubtful
     assert fault.place == 1

@@ -25,7 +25,7 @@ def test_bodies_count(parse):
 
 @pytest.mark.parametrize(("limit", "samples"), [(1 << 30, 3), (160, 1)])
 def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
-    monkeypatch.setattr(seeded_feeds, "DEAR", limit)
+    monkeypatch.setattr(seeded_feeds, "EXPENSIVE", limit)
     made = make_samples(parse(PRODUCT), seed=0, samples=None)
     assert len(made) == samples
     assert made[0].feeds["x"].shape == (2, 8)
@@ -36,13 +36,13 @@ def test_what_is_dear_is_made_once(parse, monkeypatch, limit, samples):
 def test_values_at_edges_have_the_least_size_where_others_are_dear(
     parse, monkeypatch, limit, rows
 ):
-    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.DEAR", limit)
+    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", limit)
     found = {feeds.kind: feeds["x"].shape for feeds in edge_samples(parse(PRODUCT))}
     assert found["size 1"] == (1, 8)
     assert found["multiples of 1/2"] == (rows, 8)
 
 
 def test_no_values_at_edges_where_all_sizes_are_dear(parse, monkeypatch):
-    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.DEAR", 1)
+    monkeypatch.setattr("onnx_passes.runtime.inputs.boundary_values.EXPENSIVE", 1)
     kinds = {feeds.kind for feeds in edge_samples(parse(PRODUCT))}
     assert kinds == {"size 1", "size 0"}

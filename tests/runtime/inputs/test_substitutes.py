@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.errors import EngineError
-from onnx_passes.runtime.inputs import Substitutes
+from onnx_passes.runtime.inputs import InputSearch
 from onnx_passes.runtime.inputs.substitutes import MOST
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 
@@ -90,7 +90,7 @@ def test_sizes_are_found(parse, kind, hidden):
     model = build(parse, kind, hidden=hidden)
     for value in model.graph.outputs:
         value.shape = None
-    search = Substitutes(model)
+    search = InputSearch(model)
     with OnnxRuntimeEngine(optimization="none").prepare(model) as session:
         found = search.search(session)
         assert found is not None, search.failure
@@ -104,7 +104,7 @@ def test_samples_have_sizes_of_their_own_where_the_model_runs_on_them(parse):
     model = build(parse, "window", hidden=True)
     model.graph.outputs[0].shape = None
     with OnnxRuntimeEngine().prepare(model) as session:
-        found = Substitutes(model).search(session)
+        found = InputSearch(model).search(session)
     assert len({feeds["x"].shape for feeds in found.samples}) == 3
     assert " or " in found.text
 
@@ -122,14 +122,14 @@ class Refuses:
 
 
 def test_the_search_ends_after_a_number_of_runs(parse):
-    engine, search = Refuses(), Substitutes(build(parse, "window", hidden=True))
+    engine, search = Refuses(), InputSearch(build(parse, "window", hidden=True))
     assert search.search(engine) is None
     assert engine.runs <= MOST
     assert "out of time" not in search.failure
 
 
 def test_what_refuses_is_said_in_numbers_with_the_line_to_write(parse):
-    search = Substitutes(build(parse, "window"))
+    search = InputSearch(build(parse, "window"))
     search.search(Refuses())
     assert "the node that refuses is Conv y: " in search.failure
     assert '-s \'reference.dims={"batch": 2, "time": ' in search.failure
@@ -137,14 +137,14 @@ def test_what_refuses_is_said_in_numbers_with_the_line_to_write(parse):
 
 def test_what_time_stops_is_said(parse, monkeypatch):
     monkeypatch.setattr("onnx_passes.runtime.inputs.substitutes.SECONDS", 0.0)
-    search = Substitutes(build(parse, "window", hidden=True))
+    search = InputSearch(build(parse, "window", hidden=True))
     search.search(Refuses())
     assert len(search.tried) == 1
     assert "out of time after 0 s" in search.failure
 
 
 def test_sizes_of_the_user_stay(parse):
-    search = Substitutes(build(parse, "window", hidden=True), dims={"batch": 3})
+    search = InputSearch(build(parse, "window", hidden=True), dims={"batch": 3})
     search.search(Refuses())
     assert not any("batch" in text for text, _ in search.tried)
     assert '{"batch": 3, "time": ' in search.failure

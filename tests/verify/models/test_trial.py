@@ -16,9 +16,9 @@ from onnx_passes.verify.models.fuzz_pass import (
     DISPUTED,
     NOT_PREPARED,
     attempt,
+    evaluate_by_reference,
     fuzz_pass,
     is_disputed,
-    other_opinion,
 )
 
 pytestmark = pytest.mark.usefixtures("random_models_are_kept")
@@ -188,7 +188,7 @@ CALLS = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]>
 def test_the_other_opinion_knows_defaults_of_functions():
     model = ir.from_onnx_text(CALLS)
     x = np.full([1, 1, 6], -1, np.float32)
-    y, z = other_opinion(model, {"x": x})
+    y, z = evaluate_by_reference(model, {"x": x})
     np.testing.assert_array_equal(y, np.full([1, 1, 4], -np.inf, np.float32))
     np.testing.assert_array_equal(z, x / 2)
     assert model.functions
@@ -200,7 +200,7 @@ def test_what_the_reference_evaluator_cannot_compute_is_computed_in_double_preci
         g (float[1,1,6] x) => (float[1,1,6] y) {
         y = MaxPool<kernel_shape = [3], pads = [1, 1]>(x) }"""
     )
-    (y,) = other_opinion(model, {"x": np.full([1, 1, 6], -np.inf, np.float32)})
+    (y,) = evaluate_by_reference(model, {"x": np.full([1, 1, 6], -np.inf, np.float32)})
     np.testing.assert_array_equal(y, np.full([1, 1, 6], -np.inf, np.float32))
     assert y.dtype == np.float32
 

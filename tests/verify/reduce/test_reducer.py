@@ -12,7 +12,7 @@ from onnx_passes.verify.reduce import Boundary, Reducer, reduce
 from onnx_passes.verify.reduce.candidates import CheckOutcome, Status
 from onnx_passes.verify.reduce.checks import RunCheck
 from onnx_passes.verify.reduce.parts import Parts
-from onnx_passes.verify.reduce.reducer import MODES, divergent, named, search
+from onnx_passes.verify.reduce.reducer import MODES, divergent, nodes_in_log, search
 
 
 class Sets:
@@ -147,13 +147,13 @@ def test_a_log_that_names_many_nodes_says_nothing(parts_of, diamond):
     for index, node in enumerate(diamond.graph):
         node.name = f"n{index}"
     parts = parts_of(diamond)
-    assert named(
+    assert nodes_in_log(
         parts, CheckOutcome(Status.BAD, log=b"while running (n3), n4: no kernel")
     ) == [
         3,
         4,
     ]
-    assert named(parts, CheckOutcome(Status.BAD, log=b"n0 n1 n2 n3")) == []
+    assert nodes_in_log(parts, CheckOutcome(Status.BAD, log=b"n0 n1 n2 n3")) == []
 
 
 def test_the_first_node_that_makes_nan_is_found(chain):

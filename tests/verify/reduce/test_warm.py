@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from onnx_passes.verify.reduce.checks import Warm, script_of
+from onnx_passes.verify.reduce.checks import ForkServer, script_of
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def started(tmp_path):
     def start(text, *arguments, times=1, timeout=60):
         script = tmp_path / "script.py"
         script.write_text(text)
-        warm = Warm(sys.executable, str(script))
+        warm = ForkServer(sys.executable, str(script))
         told = []
         for number in range(times):
             out, err = tmp_path / f"out{number}", tmp_path / f"err{number}"

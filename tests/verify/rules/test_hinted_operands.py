@@ -13,7 +13,7 @@ from onnx_passes.passes.hints import Hint, Spec, data, filled, ints
 from onnx_passes.passes.registry import all_passes, collect
 from onnx_passes.verify.rules import template_models
 from onnx_passes.verify.rules.coverage import plans_of
-from onnx_passes.verify.rules.operand_choice import Chooser, Draws, Guide, hint_of
+from onnx_passes.verify.rules.operand_choice import Chooser, Guide, RecordedGenerator, hint_of
 from onnx_passes.verify.rules.rewrite_rule import rules_of
 from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
 from onnx_passes.verify.rules.template_models import TYPES
@@ -21,7 +21,9 @@ from onnx_passes.verify.rules.template_models import TYPES
 
 def _guide(hint, seed=0):
     for k in range(100):
-        chooser = Chooser(Draws(np.random.default_rng(seed + k)), ir.DataType.FLOAT, [1.0])
+        chooser = Chooser(
+            RecordedGenerator(np.random.default_rng(seed + k)), ir.DataType.FLOAT, [1.0]
+        )
         guide = Guide(hint, chooser)
         if guide.spec("x") is not None:
             return guide

@@ -6,7 +6,7 @@ import pytest
 from onnx_passes.ops.call import Tensor
 from onnx_passes.ops.domains.concrete import UNKNOWN
 from onnx_passes.ops.semantics import Unsupported, scalars
-from onnx_passes.verify.rules.replay import measured
+from onnx_passes.verify.rules.replay import infer_by_running
 
 
 def operand(name, *shape):
@@ -21,7 +21,7 @@ def test_a_node_is_run_for_its_shape():
     (x, data) = operand("x", 2, 3)
     node = ir.node("Mish", [x])
     node.outputs[0].name = "y"
-    (found,) = measured(node, {x: data}, {"": 18})
+    (found,) = infer_by_running(node, {x: data}, {"": 18})
     assert found.shape == (2, 3)
 
 
@@ -31,4 +31,4 @@ def test_a_convolution_of_no_channel_is_not_run():
     node = ir.node("Conv", [x, w])
     node.outputs[0].name = "y"
     with pytest.raises(Unsupported, match="never ends"):
-        measured(node, {x: data, w: weights}, {"": 18})
+        infer_by_running(node, {x: data, w: weights}, {"": 18})

@@ -14,7 +14,7 @@ from onnx_passes.contracts import equality
 from onnx_passes.verify.rules import certification
 from onnx_passes.verify.rules.certification import verdict_of
 from onnx_passes.verify.rules.proof import Counterexample, Fault
-from onnx_passes.verify.rules.regression import repeats, write_refutation
+from onnx_passes.verify.rules.regression import is_reproducible, write_refutation
 from onnx_passes.verify.rules.replay import Replayer
 from onnx_passes.verify.rules.rewrite_rule import Job
 from onnx_passes.verify.rules.rule_fuzzing import fuzz_rule
@@ -34,8 +34,8 @@ def fault(before, after, x):
 
 
 def test_a_difference_repeats_or_it_does_not(tmp_path):
-    assert repeats(fault("Neg", "Abs", 1.0), None)
-    assert not repeats(fault("Neg", "Abs", -1.0), None), "both sides are 1"
+    assert is_reproducible(fault("Neg", "Abs", 1.0), None)
+    assert not is_reproducible(fault("Neg", "Abs", -1.0), None), "both sides are 1"
     folder, why = write_refutation(fault("Neg", "Abs", -1.0), None, tmp_path / "out")
     assert "exit code 0" in why
     assert "does not fail by itself" in (folder / "README.md").read_text()
@@ -51,7 +51,7 @@ class Exact:
 
 
 def test_what_does_not_repeat_is_counted_and_not_reported(monkeypatch):
-    monkeypatch.setattr(certification, "repeats", lambda fault, declared: False)
+    monkeypatch.setattr(certification, "is_reproducible", lambda fault, declared: False)
     for level in ("test", "all"):
         result = verdict_of(Exact, wrong(), Job("m:o", level=level, models=5))
         assert result["verdict"] != "refuted"

@@ -8,7 +8,7 @@ from onnxscript.rewriter.rules.common import successive_clip_rule
 
 from onnx_passes.contracts import Equality, Tolerance
 from onnx_passes.verify.rules import rule_fuzzing
-from onnx_passes.verify.rules.regression import repeats
+from onnx_passes.verify.rules.regression import is_reproducible
 from onnx_passes.verify.rules.rewrite_rule import rules_of
 from onnx_passes.verify.rules.rule_fuzzing import Examiner, fuzz_rule
 from onnx_passes.verify.rules.template_models import candidates, probed
@@ -132,7 +132,7 @@ def test_an_engine_that_ends_its_process_on_the_result_alone_is_a_finding():
     rule = RewriteRule(
         lambda op, x: op.Neg(x), lambda op, x: op.Div(x, _minus_one(op)), _int32, name="r"
     )
-    tested = fuzz_rule(rule, seconds=600, confirm=lambda fault: repeats(fault, None))
+    tested = fuzz_rule(rule, seconds=600, confirm=lambda fault: is_reproducible(fault, None))
     assert tested.verdict == "refuted"
     assert tested.fault.breaks == "engine"
     assert "crashed with SIGFPE" in tested.fault.reason

@@ -10,7 +10,7 @@ from onnx_passes.verify.models.planted import (
     movable_forms,
     shape_forms,
 )
-from onnx_passes.verify.models.planted.plant import Plant, planted
+from onnx_passes.verify.models.planted.plant import FormBuilder, make_step
 from onnx_passes.verify.models.scope import GraphScope
 
 Step = Callable[[GraphScope, np.random.Generator], None]
@@ -27,14 +27,14 @@ STEPS = (
 
 
 FORMS: dict[str, Step] = {
-    "halves": planted(movable_forms.halves, sealed=False),
-    "lent": planted(movable_forms.lent, sealed=False),
-    "pair": planted(movable_forms.pair, sealed=True),
-    "parted": planted(movable_forms.parted, sealed=False),
-    "pruned": planted(movable_forms.pruned, sealed=True),
-    "sliced": planted(movable_forms.sliced, sealed=False),
-    "smoothed": planted(movable_forms.smoothed, sealed=True),
-    "transposed": planted(movable_forms.transposed, sealed=False),
+    "halves": make_step(movable_forms.halves, sealed=False),
+    "lent": make_step(movable_forms.lent, sealed=False),
+    "pair": make_step(movable_forms.pair, sealed=True),
+    "parted": make_step(movable_forms.parted, sealed=False),
+    "pruned": make_step(movable_forms.pruned, sealed=True),
+    "sliced": make_step(movable_forms.sliced, sealed=False),
+    "smoothed": make_step(movable_forms.smoothed, sealed=True),
+    "transposed": make_step(movable_forms.transposed, sealed=False),
 }
 """Steps that models are asked to have, by name. Few passes look for them."""
 
@@ -48,4 +48,4 @@ def low_steps(scope: GraphScope) -> tuple[Step, ...]:
     )
 
 
-__all__ = ["FORMS", "STEPS", "Plant", "low_steps", "planted"]
+__all__ = ["FORMS", "STEPS", "FormBuilder", "low_steps", "make_step"]

@@ -15,14 +15,14 @@ from onnx_passes.verify.models.planted.plant import (
     FLOAT,
     FLOATS,
     INTS,
-    Plant,
+    FormBuilder,
     kind_of,
-    planted,
+    make_step,
 )
-from onnx_passes.verify.models.scope import BOOL, KnownValue, UnfitError
+from onnx_passes.verify.models.scope import BOOL, CannotAddNodeError, KnownValue
 
 
-def gelu(p: Plant) -> KnownValue:
+def gelu(p: FormBuilder) -> KnownValue:
     """Gelu by Erf or Tanh, its products in any order."""
     x = p.x(rank=1)
     curve = p.op("Erf", _root_of_two(p, x)) if p.chance() else p.op("Tanh", _bent(p, x))
@@ -35,13 +35,13 @@ def gelu(p: Plant) -> KnownValue:
     return p.op("Mul", p.op("Mul", raised, p.number(0.5, x)), x)
 
 
-def _root_of_two(p: Plant, x: KnownValue) -> KnownValue:
+def _root_of_two(p: FormBuilder, x: KnownValue) -> KnownValue:
     if p.chance():
         return p.op("Div", x, p.number(math.sqrt(2), x))
     return p.op("Mul", x, p.number(math.sqrt(0.5), x))
 
 
-def _bent(p: Plant, x: KnownValue) -> KnownValue:
+def _bent(p: FormBuilder, x: KnownValue) -> KnownValue:
     slope, cubic = math.sqrt(2 / math.pi), 0.044715
     square = p.square(x)
     match p.choose("power", "cube", "factor"):
@@ -56,20 +56,20 @@ def _bent(p: Plant, x: KnownValue) -> KnownValue:
     return p.op("Mul", p.op("Add", whole, x), p.number(slope, x))
 
 
-def silu(p: Plant) -> KnownValue:
+def silu(p: FormBuilder) -> KnownValue:
     """A Sigmoid times its operand, which may have a factor."""
     x = p.x(rank=1)
     inner = p.op("Mul", x, p.number(1.702, x)) if p.chance() else x
     return p.op("Mul", x, p.op("Sigmoid", inner))
 
 
-def swish(p: Plant) -> KnownValue:
+def swish(p: FormBuilder) -> KnownValue:
     """A Swish, which opset 24 has."""
     x = p.x(rank=1)
     return p.op("Swish", x, alpha=p.choose(None, 1.0, 1.5))
 
 
-def mish(p: Plant) -> KnownValue:
+def mish(p: FormBuilder) -> KnownValue:
     """A Tanh of a Softplus times its operand."""
     x = p.x(rank=1)
     if p.miss():
@@ -78,7 +78,7 @@ def mish(p: Plant) -> KnownValue:
     return p.op("Mul", x, p.op("Tanh", p.op("Softplus", x)))
 
 
-def hard_sigmoid(p: Plant) -> KnownValue:
+def hard_sigmoid(p: FormBuilder) -> KnownValue:
     """A line between bounds."""
     x = p.x(rank=1)
     if p.chance(0.3):
@@ -88,7 +88,7 @@ def hard_sigmoid(p: Plant) -> KnownValue:
     return _sixth(p, line)
 
 
-def hard_swish(p: Plant) -> KnownValue:
+def hard_swish(p: FormBuilder) -> KnownValue:
     """A line between bounds times its operand."""
     x = p.x(rank=1)
     if p.chance(0.3):
@@ -100,27 +100,27 @@ def hard_swish(p: Plant) -> KnownValue:
     return p.op("Mul", x, _sixth(p, line))
 
 
-def _sixth(p: Plant, x: KnownValue) -> KnownValue:
+def _sixth(p: FormBuilder, x: KnownValue) -> KnownValue:
     if p.chance():
         return p.op("Div", x, p.number(6, x))
     return p.op("Mul", x, p.number(1 / 6, x))
 
 
-def leaky_relu(p: Plant) -> KnownValue:
+def leaky_relu(p: FormBuilder) -> KnownValue:
     """The greater of a value and a part of it."""
     x = p.x(rank=1)
     slope = p.number(p.other(0.1, 1.5, -0.1), x)
     return p.op("Max", x, p.op("Mul", x, slope))
 
 
-def prelu(p: Plant) -> KnownValue:
+def prelu(p: FormBuilder) -> KnownValue:
     """A PRelu of one slope, or of one for each channel."""
     x = p.x(shape=(p.batch(), 3, 4))
     slope = p.weights(*p.choose((1,), (3, 1), (4,), (3, 4)), dtype=x.dtype)
     return p.op("PRelu", x, slope)
 
 
-def min_max(p: Plant) -> KnownValue:
+def min_max(p: FormBuilder) -> KnownValue:
     """A Min and a Max with constants, of any type."""
     x = p.x(p.choose(*FLOATS, *FLOATS, *INTS), rank=1)
     low, high = p.other((0, 6), (6, 0), (3, 3))
@@ -129,7 +129,7 @@ def min_max(p: Plant) -> KnownValue:
     return p.op("Max", p.op("Min", x, p.number(high, x)), p.number(low, x))
 
 
-def clips(p: Plant) -> KnownValue:
+def clips(p: FormBuilder) -> KnownValue:
     """Two of Clip and Relu, whose bounds may cross."""
     x = p.x(p.choose(*FLOATS[:2], *INTS[:2]), rank=1)
     inner, outer = p.choose(("Clip", "Clip"), ("Clip", "Relu"), ("Relu", "Clip"))
@@ -142,7 +142,7 @@ def clips(p: Plant) -> KnownValue:
     return x
 
 
-def _clip(p: Plant, x: KnownValue, low: float | None, high: float | None) -> KnownValue:
+def _clip(p: FormBuilder, x: KnownValue, low: float | None, high: float | None) -> KnownValue:
     if p.scope.has_attribute("Clip", "min"):
         return p.op("Clip", x, min=low, max=high)
     # A bound is a scalar: engines take no other.
@@ -150,7 +150,7 @@ def _clip(p: Plant, x: KnownValue, low: float | None, high: float | None) -> Kno
     return p.op("Clip", x, *bounds)
 
 
-def parametric(p: Plant) -> KnownValue:
+def parametric(p: FormBuilder) -> KnownValue:
     """An activation that back ends want in primitives."""
     x = p.x(rank=1)
     forms: tuple[tuple[str, dict[str, float | str]], ...] = (
@@ -175,7 +175,7 @@ def parametric(p: Plant) -> KnownValue:
 
 
 ACTIVATION_STEPS = tuple(
-    planted(form, sealed=True)
+    make_step(form, sealed=True)
     for form in (
         gelu, gelu, silu, swish, mish, hard_sigmoid, hard_swish, leaky_relu, prelu, min_max,
         clips, parametric,
@@ -183,7 +183,7 @@ ACTIVATION_STEPS = tuple(
 )  # fmt: skip
 
 
-def attention(p: Plant) -> KnownValue:
+def attention(p: FormBuilder) -> KnownValue:
     """The formula of Attention, its scale and mask in any place."""
     batch, heads, rows, width = p.batch(), 4, p.choose(3, 5), 4
     repeated = p.chance(0.25)
@@ -213,7 +213,7 @@ def attention(p: Plant) -> KnownValue:
     return p.op("MatMul", weights, v)
 
 
-def _mask(p: Plant, like: KnownValue, rows: int, guarded: bool) -> KnownValue:
+def _mask(p: FormBuilder, like: KnownValue, rows: int, guarded: bool) -> KnownValue:
     shape = p.other((rows, rows), (1, 1, 1, rows), (1, 1, rows, rows), (rows, 1))
     lowest = -np.inf if guarded or p.miss() else p.choose(-1e4, float(np.finfo("f4").min))
     if p.chance():
@@ -224,14 +224,16 @@ def _mask(p: Plant, like: KnownValue, rows: int, guarded: bool) -> KnownValue:
     return p.constant(np.broadcast_to(array, shape).astype(kind))
 
 
-def _repeated(p: Plant, x: KnownValue, batch: int | str, rows: int, width: int) -> KnownValue:
+def _repeated(
+    p: FormBuilder, x: KnownValue, batch: int | str, rows: int, width: int
+) -> KnownValue:
     stacked = p.with_axes("Unsqueeze", x, [2])
     spread = p.op("Expand", stacked, p.ints(1, 2, p.other(2, 3), rows, width))
     first = 0 if isinstance(batch, str) or p.chance() else batch
     return p.op("Reshape", spread, p.ints(first, 4, rows, width))
 
 
-def rotary(p: Plant) -> KnownValue:
+def rotary(p: FormBuilder) -> KnownValue:
     """The formula of RotaryEmbedding, by Slice or Split."""
     batch, rows, width = p.batch(), 3, p.choose(4, 8)
     x = p.x(p.dtype(), (batch, 2, rows, width))
@@ -247,7 +249,7 @@ def rotary(p: Plant) -> KnownValue:
     return p.op("Add", p.op("Mul", x, cos), p.op("Mul", turned, sin))
 
 
-def _table(p: Plant, x: KnownValue, rows: int, width: int) -> KnownValue:
+def _table(p: FormBuilder, x: KnownValue, rows: int, width: int) -> KnownValue:
     kind = kind_of(x.dtype)
     half = p.rng.uniform(-1, 1, (rows, width // 2)).astype(kind)
     whole = np.concatenate([half, half + kind.type(p.other(0, 1))], axis=1)
@@ -258,7 +260,7 @@ def _table(p: Plant, x: KnownValue, rows: int, width: int) -> KnownValue:
     return p.op(p.choose("Cos", "Sin"), p.op("Concat", angles, angles, axis=-1))
 
 
-def attention_operator(p: Plant) -> KnownValue:
+def attention_operator(p: FormBuilder) -> KnownValue:
     """Attention as an operator, of rank 3 or 4, with groups, masks and past keys."""
     batch, rows, keys, width = p.choose(1, 2), 3, p.choose(3, 4), 4
     groups = p.choose(2, 4)
@@ -284,7 +286,7 @@ def attention_operator(p: Plant) -> KnownValue:
     return p.op("Attention", *inputs, **given)
 
 
-def rotary_operator(p: Plant) -> KnownValue:
+def rotary_operator(p: FormBuilder) -> KnownValue:
     """RotaryEmbedding as an operator, whole or partial, with positions or without."""
     batch, rows, width = p.choose(1, 2), 3, 8
     turned = p.choose(None, 4)
@@ -302,21 +304,21 @@ def rotary_operator(p: Plant) -> KnownValue:
 
 
 ATTENTION_STEPS = tuple(
-    planted(form, sealed=True)
+    make_step(form, sealed=True)
     for form in (
         attention, attention, attention, rotary, rotary, attention_operator, rotary_operator,
     )
 )  # fmt: skip
 
 
-def softmax(p: Plant) -> KnownValue:
+def softmax(p: FormBuilder) -> KnownValue:
     """Softmax or its logarithm, along any axis."""
     x = p.x(p.dtype(), rank=1)
     axis = p.axis(x.rank - 1, x.rank) if p.chance(0.7) else None
     return p.op(p.choose("Softmax", "LogSoftmax"), x, axis=axis)
 
 
-def norm(p: Plant) -> KnownValue:
+def norm(p: FormBuilder) -> KnownValue:
     """A reduction that is a formula of others."""
     operators = "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"
     x = p.x(p.dtype(), (p.batch(), 3, 4))
@@ -324,7 +326,7 @@ def norm(p: Plant) -> KnownValue:
     return p.with_axes(p.choose(*operators), x, axes, keepdims=p.choose(0, 1))
 
 
-def loss(p: Plant) -> KnownValue:
+def loss(p: FormBuilder) -> KnownValue:
     """A loss over classes, with weights or a class that is left out."""
     sizes = p.choose((), (2,), (2, 2))
     x = p.x(FLOAT, (3, 4, *sizes))
@@ -343,7 +345,7 @@ def loss(p: Plant) -> KnownValue:
     return found
 
 
-def quantized(p: Plant) -> KnownValue:
+def quantized(p: FormBuilder) -> KnownValue:
     """A DynamicQuantizeLinear, or a pair that quantizes and back."""
     x = p.x(FLOAT, (p.batch(), 4))
     if p.chance():
@@ -355,13 +357,13 @@ def quantized(p: Plant) -> KnownValue:
     return p.op("DequantizeLinear", y, scale, zero)
 
 
-def cropped(p: Plant) -> KnownValue:
+def cropped(p: FormBuilder) -> KnownValue:
     """A CenterCropPad."""
     x = p.x(FLOAT, (4, 5, 2))
     return p.op("CenterCropPad", x, p.ints(p.choose(3, 6), p.choose(3, 7)), axes=[0, 1])
 
 
-def grid(p: Plant) -> KnownValue:
+def grid(p: FormBuilder) -> KnownValue:
     """An AffineGrid of two or three dimensions."""
     flat = p.chance()
     theta = p.x(FLOAT, (2, 2, 3) if flat else (2, 3, 4))
@@ -369,7 +371,7 @@ def grid(p: Plant) -> KnownValue:
     return p.op("AffineGrid", theta, p.ints(*sizes), align_corners=p.choose(None, 1))
 
 
-def gemm(p: Plant) -> KnownValue:
+def gemm(p: FormBuilder) -> KnownValue:
     """A Gemm with all its attributes."""
     x = p.x(p.choose(FLOAT, TensorProto.DOUBLE), (3, 4))
     flip = p.chance()
@@ -380,7 +382,7 @@ def gemm(p: Plant) -> KnownValue:
 
 
 COMPOSITE_STEPS = tuple(
-    planted(form, sealed=True)
+    make_step(form, sealed=True)
     for form in (softmax, softmax, norm, loss, loss, quantized, cropped, grid, gemm)
 )
 
@@ -391,7 +393,7 @@ REDUCTIONS = (
 )  # fmt: skip
 
 
-def affine(p: Plant) -> KnownValue:
+def affine(p: FormBuilder) -> KnownValue:
     """Arithmetic with constants before or behind a Conv, ConvTranspose or Gemm."""
     layer = p.choose("Conv", "ConvTranspose", "Gemm")
     x = p.x(FLOAT, (p.batch(), 4) if layer == "Gemm" else (p.batch(), 2, 5, 5))
@@ -411,7 +413,7 @@ def affine(p: Plant) -> KnownValue:
     return y if before and p.chance(0.7) else _arithmetic(p, y, 3)
 
 
-def _arithmetic(p: Plant, x: KnownValue, channels: int) -> KnownValue:
+def _arithmetic(p: FormBuilder, x: KnownValue, channels: int) -> KnownValue:
     operator = p.choose("Mul", "Add", "Sub", "Div")
     tail = [1] * (x.rank - 2)
     if p.chance(0.4):
@@ -424,7 +426,7 @@ def _arithmetic(p: Plant, x: KnownValue, channels: int) -> KnownValue:
     return p.op(operator, x, c)
 
 
-def matmul(p: Plant) -> KnownValue:
+def matmul(p: FormBuilder) -> KnownValue:
     """A MatMul, with a sum or a factor behind it."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (p.batch(), 4), (2, p.batch(), 4)))
     y = p.op("MatMul", x, p.weights(4, 3))
@@ -436,7 +438,7 @@ def matmul(p: Plant) -> KnownValue:
     return y
 
 
-def constant_arithmetic(p: Plant) -> KnownValue:
+def constant_arithmetic(p: FormBuilder) -> KnownValue:
     """Two sums or two products with constants, of floats and integers."""
     x = p.x(p.choose(FLOAT, FLOAT, p.dtype(), *INTS[:2]), rank=1)
     family = p.choose(("Mul", "Div"), ("Add", "Sub"))
@@ -446,7 +448,7 @@ def constant_arithmetic(p: Plant) -> KnownValue:
     return p.op(outer, y, b)
 
 
-def pad(p: Plant) -> KnownValue:
+def pad(p: FormBuilder) -> KnownValue:
     """A Pad before a Conv, an AveragePool or a MaxPool."""
     operator = p.choose("Conv", "AveragePool", "MaxPool")
     x = p.x(FLOAT, (p.batch(), 2, 5, 6))
@@ -470,7 +472,7 @@ def pad(p: Plant) -> KnownValue:
     return p.op(operator, x, **given)
 
 
-def _window(p: Plant) -> PlainDict:
+def _window(p: FormBuilder) -> PlainDict:
     given: PlainDict = {"pads": [0, 1, 1, 0]} if p.chance(0.3) else {}
     if p.chance(0.3):
         given["strides"] = [2, 1]
@@ -482,7 +484,7 @@ def _window(p: Plant) -> PlainDict:
     return given
 
 
-def windows(p: Plant) -> KnownValue:
+def windows(p: FormBuilder) -> KnownValue:
     """A convolution or pooling over one to three axes: what lowerings look for."""
     axes = p.choose(1, 2, 3)
     x = p.x(p.dtype(), (p.batch(), 2, 6, 5, 4)[: axes + 2])
@@ -512,7 +514,7 @@ def windows(p: Plant) -> KnownValue:
     return found
 
 
-def transposed_gemm(p: Plant) -> KnownValue:
+def transposed_gemm(p: FormBuilder) -> KnownValue:
     """A Gemm of transposed operands."""
     operands, given = [], {}
     turned = p.choose((True, True), (True, False), (False, True))
@@ -524,7 +526,7 @@ def transposed_gemm(p: Plant) -> KnownValue:
     return p.op("Gemm", *operands, **given)
 
 
-def reshaped_gemm(p: Plant) -> KnownValue:
+def reshaped_gemm(p: FormBuilder) -> KnownValue:
     """A Gemm between what makes rows of a tensor, and what makes a tensor of rows."""
     x = p.x(p.dtype(), (2, 3, 4) if p.chance(0.6) else (p.batch(), 3, 4))
     flat = p.choose("Flatten", "Reshape")
@@ -535,7 +537,7 @@ def reshaped_gemm(p: Plant) -> KnownValue:
     )
     width = (rows.shape or (4,))[-1]
     if not isinstance(width, int):
-        raise UnfitError
+        raise CannotAddNodeError
     flip = p.chance()
     w = p.weights(*((2, width) if flip else (width, 2)), dtype=x.dtype)
     bias = [p.weights(*p.other((2,), (1, 2), (1,)), dtype=x.dtype)] if p.chance(0.7) else []
@@ -543,7 +545,7 @@ def reshaped_gemm(p: Plant) -> KnownValue:
     return p.op("Reshape", y, p.ints(*p.other(p.choose((2, 3, -1), (-1, 3, 2)), (3, -1, 2))))
 
 
-def reduction(p: Plant) -> KnownValue:
+def reduction(p: FormBuilder) -> KnownValue:
     """A reduction before a Squeeze or Unsqueeze, or behind a Transpose."""
     operator = p.choose(*REDUCTIONS, "ArgMax", "ArgMin")
     x = p.x(FLOAT, (p.batch(), 2, 3, 4))
@@ -561,7 +563,7 @@ def reduction(p: Plant) -> KnownValue:
     return p.with_axes("Squeeze" if keep else "Unsqueeze", y, [same])
 
 
-def recurrent(p: Plant) -> KnownValue:
+def recurrent(p: FormBuilder) -> KnownValue:
     """A recurrent layer that starts with a state of zeros, for a batch that may be read."""
     operator, gates = p.choose(("RNN", 1), ("GRU", 3), ("LSTM", 4))
     hidden, x = 3, p.x(FLOAT, (2, p.batch(), 4))
@@ -582,7 +584,7 @@ def recurrent(p: Plant) -> KnownValue:
 
 
 LAYER_STEPS = tuple(
-    planted(form, sealed=True)
+    make_step(form, sealed=True)
     for form in (
         affine, affine, affine, affine, matmul, matmul, constant_arithmetic,
         constant_arithmetic, pad, pad, windows, windows, transposed_gemm, reshaped_gemm,
@@ -592,17 +594,17 @@ LAYER_STEPS = tuple(
 )  # fmt: skip
 
 
-def layer_normalization(p: Plant) -> KnownValue:
+def layer_normalization(p: FormBuilder) -> KnownValue:
     """LayerNormalization by means, or half of it as an operator already."""
     return _normalization(p, centred=True)
 
 
-def rms_normalization(p: Plant) -> KnownValue:
+def rms_normalization(p: FormBuilder) -> KnownValue:
     """RMSNormalization by a mean, or half of it as an operator already."""
     return _normalization(p, centred=False)
 
 
-def _normalization(p: Plant, *, centred: bool) -> KnownValue:
+def _normalization(p: FormBuilder, *, centred: bool) -> KnownValue:
     width, half = p.choose(3, 8), p.chance(0.2)
     x = p.x(TensorProto.FLOAT16 if half else None, (p.batch(), 4, width))
     operator = "LayerNormalization" if centred else "RMSNormalization"
@@ -622,14 +624,14 @@ def _normalization(p: Plant, *, centred: bool) -> KnownValue:
     return y
 
 
-def _row(p: Plant, y: KnownValue, width: int) -> KnownValue:
+def _row(p: FormBuilder, y: KnownValue, width: int) -> KnownValue:
     shape = p.other((width,), (1, width), (1,), (), (4, 1))
     if p.chance(0.2):
         return p.scope.input(y.dtype, shape)
     return p.weights(*shape, dtype=y.dtype)
 
 
-def _formula(p: Plant, x: KnownValue, axes: list[int], *, centred: bool) -> KnownValue:
+def _formula(p: FormBuilder, x: KnownValue, axes: list[int], *, centred: bool) -> KnownValue:
     keep = {"keepdims": 1} if p.chance() else {}
     deviation = x
     if centred:
@@ -647,7 +649,7 @@ def _formula(p: Plant, x: KnownValue, axes: list[int], *, centred: bool) -> Know
     return p.op("Mul", deviation, p.op("Div", p.number(1, x), root))
 
 
-def instance_normalization(p: Plant) -> KnownValue:
+def instance_normalization(p: FormBuilder) -> KnownValue:
     """InstanceNormalization by means over all that lies behind the channels."""
     x = p.x(shape=(p.batch(), 3, *p.choose((4,), (4, 2))))
     axes = [p.axis(axis, x.rank) for axis in p.other(range(2, x.rank), range(1, x.rank))]
@@ -659,7 +661,7 @@ def instance_normalization(p: Plant) -> KnownValue:
     return y
 
 
-def group_normalization(p: Plant) -> KnownValue:
+def group_normalization(p: FormBuilder) -> KnownValue:
     """GroupNormalization by InstanceNormalization of a Reshape."""
     x = p.x(shape=(p.choose(1, 2), 4, 3, 3))
     groups = p.other(2, 1, 4)
@@ -671,7 +673,7 @@ def group_normalization(p: Plant) -> KnownValue:
     return p.op("Add", y, p.weights(4, 1, 1, dtype=x.dtype))
 
 
-def batch_normalization(p: Plant) -> KnownValue:
+def batch_normalization(p: FormBuilder) -> KnownValue:
     """BatchNormalization behind a Conv, ConvTranspose or Gemm."""
     channels = p.choose(2, 3)
     layer = p.choose("Conv", "ConvTranspose", "Gemm")
@@ -692,7 +694,7 @@ def batch_normalization(p: Plant) -> KnownValue:
     )
 
 
-def operators(p: Plant) -> KnownValue:
+def operators(p: FormBuilder) -> KnownValue:
     """A normalization as an operator, with odd attributes: what lowerings look for."""
     x = p.x(None, (p.batch(), 4, 3, 3)[: p.choose(3, 4)])
     match p.choose("Instance", "Group", "RMS", "Layer", "Mean", "Batch", "Lp"):
@@ -722,7 +724,7 @@ def operators(p: Plant) -> KnownValue:
 
 
 NORMALIZATION_STEPS = tuple(
-    planted(form, sealed=True)
+    make_step(form, sealed=True)
     for form in (
         layer_normalization, layer_normalization, rms_normalization, rms_normalization,
         instance_normalization, instance_normalization, group_normalization,

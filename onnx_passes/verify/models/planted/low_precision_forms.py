@@ -9,22 +9,22 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.models.planted.plant import FLOAT, Plant, kind_of, planted
+from onnx_passes.verify.models.planted.plant import FLOAT, FormBuilder, kind_of, make_step
 from onnx_passes.verify.models.scope import (
     FLOAT8,
     FLOAT16,
+    CannotAddNodeError,
     KnownValue,
-    UnfitError,
     random_array,
 )
 
 
-def _low(p: Plant) -> int:
+def _low(p: FormBuilder) -> int:
     """Return a low type of the model, as steps choose it."""
     return p.scope.precision.chosen(p.choose(*p.scope.precision.low))
 
 
-def _narrow(p: Plant, x: KnownValue, low: int) -> KnownValue:
+def _narrow(p: FormBuilder, x: KnownValue, low: int) -> KnownValue:
     """Cast to a low type; to float8 in any of its two ways."""
     given: PlainDict = {}
     if p.scope.precision.real(low) in FLOAT8:
@@ -32,7 +32,7 @@ def _narrow(p: Plant, x: KnownValue, low: int) -> KnownValue:
     return p.op("Cast", x, to=low, **given)
 
 
-def rounded(p: Plant) -> KnownValue:
+def rounded(p: FormBuilder) -> KnownValue:
     """A Cast to a low type and back, with one more such pair behind it at times."""
     x = p.x(rank=1)
     low = _low(p)
@@ -42,7 +42,7 @@ def rounded(p: Plant) -> KnownValue:
     return x
 
 
-def chain(p: Plant) -> KnownValue:
+def chain(p: FormBuilder) -> KnownValue:
     """Casts one behind another; some lose digits."""
     x = p.x(p.choose(FLOAT, FLOAT, TensorProto.DOUBLE, TensorProto.INT32), rank=1)
     types = [_low(p), p.choose(FLOAT, TensorProto.DOUBLE), _low(p), FLOAT]
@@ -51,14 +51,14 @@ def chain(p: Plant) -> KnownValue:
     return x
 
 
-def like(p: Plant) -> KnownValue:
+def like(p: FormBuilder) -> KnownValue:
     """A CastLike to a low type and back."""
     x = p.x(rank=1)
     model = p.constant(random_array(p.rng, p.scope.precision.chosen(FLOAT16), ()))
     return p.op("CastLike", p.op("CastLike", x, model), x)
 
 
-def narrow_moved(p: Plant) -> KnownValue:
+def narrow_moved(p: FormBuilder) -> KnownValue:
     """Operators that move elements, between Casts to a low type and back."""
     batch = p.batch()
     x = p.x(FLOAT, p.choose((batch, 3, 4), (batch, 2, 1)))
@@ -68,10 +68,10 @@ def narrow_moved(p: Plant) -> KnownValue:
     return p.cast(y, x.dtype)
 
 
-def _move(p: Plant, y: KnownValue) -> KnownValue:
+def _move(p: FormBuilder, y: KnownValue) -> KnownValue:
     rank = y.rank
     if rank < 1:
-        raise UnfitError
+        raise CannotAddNodeError
     operator = p.choose(
         "Transpose", "Transpose", "Reshape", "Identity", "Cast", "Slice", "Concat", "Gather",
         "Unsqueeze", "Flatten",
@@ -99,7 +99,7 @@ def _move(p: Plant, y: KnownValue) -> KnownValue:
     return p.op("Identity", y)
 
 
-def narrow_stored(p: Plant) -> KnownValue:
+def narrow_stored(p: FormBuilder) -> KnownValue:
     """Weights that are stored in a low type and read in a wider one."""
     x = p.x(FLOAT, (p.batch(), 4))
     flip = p.chance(0.3)
@@ -115,7 +115,7 @@ def narrow_stored(p: Plant) -> KnownValue:
     return p.op("Relu", y) if p.chance(0.4) else y
 
 
-def narrow_layer(p: Plant) -> KnownValue:
+def narrow_layer(p: FormBuilder) -> KnownValue:
     """A layer between Casts: in the low type if it has kernels, else with Casts around."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (2, p.batch(), 4)))
     low = _low(p)
@@ -135,7 +135,7 @@ def narrow_layer(p: Plant) -> KnownValue:
     return p.cast(y, x.dtype)
 
 
-def scaled(p: Plant) -> KnownValue:
+def scaled(p: FormBuilder) -> KnownValue:
     """A QuantizeLinear to float8 and back, per tensor or per axis; weights at times."""
     low = p.choose(*FLOAT8)
     x = p.x(FLOAT, (p.batch(), 4))
@@ -154,20 +154,20 @@ def scaled(p: Plant) -> KnownValue:
     return p.op("DequantizeLinear", q, p.other(scale, other), zero, axis=axis)
 
 
-def scaled_if_float8(p: Plant) -> KnownValue:
+def scaled_if_float8(p: FormBuilder) -> KnownValue:
     """As :func:`scaled`, in models that have float8."""
     if not set(p.scope.precision.low) & set(FLOAT8):
-        raise UnfitError
+        raise CannotAddNodeError
     return scaled(p)
 
 
 NARROW_STEPS = (
     *(
-        planted(form, sealed=False)
+        make_step(form, sealed=False)
         for form in (rounded, rounded, chain, like, narrow_moved, narrow_moved)
     ),
     *(
-        planted(form, sealed=True)
+        make_step(form, sealed=True)
         for form in (narrow_stored, narrow_layer, narrow_layer, scaled_if_float8)
     ),
 )
@@ -202,7 +202,9 @@ class _Grid:
     dtype: int
 
 
-def _grid(p: Plant, dtype: int, channels: int | None = None, axis: int | None = None) -> _Grid:
+def _grid(
+    p: FormBuilder, dtype: int, channels: int | None = None, axis: int | None = None
+) -> _Grid:
     low, high = _LIMITS[dtype]
     sizes = () if channels is None else (channels,)
     scale = p.constant((p.rng.uniform(2, 6, sizes) / (high - low)).astype(np.float32))
@@ -216,27 +218,27 @@ def _grid(p: Plant, dtype: int, channels: int | None = None, axis: int | None = 
     return _Grid(scale, p.constant(zero.astype(kind_of(dtype))), axis, dtype)
 
 
-def _dtype(p: Plant) -> int:
+def _dtype(p: FormBuilder) -> int:
     wide = p.scope.opset >= _WITH_INT4 and p.chance(0.35)
     return p.choose(*(_MORE if wide else _BYTES))
 
 
-def _quantize(p: Plant, x: KnownValue, grid: _Grid) -> KnownValue:
+def _quantize(p: FormBuilder, x: KnownValue, grid: _Grid) -> KnownValue:
     inputs = [x, grid.scale] if grid.zero is None else [x, grid.scale, grid.zero]
     return p.op("QuantizeLinear", *inputs, axis=grid.axis)
 
 
-def _dequantize(p: Plant, q: KnownValue, grid: _Grid, **given: object) -> KnownValue:
+def _dequantize(p: FormBuilder, q: KnownValue, grid: _Grid, **given: object) -> KnownValue:
     inputs = [q, grid.scale] if grid.zero is None else [q, grid.scale, grid.zero]
     return p.op("DequantizeLinear", *inputs, axis=grid.axis, **given)
 
 
-def _through(p: Plant, x: KnownValue, grid: _Grid | None = None) -> KnownValue:
+def _through(p: FormBuilder, x: KnownValue, grid: _Grid | None = None) -> KnownValue:
     grid = grid or _grid(p, p.choose(*_BYTES))
     return _dequantize(p, _quantize(p, x, grid), grid)
 
 
-def pair(p: Plant) -> KnownValue:
+def pair(p: FormBuilder) -> KnownValue:
     """A pair on any value, per tensor or per axis; twice at times, or with another scale."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (p.batch(), 4, 3)))
     dtype = _dtype(p)
@@ -250,7 +252,7 @@ def pair(p: Plant) -> KnownValue:
     return _through(p, y, p.other(grid, None)) if p.chance(0.3) else y
 
 
-def quantized_moved(p: Plant) -> KnownValue:
+def quantized_moved(p: FormBuilder) -> KnownValue:
     """Operators that move or clip elements, before, between or behind a pair."""
     x = p.x(FLOAT, (p.batch(), 2, 4, 4))
     grid = _grid(p, p.choose(*_BYTES))
@@ -263,9 +265,9 @@ def quantized_moved(p: Plant) -> KnownValue:
     return _move_quantized(p, x) if place == "behind" else x
 
 
-def _move_quantized(p: Plant, x: KnownValue) -> KnownValue:
+def _move_quantized(p: FormBuilder, x: KnownValue) -> KnownValue:
     if x.rank < 2:
-        raise UnfitError
+        raise CannotAddNodeError
     match p.choose("Relu", "Clip", "Transpose", "Reshape", "MaxPool", "Concat", "Flatten"):
         case "Relu":
             return p.op("Relu", x)
@@ -284,7 +286,7 @@ def _move_quantized(p: Plant, x: KnownValue) -> KnownValue:
     return p.op("Flatten", x, axis=p.choose(1, 2))
 
 
-def _weights(p: Plant, *shape: int, axis: int, dtype: int | None = None) -> KnownValue:
+def _weights(p: FormBuilder, *shape: int, axis: int, dtype: int | None = None) -> KnownValue:
     """Return weights that are stored quantized: per tensor, per axis, or in blocks."""
     dtype = dtype or p.choose(*_BYTES)
     low, high = _LIMITS[dtype]
@@ -299,7 +301,7 @@ def _weights(p: Plant, *shape: int, axis: int, dtype: int | None = None) -> Know
     return _dequantize(p, stored, grid)
 
 
-def quantized_layer(p: Plant) -> KnownValue:
+def quantized_layer(p: FormBuilder) -> KnownValue:
     """A layer between pairs, as exporters of quantized models write it."""
     operator = p.choose("MatMul", "Gemm", "Conv", "Add", "Mul", "MaxPool", "AveragePool")
     if operator in ("Conv", "MaxPool", "AveragePool"):
@@ -326,7 +328,7 @@ def quantized_layer(p: Plant) -> KnownValue:
     return _through(p, y) if p.chance(0.7) else y
 
 
-def _bias(p: Plant, size: int) -> Sequence[KnownValue]:
+def _bias(p: FormBuilder, size: int) -> Sequence[KnownValue]:
     if p.chance():
         return []
     stored = p.constant(p.rng.integers(-500, 500, size).astype(np.int32))
@@ -334,7 +336,7 @@ def _bias(p: Plant, size: int) -> Sequence[KnownValue]:
     return [p.op("DequantizeLinear", stored, scale, axis=p.other(0, None))]
 
 
-def dynamic(p: Plant) -> KnownValue:
+def dynamic(p: FormBuilder) -> KnownValue:
     """A layer on integers, whose input is quantized by its own range."""
     deep = p.chance(0.4)
     x = p.x(FLOAT, (p.choose(1, 2), 2, 5, 5) if deep else (p.batch(), 4))
@@ -349,7 +351,7 @@ def dynamic(p: Plant) -> KnownValue:
     return p.op("Add", y, p.weights(*((3, 1, 1) if deep else (3,)))) if p.chance() else y
 
 
-def integer(p: Plant) -> KnownValue:
+def integer(p: FormBuilder) -> KnownValue:
     """A QLinearMatMul or QLinearConv between a QuantizeLinear and its inverse."""
     deep = p.chance()
     x = p.x(FLOAT, (p.choose(1, 2), 2, 5, 5) if deep else (p.choose(2, 3), 4))
@@ -368,19 +370,19 @@ def integer(p: Plant) -> KnownValue:
     return _dequantize(p, y, c)
 
 
-def _pairs_of_types(p: Plant) -> tuple[int, int]:
+def _pairs_of_types(p: FormBuilder) -> tuple[int, int]:
     signed, unsigned = _BYTES
     return p.choose((signed, signed), (unsigned, signed), (unsigned, unsigned))
 
 
-def _zeroed(p: Plant, dtype: int) -> _Grid:
+def _zeroed(p: FormBuilder, dtype: int) -> _Grid:
     grid = _grid(p, dtype)
     if grid.zero is not None:
         return grid
     return _Grid(grid.scale, p.constant(np.zeros((), kind_of(dtype))), None, dtype)
 
 
-def quantized_stored(p: Plant) -> KnownValue:
+def quantized_stored(p: FormBuilder) -> KnownValue:
     """Weights that are stored in eight or four bits, and read in floats."""
     x = p.x(FLOAT, (p.batch(), 4))
     four = p.scope.opset >= _WITH_INT4 and p.chance(0.6)
@@ -392,9 +394,9 @@ def quantized_stored(p: Plant) -> KnownValue:
 
 
 QUANTIZED_STEPS = (
-    *(planted(form, sealed=False) for form in (pair, pair, quantized_moved)),
+    *(make_step(form, sealed=False) for form in (pair, pair, quantized_moved)),
     *(
-        planted(form, sealed=True)
+        make_step(form, sealed=True)
         for form in (
             quantized_moved,
             quantized_layer,

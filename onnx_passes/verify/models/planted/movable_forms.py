@@ -9,27 +9,27 @@ import onnx
 from onnx import TensorProto
 
 from onnx_passes.plain import PlainDict
-from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, Plant, kind_of
+from onnx_passes.verify.models.planted.plant import FLOAT, FLOATS, FormBuilder, kind_of
 from onnx_passes.verify.models.scope import BOOL, KnownValue, Shape
 
 _ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Floor", "LeakyRelu", "Not")
 _PAIRS = ("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu", "Greater", "Equal", "Where")
 
-Weights = Callable[[Plant, Sequence[int], int], KnownValue]
+Weights = Callable[[FormBuilder, Sequence[int], int], KnownValue]
 """Draws weights of a shape, for the channels along an axis."""
 
 
-def pair(p: Plant) -> KnownValue:
+def pair(p: FormBuilder) -> KnownValue:
     """Two layers; channels of the first one have weights of very different size."""
     return _pair(p, _uneven, _even)
 
 
-def pruned(p: Plant) -> KnownValue:
+def pruned(p: FormBuilder) -> KnownValue:
     """Two layers; the first writes channels of zeros, or the second multiplies some by 0."""
     return _pair(p, *p.choose((_sparse, _even), (_even, _sparse), (_sparse, _sparse)))
 
 
-def _pair(p: Plant, first: Weights, second: Weights) -> KnownValue:
+def _pair(p: FormBuilder, first: Weights, second: Weights) -> KnownValue:
     if p.chance():
         return _pair_of_rows(p, first, second)
     x = p.x(FLOAT, (p.batch(), 2, 6, 6))
@@ -46,7 +46,7 @@ def _pair(p: Plant, first: Weights, second: Weights) -> KnownValue:
     return p.op("Conv", y, second(p, (2, 4 // group, 1, 1), 1), *_bias(p, 2), group=group)
 
 
-def _pair_of_rows(p: Plant, first: Weights, second: Weights) -> KnownValue:
+def _pair_of_rows(p: FormBuilder, first: Weights, second: Weights) -> KnownValue:
     x = p.x(FLOAT, (p.batch(), 5))
     if p.chance():
         flip = p.chance()
@@ -59,7 +59,7 @@ def _pair_of_rows(p: Plant, first: Weights, second: Weights) -> KnownValue:
     return _layer_of_rows(p, _activation(p, y), 4, second)
 
 
-def _layer_of_rows(p: Plant, x: KnownValue, depth: int, weights: Weights) -> KnownValue:
+def _layer_of_rows(p: FormBuilder, x: KnownValue, depth: int, weights: Weights) -> KnownValue:
     if x.rank != 2 or p.chance():
         return p.op("MatMul", x, weights(p, (depth, 3), 0))
     flip = p.chance()
@@ -67,28 +67,28 @@ def _layer_of_rows(p: Plant, x: KnownValue, depth: int, weights: Weights) -> Kno
     return p.op("Gemm", x, w, *_bias(p, 3), transB=int(flip))
 
 
-def _activation(p: Plant, x: KnownValue) -> KnownValue:
+def _activation(p: FormBuilder, x: KnownValue) -> KnownValue:
     kind = p.other(p.choose("Relu", "Relu", "LeakyRelu", ""), "Sigmoid", "Tanh", "Neg")
     return p.op(kind, x) if kind else x
 
 
-def _bias(p: Plant, count: int) -> list[KnownValue]:
+def _bias(p: FormBuilder, count: int) -> list[KnownValue]:
     return [p.weights(count)] if p.chance() else []
 
 
-def _even(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+def _even(p: FormBuilder, shape: Sequence[int], axis: int) -> KnownValue:
     """Return weights that are drawn alike for all channels."""
     return p.weights(*shape)
 
 
-def _sparse(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+def _sparse(p: FormBuilder, shape: Sequence[int], axis: int) -> KnownValue:
     """Return weights that are 0 for some channels along an axis."""
     array = p.rng.standard_normal(shape).astype(np.float32)
     np.moveaxis(array, axis, 0)[p.rng.random(shape[axis]) < 0.4] = 0
     return p.constant(array)
 
 
-def _uneven(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
+def _uneven(p: FormBuilder, shape: Sequence[int], axis: int) -> KnownValue:
     """Return weights whose largest element differs a lot from channel to channel."""
     sizes = [1] * len(shape)
     sizes[axis] = shape[axis]
@@ -96,7 +96,7 @@ def _uneven(p: Plant, shape: Sequence[int], axis: int) -> KnownValue:
     return p.constant((p.rng.standard_normal(shape) * scales).astype(np.float32))
 
 
-def smoothed(p: Plant) -> KnownValue:
+def smoothed(p: FormBuilder) -> KnownValue:
     """Products that read one value, whose channels are of very different size."""
     x = p.x(FLOAT, p.choose((p.batch(), 4), (2, p.batch(), 4), (p.batch(), 2, 5, 5)))
     if x.rank == 4:
@@ -119,7 +119,7 @@ def smoothed(p: Plant) -> KnownValue:
     return p.op("Sum", *made) if len(made) > 1 else made[0]
 
 
-def parted(p: Plant) -> KnownValue:
+def parted(p: FormBuilder) -> KnownValue:
     """Parts of one tensor, from a Split or Gathers, each divided and transposed by itself."""
     count, heads, width = p.choose(2, 3), p.choose(1, 2), p.choose(2, 3)
     perm = p.choose((0, 2, 1, 3), (0, 2, 3, 1))
@@ -146,7 +146,7 @@ def parted(p: Plant) -> KnownValue:
     return p.op("Concat", *(p.op("Flatten", one) for one in turned), axis=1)
 
 
-def _split(p: Plant, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue]:
+def _split(p: FormBuilder, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue]:
     count, axis = len(sizes), p.axis(2, 3)
     found: Sequence[KnownValue]
     if p.scope.has_attribute("Split", "split"):
@@ -156,7 +156,7 @@ def _split(p: Plant, x: KnownValue, sizes: Sequence[int]) -> Sequence[KnownValue
     return found
 
 
-def sliced(p: Plant) -> KnownValue:
+def sliced(p: FormBuilder) -> KnownValue:
     """Slices that divide one tensor along an axis, or nearly so."""
     sizes = [int(size) for size in p.rng.integers(1, 4, p.choose(2, 2, 3))]
     x = p.x(FLOAT, (p.batch(), sum(sizes), 2))
@@ -173,7 +173,7 @@ def sliced(p: Plant) -> KnownValue:
     return p.op("Concat", *(parts[place] for place in order), axis=axis)
 
 
-def halves(p: Plant) -> KnownValue:
+def halves(p: FormBuilder) -> KnownValue:
     """Arithmetic in half precision with constants that several nodes read."""
     x = p.x(p.other(TensorProto.FLOAT16, FLOAT), (p.batch(), 3, 4))
     sizes = p.choose((3, 4), (1, 4), (4, 4))
@@ -184,7 +184,7 @@ def halves(p: Plant) -> KnownValue:
     return x
 
 
-def lent(p: Plant) -> KnownValue:
+def lent(p: FormBuilder) -> KnownValue:
     """An If whose branches read constants from outside, which others may read as well."""
     x, scope = p.x(FLOAT, (p.batch(), 4)), p.scope
     held = [p.weights(4), p.weights(4)]
@@ -200,7 +200,7 @@ def lent(p: Plant) -> KnownValue:
     return scope.add(node, [KnownValue(name, x.dtype, x.shape)])[0]
 
 
-def transposed(p: Plant) -> KnownValue:
+def transposed(p: FormBuilder) -> KnownValue:
     """One to three elementwise operators, or a Pad, behind Transposes."""
     rank = p.choose(2, 3, 3, 4)
     shape = (p.batch(), *(int(n) for n in p.rng.integers(2, 4, rank - 1)))
@@ -220,14 +220,14 @@ def transposed(p: Plant) -> KnownValue:
     return y
 
 
-def _transposed(p: Plant, x: KnownValue, perm: list[int]) -> KnownValue:
+def _transposed(p: FormBuilder, x: KnownValue, perm: list[int]) -> KnownValue:
     given: PlainDict = {"perm": perm}
     if perm == list(reversed(range(len(perm)))) and p.chance():
         given = {}
     return p.op("Transpose", x, **given)
 
 
-def _with_another(p: Plant, y: KnownValue, shape: Shape, perm: list[int]) -> KnownValue:
+def _with_another(p: FormBuilder, y: KnownValue, shape: Shape, perm: list[int]) -> KnownValue:
     """Apply an operator to a value and a constant, or another Transpose."""
     kind = p.choose(*_PAIRS)
     if p.chance(0.4):
@@ -246,7 +246,7 @@ def _with_another(p: Plant, y: KnownValue, shape: Shape, perm: list[int]) -> Kno
     return p.op(kind, y, other)
 
 
-def _padded(p: Plant, y: KnownValue, rank: int) -> KnownValue:
+def _padded(p: FormBuilder, y: KnownValue, rank: int) -> KnownValue:
     pads = [int(n) for n in p.rng.integers(0, 2, 2 * rank)]
     mode = p.other("constant", "edge", "reflect")
     if p.scope.has_attribute("Pad", "pads"):

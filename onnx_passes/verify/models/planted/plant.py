@@ -15,10 +15,10 @@ from onnx_passes.verify.models.scope import (
     ALL,
     FLOATS,
     INTS,
+    CannotAddNodeError,
     GraphScope,
     KnownValue,
     Shape,
-    UnfitError,
 )
 
 FLOAT = TensorProto.FLOAT
@@ -29,7 +29,7 @@ COMMUTATIVE = frozenset(("Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Xor"))
 T = TypeVar("T")
 
 
-class Plant:
+class FormBuilder:
     """Makes the nodes of a form, and deviates from it now and then.
 
     What means the same is varied in every form: the order of operands, and the end that an
@@ -83,7 +83,7 @@ class Plant:
                         and shape in (None, v.shape)
                     )
                 )
-            except UnfitError:
+            except CannotAddNodeError:
                 pass
         if shape is None:
             least = max(rank, 1)
@@ -183,10 +183,12 @@ class Plant:
         return self.scope.emit("Identity", [x])[0]
 
 
-Form = Callable[[Plant], KnownValue]
+Form = Callable[[FormBuilder], KnownValue]
 
 
-def planted(form: Form, *, sealed: bool) -> Callable[[GraphScope, np.random.Generator], None]:
+def make_step(
+    form: Form, *, sealed: bool
+) -> Callable[[GraphScope, np.random.Generator], None]:
     """Return a form as a step.
 
     Inner values are for the form only, but for those that it shares on purpose. With `sealed`,
@@ -196,10 +198,10 @@ def planted(form: Form, *, sealed: bool) -> Callable[[GraphScope, np.random.Gene
 
     def step(scope: GraphScope, rng: np.random.Generator) -> None:
         before = {value.name for value in scope.values}
-        plant = Plant(scope, rng)
+        plant = FormBuilder(scope, rng)
         result = form(plant)
         if result.name in before:
-            raise UnfitError
+            raise CannotAddNodeError
         made = [value for value in scope.values if value.name not in before]
         kept = {value.name for value in scope.main.inputs}
         for value in made:
@@ -231,4 +233,4 @@ def cast_to(array: Array, dtype: int) -> Array:
         return array.astype(kind)
 
 
-__all__ = ["ALL", "FLOAT", "FLOATS", "INTS", "Form", "Plant", "kind_of", "planted"]
+__all__ = ["ALL", "FLOAT", "FLOATS", "INTS", "Form", "FormBuilder", "kind_of", "make_step"]

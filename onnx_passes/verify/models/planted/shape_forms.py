@@ -12,19 +12,19 @@ from onnx_passes.verify.models.planted.plant import (
     FLOAT,
     FLOATS,
     INTS,
-    Plant,
+    FormBuilder,
     kind_of,
-    planted,
+    make_step,
 )
-from onnx_passes.verify.models.scope import BOOL, KnownValue, UnfitError
+from onnx_passes.verify.models.scope import BOOL, CannotAddNodeError, KnownValue
 
 
-def any_type(p: Plant) -> int:
+def any_type(p: FormBuilder) -> int:
     """Return an element type."""
     return p.choose(FLOAT, FLOAT, *ALL)
 
 
-def shape_parts(p: Plant) -> KnownValue:
+def shape_parts(p: FormBuilder) -> KnownValue:
     """Dimensions read out of a Shape in several ways."""
     x = p.x(any_type(p), (p.batch(), "S", 3, 2))
     shape = p.op("Shape", x)
@@ -45,7 +45,7 @@ def shape_parts(p: Plant) -> KnownValue:
     return p.op("Concat", *parts, p.ints(7), axis=0)
 
 
-def shape_arithmetic(p: Plant) -> KnownValue:
+def shape_arithmetic(p: FormBuilder) -> KnownValue:
     """A target that is computed from dynamic sizes: what folding follows half known."""
     x = p.x(any_type(p), (p.batch(), 4, 6))
     shape = p.op("Shape", x)
@@ -74,7 +74,7 @@ SMALL_INTS = (TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8)
 SHAPERS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
-def unary_pair(p: Plant) -> KnownValue:
+def unary_pair(p: FormBuilder) -> KnownValue:
     """Two operators of one operand; one of them is not needed."""
     inner, outer = p.choose(*UNARY) if not p.miss() else ("Abs", "Neg")
     dtype = p.dtype()
@@ -85,7 +85,7 @@ def unary_pair(p: Plant) -> KnownValue:
     return p.op(outer, p.op(inner, p.x(dtype)))
 
 
-def neutral(p: Plant) -> KnownValue:
+def neutral(p: FormBuilder) -> KnownValue:
     """Arithmetic with a neutral constant on either side."""
     operator = p.choose(*NEUTRAL)
     wanted: float = NEUTRAL[operator]
@@ -110,7 +110,7 @@ def neutral(p: Plant) -> KnownValue:
     return p.op(operator, x, c, **given)
 
 
-def idle_bounds(p: Plant) -> KnownValue:
+def idle_bounds(p: FormBuilder) -> KnownValue:
     """Bounds at the ends of a type, or of a tensor by itself."""
     x = p.x(p.choose(FLOAT, FLOAT, *FLOATS, *SMALL_INTS), rank=1)
     low, high = p.other((-np.inf, np.inf), (0, np.inf), (np.inf, -np.inf))
@@ -124,7 +124,7 @@ def idle_bounds(p: Plant) -> KnownValue:
     return p.op(operator, x, p.number(low if operator == "Max" else high, x))
 
 
-def single(p: Plant) -> KnownValue:
+def single(p: FormBuilder) -> KnownValue:
     """An operator over any number of tensors that is given one."""
     operator = p.choose("Concat", "Split", "Max", "Min", "Sum", "Mean")
     x = p.x(any_type(p) if operator in ("Concat", "Split") else FLOAT, rank=1)
@@ -137,7 +137,7 @@ def single(p: Plant) -> KnownValue:
     return p.op(operator, x)
 
 
-def casts(p: Plant) -> KnownValue:
+def casts(p: FormBuilder) -> KnownValue:
     """A Cast behind a Cast, to wider or narrower types."""
     x = p.x(p.choose(FLOAT, TensorProto.FLOAT16, *INTS[:4], BOOL))
     wide: dict[int, int] = {FLOAT: TensorProto.DOUBLE, BOOL: FLOAT}
@@ -147,7 +147,7 @@ def casts(p: Plant) -> KnownValue:
     return p.cast(p.cast(x, between), to)
 
 
-def where(p: Plant) -> KnownValue:
+def where(p: FormBuilder) -> KnownValue:
     """A Where that is negated, decided, or does not matter."""
     x = p.x(any_type(p), (p.batch(), 3))
     y, c = p.x(x.dtype, x.shape), p.x(BOOL, x.shape)
@@ -160,7 +160,7 @@ def where(p: Plant) -> KnownValue:
     return p.op("Where", known, x, y)
 
 
-def transposes(p: Plant) -> KnownValue:
+def transposes(p: FormBuilder) -> KnownValue:
     """Two Transpose, which may undo each other, or one that moves nothing."""
     x = p.x(any_type(p), (p.batch(), 1, 3, 1))
     perm = [int(i) for i in p.rng.permutation(4)]
@@ -173,14 +173,14 @@ def transposes(p: Plant) -> KnownValue:
     return p.op("Transpose", p.op("Transpose", x, perm=perm), perm=back)
 
 
-def transposed_reshape(p: Plant) -> KnownValue:
+def transposed_reshape(p: FormBuilder) -> KnownValue:
     """A Reshape behind a Transpose that moves dimensions of size 1 only."""
     x = p.x(any_type(p), (p.batch(), 1, 4, 3))
     turned = p.op("Transpose", x, perm=p.other([0, 2, 1, 3], [0, 1, 3, 2]))
     return p.op("Reshape", turned, p.ints(*p.choose([-1, 12], [1, -1], [-1, 4, 3], [0, -1])))
 
 
-def swapped_keys(p: Plant) -> KnownValue:
+def swapped_keys(p: FormBuilder) -> KnownValue:
     """A Transpose of rank 3 between two Reshapes, as exporters turn keys."""
     a, b, c, d = p.choose(1, 2), 2, 3, 4
     x = p.x(any_type(p), (a, b, c, d))
@@ -189,7 +189,7 @@ def swapped_keys(p: Plant) -> KnownValue:
     return p.op("Reshape", turned, p.ints(*p.other([a, b, d, c], [a, b, c, d])))
 
 
-def shapers(p: Plant) -> KnownValue:
+def shapers(p: FormBuilder) -> KnownValue:
     """Two operators that only change the shape, of a tensor that may be dynamic."""
     sizes = (p.batch(), *SIZES[1:])
     x = p.x(any_type(p), sizes)
@@ -197,9 +197,9 @@ def shapers(p: Plant) -> KnownValue:
     return _shaped(p, y, p.choose(*SHAPERS))
 
 
-def _shaped(p: Plant, x: KnownValue, operator: str) -> KnownValue:
+def _shaped(p: FormBuilder, x: KnownValue, operator: str) -> KnownValue:
     if x.shape is None:
-        raise UnfitError
+        raise CannotAddNodeError
     if operator == "Flatten":
         return p.op("Flatten", x, axis=p.axis(1, x.rank) if x.rank > 1 else 1)
     if operator == "Squeeze":
@@ -218,7 +218,7 @@ def _shaped(p: Plant, x: KnownValue, operator: str) -> KnownValue:
     return p.op("Reshape", x, p.ints(*p.choose(*targets)))
 
 
-def squeezes(p: Plant) -> KnownValue:
+def squeezes(p: FormBuilder) -> KnownValue:
     """A Squeeze and an Unsqueeze in a row, which may undo each other."""
     x = p.x(any_type(p), (p.batch(), 1, 3, 1))
     inner, outer = p.choose("Squeeze", "Unsqueeze"), p.choose("Squeeze", "Unsqueeze")
@@ -229,7 +229,7 @@ def squeezes(p: Plant) -> KnownValue:
     return p.with_axes(outer, p.with_axes(inner, x, [first]), [second])
 
 
-def concats(p: Plant) -> KnownValue:
+def concats(p: FormBuilder) -> KnownValue:
     """A Concat in a Concat."""
     x = p.x(any_type(p), (p.batch(), 3))
     axis = p.choose(0, 1)
@@ -238,19 +238,19 @@ def concats(p: Plant) -> KnownValue:
     return p.op("Concat", *parts, axis=p.axis(axis, 2))
 
 
-def idle_gather(p: Plant) -> KnownValue:
+def idle_gather(p: FormBuilder) -> KnownValue:
     """A Gather of all elements, in order or not."""
     x = p.x(any_type(p), (p.batch(), 3, 2))
     return p.op("Gather", x, p.ints(*p.other([0, 1, 2], [0, 2, 1], [0, 1])), axis=p.axis(1, 3))
 
 
-def idle_pad(p: Plant) -> KnownValue:
+def idle_pad(p: FormBuilder) -> KnownValue:
     """A Pad by nothing."""
     x = p.x(FLOAT, (p.batch(), 3))
     return p.op("Pad", x, p.ints(*p.other([0] * 4, [0, 1, 0, 0])))
 
 
-def idle_expand(p: Plant) -> KnownValue:
+def idle_expand(p: FormBuilder) -> KnownValue:
     """An Expand or Tile that repeats nothing."""
     x = p.x(any_type(p), (p.batch(), 3, 1))
     if p.chance():
@@ -258,7 +258,7 @@ def idle_expand(p: Plant) -> KnownValue:
     return p.op("Expand", x, p.ints(*p.other([1, 3, 1], [3, 1], [1, 3, 2])))
 
 
-def scatters(p: Plant) -> KnownValue:
+def scatters(p: FormBuilder) -> KnownValue:
     """A scatter that writes everything, or nothing."""
     x = p.x(p.choose(FLOAT, INT64, TensorProto.INT32), (3, 3))
     empty = p.chance(0.3)
@@ -277,7 +277,7 @@ def scatters(p: Plant) -> KnownValue:
     return p.op("ScatterElements", x, places, updates, axis=axis, **given)
 
 
-def slices(p: Plant) -> KnownValue:
+def slices(p: FormBuilder) -> KnownValue:
     """Two Slice in a row, or one of everything."""
     x = p.x(any_type(p), (p.batch(), 8, 6))
     if p.chance(0.3):
@@ -293,7 +293,7 @@ def slices(p: Plant) -> KnownValue:
 
 
 STEPS = tuple(
-    planted(form, sealed=False)
+    make_step(form, sealed=False)
     for form in (
         unary_pair, unary_pair, neutral, neutral, neutral, idle_bounds, idle_bounds, single,
         casts, where, transposes, transposed_reshape, swapped_keys, shapers, shapers, squeezes,

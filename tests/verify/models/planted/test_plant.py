@@ -8,8 +8,8 @@ import pytest
 from onnx_passes.configs.pipeline_files import load_config
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.verify.models import planted, recipes
-from onnx_passes.verify.models.planted.plant import Plant
-from onnx_passes.verify.models.scope import GraphScope, UnfitError
+from onnx_passes.verify.models.planted.plant import FormBuilder
+from onnx_passes.verify.models.scope import CannotAddNodeError, GraphScope
 
 SEEDS = 12
 
@@ -24,7 +24,7 @@ def fits(step):
     for seed in range(SEEDS):
         try:
             yield scope_of(step, seed, 23 + seed % 2)  # Swish came with 24
-        except UnfitError:
+        except CannotAddNodeError:
             continue
 
 
@@ -47,7 +47,9 @@ def test_a_form_is_the_same_for_the_same_seed():
 
 
 def test_exact_forms_deviate_in_nothing_and_others_do():
-    plants = [Plant(GraphScope(0, 23), np.random.default_rng(seed)) for seed in range(40)]
+    plants = [
+        FormBuilder(GraphScope(0, 23), np.random.default_rng(seed)) for seed in range(40)
+    ]
     exact = [plant for plant in plants if plant.exact]
     assert 0 < len(exact) < len(plants)
     assert not any(plant.miss(1.0) for plant in exact)
