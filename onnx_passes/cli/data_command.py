@@ -171,8 +171,8 @@ def convert(file: str, **rest: Plain) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def show(file: str, values: bool, as_json: bool) -> None:
     """Show every sample of FILE, with statistics."""
-    from onnx_passes.cli import inspect_command
+    from onnx_passes.cli import inspect_commands
 
-    inspect_command.show(
+    inspect_commands.show(
         file, every=True, stats=True, draw=False, values=values, as_json=as_json
     )

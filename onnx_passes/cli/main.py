@@ -186,6 +186,12 @@ GROUPS = {
 }
 """The commands, and what each does, by what people come for."""
 COMMANDS = {name: told for group in GROUPS.values() for name, told in group.items()}
+_TOGETHER = {
+    "edit": "insert prune rename set_metadata split strip_weights restore_weights",
+    "inspect": "inspect diff lint",
+    "pass": "explain new_pass config completion",
+}
+"""Commands that share a module; each other one has a module of its own."""
 
 INTERNAL, CLOSED = 70, 141
 
@@ -200,8 +206,13 @@ class Program(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        module = importlib.import_module(f"onnx_passes.cli.{name}_command")
-        return adopt(module.command)
+        shared = next((m for m, names in _TOGETHER.items() if name in names.split()), None)
+        file, found = (
+            (f"{shared}_commands", f"{name}_command")
+            if shared
+            else (f"{name}_command", "command")
+        )
+        return adopt(getattr(importlib.import_module(f"onnx_passes.cli.{file}"), found))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*COMMANDS, "-h", "--help", "--version"}:

@@ -3,7 +3,7 @@
 Importing this module makes them known.
 """
 
-from onnx_passes.ops import (
+from onnx_passes.ops import (  # noqa: F401
     activations,
     contrib,
     control,
@@ -22,23 +22,3 @@ from onnx_passes.ops import (
     signals,
     softmax,
 )
-
-__all__ = [
-    "activations",
-    "contrib",
-    "control",
-    "convolution",
-    "elementwise",
-    "indexing",
-    "linear",
-    "movement",
-    "normalization",
-    "quantization",
-    "recurrent",
-    "reduction",
-    "reshaping",
-    "resizing",
-    "sampling",
-    "signals",
-    "softmax",
-]

@@ -1,4 +1,4 @@
-"""``onnx-passes inspect``: what models and saved data hold, which nodes an engine takes."""
+"""Commands that say what a model is: inspect, diff, lint."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from onnx_passes.cli.output import check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
     from onnx_passes.model.load import LoadedModel
     from onnx_passes.runtime.tensorrt.bindings import Package
     from onnx_passes.verify.capability import ModelPart
 
-_HELP = """\
+
+_INSPECT_HELP = """\
 Print what a model or saved data hold, and which nodes an engine accepts.
 
 \b
@@ -62,15 +64,15 @@ Examples:
 """
 
 
-@click.group("inspect", cls=Family, help=_HELP, no_args_is_help=True)
-def command() -> None:
+@click.group("inspect", cls=Family, help=_INSPECT_HELP, no_args_is_help=True)
+def inspect_command() -> None:
     """Print what a model, or saved data, hold."""
 
 
-command.default = "model"
+inspect_command.default = "model"
 
 
-@command.command("model", cls=ManyWords, help=_MODEL)
+@inspect_command.command("model", cls=ManyWords, help=_MODEL)
 @click.argument("file", metavar="MODEL")
 @click.option(
     "--show",
@@ -90,7 +92,7 @@ command.default = "model"
     help="Package that built MODEL, if it is an engine.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-def model(
+def inspect_model_command(
     file: str,
     show: tuple[str, ...],
     list_unbounded: bool,
@@ -132,7 +134,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     raise click.exceptions.Exit(3 if "not_read" in report else 0)
 
 
-@command.command("capability", help=_CAPABILITY)
+@inspect_command.command("capability", help=_CAPABILITY)
 @click.argument("file", metavar="MODEL")
 @click.option(
     "-e",
@@ -148,7 +150,9 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     help="Save the parts that the engine accepts, and the rest, as models.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-def capability(file: str, engine: str, partition: Path | None, as_json: bool) -> None:
+def inspect_capability_command(
+    file: str, engine: str, partition: Path | None, as_json: bool
+) -> None:
     """Print which nodes of a model an engine rejects."""
     from onnx_passes.configs.engine_text import parse_engine
     from onnx_passes.model.load import load_model
@@ -189,7 +193,7 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
     return report
 
 
-@command.command("data", help=_DATA)
+@inspect_command.command("data", help=_DATA)
 @click.argument("file", metavar="DATA")
 @click.option("--all", "every", is_flag=True, help="Print every sample, not the first only.")
 @click.option(
@@ -198,7 +202,9 @@ def _save(parts: list[ModelPart], folder: Path, source: LoadedModel) -> list[Pla
 @click.option("--histogram", "draw", is_flag=True, help="Draw a histogram of each value.")
 @click.option("--values", is_flag=True, help="Print the elements.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
-def data(file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool) -> None:
+def inspect_data_command(
+    file: str, every: bool, stats: bool, draw: bool, values: bool, as_json: bool
+) -> None:
     """Print what saved data hold."""
     show(file, every=every, stats=stats, draw=draw, values=values, as_json=as_json)
 
@@ -250,3 +256,77 @@ def _plain(value: object) -> Plain:
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return str(value)
     return value if isinstance(value, int | float | str | bool) else str(value)
+
+
+DIFF_HELP = """\
+List how model B differs from model A: nodes, attributes, weights, wiring, interface.
+
+Names of inner values, the order of nodes and annotations do not count.
+
+\b
+Examples:
+  onnx-passes diff model.onnx optimized.onnx
+  onnx-passes diff before.onnx after.onnx --json
+"""
+_COLOURS = {"added": "green", "removed": "red"}
+
+
+@click.command("diff", help=DIFF_HELP, no_args_is_help=True)
+@click.argument("a")
+@click.argument("b")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+def diff_command(a: str, b: str, as_json: bool) -> None:
+    """List how two models differ."""
+    from onnx_passes.model.diff import diff
+    from onnx_passes.model.load import load_model
+
+    found = diff(load_model(a).model, load_model(b).model)
+    if as_json:
+        click.echo(
+            json.dumps({"equal": not found, "differences": [d.as_dict() for d in found]})
+        )
+    else:
+        for each in found:
+            # click drops the colours where the output is not a terminal.
+            echo_line(str(each), color=_COLOURS.get(each.kind, "yellow"))
+        click.echo(plural(len(found), "difference") if found else "no differences")
+    raise click.exceptions.Exit(1 if found else 0)
+
+
+LINT_HELP = """\
+List all that is wrong, or looks wrong, about MODEL: the checker's findings, nodes that ONNX
+Runtime does not load by themselves, unused inputs, NaN weights, dynamic shapes.
+
+\b
+Examples:
+  onnx-passes lint model.onnx
+  onnx-passes lint model.onnx --sarif > model.sarif
+"""
+
+
+@click.command("lint", help=LINT_HELP, no_args_is_help=True)
+@click.argument("model")
+@click.option("--no-engine", is_flag=True, help="Do not load nodes with ONNX Runtime.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
+def lint_command(model: str, no_engine: bool, as_json: bool, as_sarif: bool) -> None:
+    """List all that is wrong about a model."""
+    from onnx_passes.model.load import load_model
+    from onnx_passes.runtime.ort import OnnxRuntimeEngine
+    from onnx_passes.verify.validity import lint, sarif
+
+    if as_json and as_sarif:
+        raise click.UsageError("--json and --sarif are two forms: give one")
+    found = lint(load_model(model).model, None if no_engine else OnnxRuntimeEngine())
+    errors = sum(finding.severity == "error" for finding in found)
+    if as_sarif:
+        click.echo(json.dumps(sarif(found, model), indent=2))
+    elif as_json:
+        click.echo(json.dumps([finding.as_dict() for finding in found], indent=2))
+    else:
+        for each in found:
+            colour = "red" if each.severity == "error" else "yellow"
+            echo_line(f"{each.severity}[{each.rule}]: {each.message}", color=colour)
+        warnings = plural(len(found) - errors, "warning")
+        click.echo(f"{plural(errors, 'error')}, {warnings}")
+    raise click.exceptions.Exit(1 if errors else 0)

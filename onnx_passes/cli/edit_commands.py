@@ -1,0 +1,358 @@
+"""Commands that edit a model.
+
+These are insert, prune, rename, set-metadata, split, strip-weights and restore-weights.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from onnx_passes.cli.common import edit, edits, pairs, path
+from onnx_passes.cli.output import check_folder, echo_line
+from onnx_passes.cli.word_syntax import ManyWords, Several
+from onnx_passes.errors import UsageError
+from onnx_passes.plain import Plain, PlainDict
+from onnx_passes.report.text import plural
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+INSERT_HELP = """\
+Replace what computes some values of MODEL from others by one node. The old nodes are removed
+unless something else reads them. Not verified: compare the two models.
+
+\b
+Examples:
+  onnx-passes insert m.onnx -o out.onnx --op Clip --inputs x,a,b --outputs y
+  onnx-passes insert m.onnx -o o.onnx --op my::Fast --inputs x --outputs y k=1
+"""
+
+
+@click.command("insert", help=INSERT_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE=VALUE]...")
+@click.option("--op", required=True, metavar="OP", help="Operator, or domain::Operator.")
+@click.option("--inputs", default="", metavar="A,B", help="Values that it reads.")
+@click.option("--outputs", required=True, metavar="A,B", help="Values that it computes.")
+@click.option("--name", help="Name of the node.")
+@edits
+def insert_command(
+    model: Path,
+    attributes: tuple[str, ...],
+    op: str,
+    inputs: str,
+    outputs: str,
+    name: str | None,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Insert a node."""
+    from onnx_passes.surgery.graph_edits import insert
+
+    domain, _, op_type = op.rpartition("::")
+    given = {
+        key: _attribute_value(text)
+        for key, text in pairs(attributes, "ATTRIBUTE=VALUE").items()
+    }
+
+    def change(model: ir.Model) -> PlainDict:
+        before = model.graph.num_nodes()
+        reads, computes = ([n for n in text.split(",") if text] for text in (inputs, outputs))
+        insert(model, op_type, reads, computes, given, domain=domain, name=name)
+        return {"op": op, "removed": before + 1 - model.graph.num_nodes()}
+
+    edit(
+        model,
+        output,
+        change,
+        lambda done: f"{op} replaces {plural(done['removed'], 'node')}",
+        as_json=as_json,
+    )
+
+
+def _attribute_value(text: str) -> Plain:
+    """Read numbers and lists as JSON has them; the rest is text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+PRUNE_HELP = """\
+Set two of each four weights of Conv, Gemm and MatMul in MODEL to zero: the smaller ones, along
+the axis that is summed over.
+
+The result computes other numbers and is not verified: train it on, or try what engines make of
+the pattern. compare says how far the numbers are off.
+
+\b
+Examples:
+  onnx-passes prune model.onnx -o sparse.onnx
+  onnx-passes prune model.onnx -o sparse.onnx --json
+"""
+
+
+@click.command("prune", help=PRUNE_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@edits
+def prune_command(model: Path, output: Path, as_json: bool) -> None:
+    """Prune the weights."""
+    from onnx_passes.surgery.weights import prune
+
+    def change(model: ir.Model) -> PlainDict:
+        found = prune(model)
+        return {"verified": False, "pruned": found.weights, "left": found.left}
+
+    edit(model, output, change, _pruned_line, as_json=as_json)
+
+
+def _pruned_line(done: PlainDict) -> str:
+    lines = [f"left {name!r}: {reason}" for name, reason in done["left"].items()]
+    zeros = sum(done["pruned"].values())
+    lines.append(f"{len(done['pruned'])} weights pruned, {zeros} elements set to zero")
+    lines.append("not verified: the result computes other numbers")
+    return "\n".join(lines)
+
+
+RENAME_HELP = """\
+Give values of MODEL other names, and nodes with --node. Two names may change places.
+
+The pass rename-io does it for inputs and outputs in a pipeline, where it is verified.
+
+\b
+Examples:
+  onnx-passes rename model.onnx -o out.onnx input.1=image 1234=logits
+  onnx-passes rename model.onnx -o out.onnx --node Conv_0=stem
+"""
+
+
+@click.command("rename", help=RENAME_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.argument("names", nargs=-1, metavar="OLD=NEW...")
+@click.option("--node", "nodes", multiple=True, metavar="OLD=NEW", help="Rename a node.")
+@edits
+def rename_command(
+    model: Path,
+    names: tuple[str, ...],
+    nodes: tuple[str, ...],
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Rename values and nodes."""
+    from onnx_passes.surgery.graph_edits import rename
+
+    values, made = pairs(names, "OLD=NEW"), pairs(nodes, "OLD=NEW")
+    if not values and not made:
+        raise click.UsageError("nothing to rename: give OLD=NEW, or --node OLD=NEW")
+
+    def change(model: ir.Model) -> PlainDict:
+        rename(model, values, made)
+        return {"values": values, "nodes": made}
+
+    edit(
+        model,
+        output,
+        change,
+        lambda done: f"{len(values)} values and {len(made)} nodes renamed",
+        as_json=as_json,
+    )
+
+
+SET_METADATA_HELP = """\
+Set metadata of MODEL, remove it, or name its producer.
+
+\b
+Examples:
+  onnx-passes set-metadata model.onnx -o out.onnx license=MIT trained=2026
+  onnx-passes set-metadata m.onnx -o out.onnx --remove commit --doc "Digits"
+"""
+
+
+@click.command("set-metadata", help=SET_METADATA_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.argument("properties", nargs=-1, metavar="KEY=VALUE...")
+@click.option("--remove", multiple=True, metavar="KEY", help="Remove a key.")
+@click.option("--producer", metavar="NAME", help="The program that made the model.")
+@click.option("--doc", metavar="TEXT", help="The model's documentation.")
+@edits
+def set_metadata_command(
+    model: Path,
+    properties: tuple[str, ...],
+    remove: tuple[str, ...],
+    producer: str | None,
+    doc: str | None,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Set metadata."""
+    from onnx_passes.surgery.graph_edits import set_metadata
+
+    wanted: dict[str, str | None] = {**pairs(properties, "KEY=VALUE"), **dict.fromkeys(remove)}
+
+    if not wanted and producer is None and doc is None:
+        raise click.UsageError("nothing to set: give KEY=VALUE, --remove, --producer or --doc")
+
+    def change(model: ir.Model) -> PlainDict:
+        set_metadata(model, wanted, producer=producer, doc=doc)
+        return {
+            "metadata": dict(model.metadata_props),
+            "producer": model.producer_name,
+            "doc": model.doc_string,
+        }
+
+    def says(done: PlainDict) -> str:
+        rows = [f"{key}={value}" for key, value in done["metadata"].items()]
+        return "\n".join(rows) or "no metadata"
+
+    edit(model, output, change, says, as_json=as_json)
+
+
+SPLIT_HELP = """\
+Cut MODEL into parts, at values that are named or by the size of the weights. Run one after the
+other, fed by name, they give what MODEL gives.
+
+\b
+Examples:
+  onnx-passes split model.onnx -o parts --at /layer4/Add_output_0
+  onnx-passes split model.onnx -o parts --max-size 500MB
+"""
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@click.command("split", cls=ManyWords, help=SPLIT_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.option("-o", "--output", type=path, required=True, help="Folder for the parts.")
+@click.option(
+    "--at", cls=Several, multiple=True, metavar="NAME...", help="Values at which a part ends."
+)
+@click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
+def split_command(
+    model: Path,
+    output: Path,
+    at: tuple[str, ...],
+    max_size: str | None,
+    as_json: bool,
+) -> None:
+    """Cut a model into parts."""
+    from onnx_passes.model.load import load_model
+    from onnx_passes.model.save import save_model
+    from onnx_passes.surgery.graph_edits import split
+
+    check_folder("-o", output)
+    loaded = load_model(model)
+    rows: list[PlainDict] = []
+    for index, part in enumerate(split(loaded.model, at, most=_part_bytes(max_size))):
+        place = output / f"part_{index}.onnx"
+        save_model(part, place, source=loaded)
+        rows.append(
+            {
+                "file": str(place),
+                "nodes": len(part.graph),
+                "inputs": [str(v.name) for v in part.graph.inputs],
+                "outputs": [str(v.name) for v in part.graph.outputs],
+            }
+        )
+    for note in loaded.notes:
+        echo_line(f"note: {note}", err=True)
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        ports = f"{', '.join(row['inputs']) or 'nothing'} -> {', '.join(row['outputs'])}"
+        echo_line(f"{row['file']}  {plural(row['nodes'], 'node')}  {ports}")
+
+
+def _part_bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, unit = text.rstrip("BbKkMmGgIi"), text.lstrip("0123456789.").upper()
+    try:
+        return int(float(number) * (_UNITS[unit] if unit not in ("", "B") else 1))
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"{text!r} is not a size", help="write 500MB or 1GiB") from error
+
+
+STRIP_WEIGHTS_HELP = """\
+Remove the weights of MODEL. Each becomes a ConstantOfShape of its mean, so that the result
+is small, valid and can be run; its metadata notes what restore-weights needs.
+
+\b
+Examples:
+  onnx-passes strip-weights model.onnx -o stripped.onnx
+  onnx-passes strip-weights model.onnx -o stripped.onnx --least 65536
+"""
+
+
+@click.command("strip-weights", help=STRIP_WEIGHTS_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.option(
+    "--least",
+    type=click.IntRange(min=0),
+    metavar="BYTES",
+    help="Leave smaller weights. Default: 1024.",
+)
+@edits
+def strip_weights_command(model: Path, least: int | None, output: Path, as_json: bool) -> None:
+    """Take the weights out."""
+    from onnx_passes.surgery.weights import LEAST, strip_weights
+
+    def change(model: ir.Model) -> PlainDict:
+        return {"stripped": strip_weights(model, LEAST if least is None else least)}
+
+    edit(
+        model,
+        output,
+        change,
+        lambda done: f"{len(done['stripped'])} weights removed",
+        as_json=as_json,
+    )
+
+
+RESTORE_WEIGHTS_HELP = """\
+Put weights into MODEL, which strip-weights made: those of the original, checked by their
+digests, or random ones of the same mean, deviation and range.
+
+\b
+Examples:
+  onnx-passes restore-weights stripped.onnx -o model.onnx --from original.onnx
+  onnx-passes restore-weights stripped.onnx -o model.onnx --random 0
+"""
+
+
+@click.command("restore-weights", help=RESTORE_WEIGHTS_HELP, no_args_is_help=True)
+@click.argument("model", type=path)
+@click.option("--from", "source", type=path, help="The model that was stripped.")
+@click.option("--random", "seed", type=int, metavar="SEED", help="Draw random weights.")
+@edits
+def restore_weights_command(
+    model: Path,
+    source: Path | None,
+    seed: int | None,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Put weights back."""
+    from onnx_passes.model.load import load_model
+    from onnx_passes.surgery.weights import restore_weights
+
+    if (source is None) == (seed is None):
+        raise click.UsageError("give either --from MODEL or --random SEED")
+
+    def change(model: ir.Model) -> PlainDict:
+        held = None if source is None else load_model(source).model
+        return {"restored": restore_weights(model, held, seed=seed or 0)}
+
+    edit(
+        model,
+        output,
+        change,
+        lambda done: f"{len(done['restored'])} weights put back",
+        as_json=as_json,
+        read=[] if source is None else [source],
+    )

@@ -1,0 +1,209 @@
+"""Commands about passes and pipelines: explain, new-pass, config, completion."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import click
+
+from onnx_passes.cli.common import SHELLS, Family, script
+from onnx_passes.cli.output import echo_line
+from onnx_passes.errors import UsageError
+
+EXPLAIN_HELP = """\
+Explain a PASS, or each pass of a group: docstring, options, contract. Print a preset.
+
+\b
+Examples:
+  onnx-passes explain optimize
+  onnx-passes explain fuse-batch-normalization
+  onnx-passes explain eliminate
+"""
+
+
+@click.command("explain", help=EXPLAIN_HELP)
+@click.argument("name", metavar="PASS")
+@click.option("-c", "--config", help="Pipeline file whose imports are searched as well.")
+def explain_command(name: str, config: str | None) -> None:
+    """Explain a PASS, or each pass of a group: docstring, options, contract."""
+    from onnx_passes.cli.pass_descriptions import explanation, import_from
+    from onnx_passes.configs.pipeline_files import shipped_configs, shipped_source
+    from onnx_passes.passes.registry import is_known, lookup
+
+    scope = import_from(config)
+    if name in shipped_configs() and not is_known(name):
+        click.echo(shipped_source(name).text.rstrip())
+        return
+    for line in "\n\n".join(map(explanation, lookup(name, scope=scope))).splitlines():
+        echo_line(line)
+
+
+NEW_PASS_HELP = """\
+Write NAME (merge-relus, say) as a pass that runs, and a test that passes.
+
+\b
+Examples:
+  onnx-passes new-pass merge-relus
+  onnx-passes new-pass fold-my-scales -d my_passes
+"""
+
+
+@click.command("new-pass", help=NEW_PASS_HELP)
+@click.argument("name")
+@click.option(
+    "-d",
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Folder of the two files. Default: the working folder.",
+)
+def new_pass_command(name: str, directory: Path) -> None:
+    """Write NAME (merge-relus, say) as a pass that runs, and a test that passes."""
+    from onnx_passes.passes.registry import all_passes
+
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        dashed = re.sub(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])", "-", name).strip("-").lower()
+        meant = f"did you mean {dashed!r}?"
+        if not dashed[:1].isalpha():
+            meant = "write words with dashes, such as merge-relus"
+        raise UsageError(f"{name!r} is not a pass name", help=meant)
+    if any(cls.name == name for cls in all_passes()):
+        raise UsageError(
+            f"there is a pass {name!r} already", help=f"onnx-passes explain {name}"
+        )
+    words = name.split("-")
+    values = {
+        "cls": "".join(word.capitalize() for word in words),
+        "module": "_".join(words),
+        "summary": " ".join(words).capitalize() + ".",
+    }
+    test = directory / f"test_{values['module']}.py"
+    files = {directory / f"{values['module']}.py": "pass.py.txt", test: "test.py.txt"}
+    for path in files:
+        if path.exists():
+            raise UsageError(f"{path} exists already", help="choose another name or directory")
+    templates = resources.files("onnx_passes.cli") / "templates"
+    directory.mkdir(parents=True, exist_ok=True)
+    for path, template in files.items():
+        text = (templates / template).read_text(encoding="utf-8")
+        path.write_text(Template(text).substitute(values), encoding="utf-8")
+        echo_line(f"wrote {path}")
+    click.echo(f"try:   python -m pytest {test}")
+    click.echo(
+        f"use:   imports: [{_imported(directory / values['module'])}]   passes: [{name}]"
+    )
+
+
+def _imported(path: Path) -> str:
+    """Return the name that a pipeline file beside the working folder imports."""
+    if path.is_absolute() or not all(part.isidentifier() for part in path.parts):
+        return path.name  # only a pipeline file in that folder finds it
+    return ".".join(path.parts)
+
+
+CONFIG_HELP = """\
+Check or print a pipeline file, or print the JSON Schema of all of them.
+
+\b
+Examples:
+  onnx-passes config show optimize > pipeline.yaml
+  onnx-passes config check optimize --set verify.memory_limit=2GiB
+  onnx-passes config schema > onnx-passes.schema.json
+"""
+_CHECK = """\
+Check each FILE (or shipped pipeline), and print the pipeline that results from it.
+
+\b
+Examples:
+  onnx-passes config check pipeline.yaml
+  onnx-passes config check optimize
+"""
+_SHOW = """\
+Print FILE (or a shipped pipeline) as YAML, with what it extends: a file to begin from.
+
+\b
+Examples:
+  onnx-passes config show optimize > pipeline.yaml
+  onnx-passes config show pipeline.yaml --set verify.scope=model
+"""
+_SCHEMA = """\
+Print the JSON Schema of pipeline files, so that editors complete them.
+
+\b
+Examples:
+  onnx-passes config schema > onnx-passes.schema.json
+  onnx-passes config schema -c pipeline.yaml
+"""
+
+
+_set = click.option(
+    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
+)
+
+
+@click.group("config", cls=Family, help=CONFIG_HELP, no_args_is_help=True)
+def config_command() -> None:
+    """Check or print a pipeline file, or print the JSON Schema of all of them."""
+
+
+@config_command.command("check", help=_CHECK)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@_set
+def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
+    """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
+    from onnx_passes.configs.engine_configs import resolve_engines
+    from onnx_passes.configs.pipeline_files import load_config
+    from onnx_passes.configs.resolve import format_pipeline, resolve
+
+    for file in files:
+        config = load_config(file, overrides)
+        pipeline = resolve(config)
+        resolve_engines(config)
+        click.echo(format_pipeline(pipeline))
+
+
+@config_command.command("show", help=_SHOW)
+@click.argument("file")
+@_set
+def show_command(file: str, overrides: tuple[str, ...]) -> None:
+    """Print a pipeline file, or a shipped pipeline, as YAML."""
+    from onnx_passes.configs.pipeline_files import load_config
+    from onnx_passes.configs.steps import format_file
+
+    data = dict(load_config(file, overrides).tree.data)
+    data.pop("extends", None)  # it is all there
+    click.echo("\n".join(format_file(data)))
+
+
+@config_command.command("schema", help=_SCHEMA)
+@click.option("-c", "--config", help="Pipeline file whose passes are offered as well.")
+def schema_command(config: str | None) -> None:
+    """Print the JSON Schema of pipeline files, so that editors complete them."""
+    from onnx_passes.cli.pass_descriptions import import_from
+    from onnx_passes.configs.json_schema import json_schema
+
+    import_from(config)
+    click.echo(json.dumps(json_schema(), indent=2))
+
+
+COMPLETION_HELP = """\
+Print the script by which SHELL completes commands, options, pipelines, passes and files.
+
+\b
+Examples:
+  onnx-passes completion bash \\
+    > ~/.local/share/bash-completion/completions/onnx-passes
+  onnx-passes completion fish > ~/.config/fish/completions/onnx-passes.fish
+"""
+
+
+@click.command("completion", help=COMPLETION_HELP, no_args_is_help=True)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print a completion script."""
+    click.echo(script(ctx.find_root().command, shell))
