@@ -1,6 +1,7 @@
 """The steps of a pipeline as a user writes them: from YAML or text, and as text again.
 
-A step is a name, then settings in ``<>``, then options in ``{}``. Names are not looked up yet.
+In a text, steps stand between commas: a name, options behind it in ``{}``, or a step in braces
+as YAML writes it. Names are not looked up yet.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, Strict
 
-from onnx_passes.configs.problems import SectionT, described, located, validate_section
+from onnx_passes.configs.problems import described, located, validate_section
 from onnx_passes.configs.sections import OutputTolerance, Policy, Section
-from onnx_passes.configs.yaml_tree import MAX_DEPTH, Source, Span, Tree, YamlPath, parse_value
+from onnx_passes.configs.yaml_tree import Source, Span, Tree, YamlPath, parse_value
 from onnx_passes.errors import ConfigError
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
 
@@ -117,7 +118,7 @@ class CheckpointSettings(Section):
 
 _NAME = re.compile(r"""[^\s,(){}<>=\[\]"'#]+""")
 _SPACE = re.compile(r"\s*")
-_CLOSERS = {"(": ")", "{": "}", "<": ">", "[": "]"}
+_CLOSERS = {"{": "}", "[": "]"}
 
 
 def parse_pipeline(text: str, source: Source | None = None, start: int = 0) -> list[Step]:
@@ -136,23 +137,12 @@ class _Parser:
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         self.source, self.pos, self.end = source, start, end
-        self.depth = 0
 
     def whole(self) -> list[Step]:
-        steps = self.steps("")
-        if self.pos < self.end:
-            raise self.error(f"unexpected {self.peek()!r}", self.pos)
-        return steps
-
-    def steps(self, closer: str) -> list[Step]:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise self.error(f"groups are nested more than {MAX_DEPTH} deep", self.pos)
         steps = [self.step()]
         while self.take(","):
             steps.append(self.step())
-        self.depth -= 1
-        if self.peek() not in ("", closer):
+        if self.peek():
             raise self.error(
                 f"unexpected {self.peek()!r}", self.pos, help="separate passes with commas"
             )
@@ -160,61 +150,51 @@ class _Parser:
 
     def step(self) -> Step:
         start = self.space()
+        if self.peek() == "{":
+            return self.mapping(start)
         name = self.name("a pass")
         place = self.source.span(start, self.pos)
-        if name in ("group", "fixpoint"):
-            return self.group(name, Places(place))
-        settings = self.pairs("<")
-        if name == "checkpoint":
-            return Checkpoint(self.check(CheckpointSettings, settings).name, Places(place))
-        use = self.check(UseSettings, settings)
-        options = self.pairs("{")
-        places = Places.of(place, options)
-        return PassUse(name, options.data, use.on_failure, use.tolerance, places)
+        options = self.options()
+        if name == "checkpoint" and not options.data:
+            return Checkpoint(places=Places(place))
+        return PassUse(name, options.data, places=Places.of(place, options))
 
-    def group(self, word: str, places: Places) -> Group:
-        tree = self.pairs("<")
-        if ("repeat",) in tree.keys:
-            raise ConfigError(
-                "'repeat' is said by the word before it",
-                where=tree.keys["repeat",].where,
-                help="write group(...) or fixpoint(...)",
-            )
-        settings = self.check(GroupSettings, tree)
-        opening = self.space()
-        if not self.take("("):
-            raise self.error(f"{word} needs its passes: {word}(a,b)", opening)
-        steps = self.steps(")")
-        self.close(")", opening)
-        repeat: Repeat = "once" if word == "group" else "fixpoint"
-        return Group(tuple(steps), settings.name or word, repeat, settings.limit, places)
+    def mapping(self, start: int) -> Step:
+        """Read a step in braces, as YAML writes it."""
+        stop = self.value_end(start + 1, "}", start)
+        while self.source.text[stop] == ",":
+            stop = self.value_end(stop + 1, "}", start)
+        self.pos = stop + 1
+        tree = parse_value(self.source, start, self.pos)
+        if not isinstance(tree.data, dict) or not tree.data:
+            raise self.error("this step names no pass", start)
+        return _from_mapping(tree.data, tree, ())
 
-    def pairs(self, opener: str) -> Tree:
-        """Read ``key=value`` pairs in brackets, if there are any."""
+    def options(self) -> Tree:
+        """Read ``key=value`` pairs in braces, if there are any."""
         tree = Tree({})
         opening = self.space()
-        if not self.take(opener):
+        if not self.take("{"):
             return tree
-        closer = _CLOSERS[opener]
-        while self.peek() != closer or tree.data:
-            self.pair(tree, closer, opening)
+        while self.peek() != "}" or tree.data:
+            self.pair(tree, opening)
             if not self.take(","):
                 break
-        self.close(closer, opening)
+        self.close(opening)
         return tree
 
-    def pair(self, tree: Tree, closer: str, opening: int) -> None:
+    def pair(self, tree: Tree, opening: int) -> None:
         start = self.space()
         if start >= self.end:
             raise self.error(f"{self.source.text[opening]!r} is never closed", opening)
-        key = self.name("an option" if closer == "}" else "a setting")
+        key = self.name("an option")
         place = self.source.span(start, self.pos)
         if key in tree.data:
             raise ConfigError(f"{key!r} is given twice", where=place.where)
         if not self.take("="):
             raise self.error(f"{key!r} needs a value: {key}=...", self.space())
         begin = self.space()
-        stop = self.value_end(begin, closer, opening)
+        stop = self.value_end(begin, "}", opening)
         if begin == stop:
             raise self.error(f"{key!r} has no value", begin, help="write null for none")
         value = parse_value(self.source, begin, stop, flow=True)
@@ -249,15 +229,12 @@ class _Parser:
         unclosed = stack[-1][0]
         raise self.error(f"{text[unclosed]!r} is never closed", unclosed)
 
-    def check(self, cls: type[SectionT], tree: Tree) -> SectionT:
-        return validate_section(cls, tree.data, tree)
-
-    def close(self, closer: str, opening: int) -> None:
-        if self.take(closer):
+    def close(self, opening: int) -> None:
+        if self.take("}"):
             return
         if self.space() >= self.end:
             raise self.error(f"{self.source.text[opening]!r} is never closed", opening)
-        raise self.error(f"expected ',' or {closer!r}, got {self.peek()!r}", self.pos)
+        raise self.error(f"expected ',' or '}}', got {self.peek()!r}", self.pos)
 
     def name(self, what: str) -> str:
         match = _NAME.match(self.source.text, self.pos, self.end)
@@ -476,27 +453,30 @@ def _escaped(character: str) -> str:
 
 
 def _format(step: Step) -> str:
+    if isinstance(step, PassUse) and step.on_failure is None and step.tolerance is None:
+        pairs = ",".join(f"{key}={format_value(value)}" for key, value in step.options.items())
+        return f"{step.name}{{{pairs}}}" if pairs else step.name
+    plain = _plain(step)
+    return plain if isinstance(plain, str) else format_value(plain)
+
+
+def _plain(step: Step) -> str | PlainDict:
+    """Return a step as YAML holds it."""
     if isinstance(step, Checkpoint):
-        name = {} if step.name == "checkpoint" else {"name": step.name}
-        return f"checkpoint{_settings(name)}"
+        named = step.name != "checkpoint"
+        return {"checkpoint": {"name": step.name}} if named else "checkpoint"
     if isinstance(step, Group):
-        word = "group" if step.repeat == "once" else "fixpoint"
-        given: PlainDict = {} if step.name == word else {"name": step.name}
-        if step.repeat == "fixpoint" or step.limit != DEFAULT_LIMIT:
-            given["limit"] = step.limit
-        return f"{word}{_settings(given)}({format_steps(step.steps)})"
-    settings: PlainDict = {}
+        group: PlainDict = {"group": [_plain(inner) for inner in step.steps]}
+        if step.name != ("group" if step.repeat == "once" else "fixpoint"):
+            group["name"] = step.name
+        if step.repeat != "once":
+            group["repeat"] = step.repeat
+        if step.limit != DEFAULT_LIMIT:
+            group["limit"] = step.limit
+        return group
+    use: PlainDict = {step.name: dict(step.options)}
     if step.on_failure is not None:
-        settings["on_failure"] = step.on_failure
+        use["on_failure"] = step.on_failure
     if step.tolerance is not None:
-        settings["tolerance"] = step.tolerance.model_dump(exclude_defaults=True)
-    options = f"{{{_pairs(step.options)}}}" if step.options else ""
-    return f"{step.name}{_settings(settings)}{options}"
-
-
-def _settings(settings: PlainMapping) -> str:
-    return f"<{_pairs(settings)}>" if settings else ""
-
-
-def _pairs(values: PlainMapping) -> str:
-    return ",".join(f"{key}={format_value(value)}" for key, value in values.items())
+        use["tolerance"] = step.tolerance.model_dump(exclude_defaults=True)
+    return step.name if use == {step.name: {}} else use

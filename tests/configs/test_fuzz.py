@@ -16,7 +16,7 @@ passes:
   - cfg-fold: {size_limit: 1 MiB, mode: safe}
     on_failure: rollback
     tolerance: {rtol: 1e-3, outputs: {y: {atol: 1}}}
-  - "cfg-tidy,fixpoint<limit=3>(cfg-fold{ratio=.5})"
+  - "cfg-tidy,{group: [{cfg-fold: {ratio: .5}}], repeat: fixpoint, limit: 3}"
   - group: [cfg-group, &c checkpoint]
     repeat: fixpoint
     limit: 5

@@ -183,7 +183,7 @@ passes:
 
 
 def test_passes_as_one_text(load):
-    assert load("passes: a,fixpoint(b)").passes == (
+    assert load("passes: 'a,{group: [b], repeat: fixpoint}'").passes == (
         PassUse("a"),
         Group((PassUse("b"),), "fixpoint", "fixpoint"),
     )

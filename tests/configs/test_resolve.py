@@ -160,10 +160,11 @@ passes:
     resolved = resolve(config)
     text = format_pipeline(resolved)
     assert text == (
-        "fixpoint<name=exhaustive,limit=100>(cfg-fold<tolerance={rtol: 0.001}>"
-        "{size_limit=1048576,mode=safe},fixpoint<limit=7>(cfg-fold,cfg-tidy,"
-        'checkpoint<name="in the middle">),cfg-anything'
-        '{data=[.nan],path="a b/c",colour=blue,sizes={1: [2, 3]}})'
+        "{group: [{cfg-fold: {size_limit: 1048576, mode: safe}, tolerance: {rtol: 0.001}}, "
+        '{group: [cfg-fold, cfg-tidy, {checkpoint: {name: "in the middle"}}], '
+        "repeat: fixpoint, limit: 7}, {cfg-anything: "
+        '{data: [.nan], path: "a b/c", colour: blue, sizes: {1: [2, 3]}}}], '
+        "name: exhaustive, repeat: fixpoint, limit: 100}"
     )
     assert format_pipeline(read_pipeline(text)) == text
     options = read_pipeline(text).passes[-1].options

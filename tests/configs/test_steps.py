@@ -24,8 +24,8 @@ def complaint(text):
 
 def test_a_pipeline_reads_as_it_is_written():
     text = (
-        "shape-inference,fixpoint<limit=20>(fold-constants{size_limit=1048576},"
-        "eliminate-identity),checkpoint"
+        "shape-inference,{group: [{fold-constants: {size_limit: 1048576}}, "
+        "eliminate-identity], repeat: fixpoint},fold-constants{size_limit=7},checkpoint"
     )
     steps = parse_pipeline(text)
     assert steps == [
@@ -38,13 +38,14 @@ def test_a_pipeline_reads_as_it_is_written():
             "fixpoint",
             "fixpoint",
         ),
+        PassUse("fold-constants", {"size_limit": 7}),
         Checkpoint(),
     ]
     assert format_steps(steps) == text
 
 
 def test_blanks_and_line_breaks_are_free():
-    assert parse_pipeline(" a { x = 1 , y = [ 1 , 2 ] } ,\n group ( b ) ") == [
+    assert parse_pipeline(" a { x = 1 , y = [ 1 , 2 ] } ,\n { group : [ b ] } ") == [
         PassUse("a", {"x": 1, "y": [1, 2]}),
         Group((PassUse("b"),)),
     ]
@@ -63,11 +64,11 @@ def test_values_are_yaml():
     }
 
 
-def test_settings_stand_before_options():
-    (step,) = parse_pipeline("p<on_failure=rollback,tolerance={rtol: 1e-3}>{a=b>c}")
+def test_settings_are_written_as_in_a_file():
+    (step,) = parse_pipeline("{p: {a: 'b}c'}, on_failure: rollback, tolerance: {rtol: 1e-3}}")
     assert step.on_failure == "rollback"
     assert step.tolerance == OutputTolerance(rtol=1e-3)
-    assert step.options == {"a": "b>c"}
+    assert step.options == {"a": "b}c"}
 
 
 @pytest.mark.parametrize(
@@ -89,16 +90,20 @@ def test_settings_stand_before_options():
         ("a{x=1,x=2}", "'x' is given twice", 7),
         ("a{x=!foo 1}", "tag '!foo'", 5),
         ("a{x=@}", "not valid YAML", 5),
-        ("a<on_failur=stop>", "unknown key 'on_failur'", 3),
-        ("a<on_failure=stp>", "on_failure: expected stop, rollback or warn", 14),
-        ("group", "group needs its passes", 6),
-        ("group()", "expected the name of a pass", 7),
-        ("group(a", "'(' is never closed", 6),
-        ("fixpoint<limit=0>(a)", "limit: expected a number of at least 1", 16),
-        ("group<repeat=fixpoint>(a)", "'repeat' is said by the word before it", 7),
-        ("checkpoint<nam=x>", "unknown key 'nam'", 12),
-        ("checkpoint(a)", "unexpected '('", 11),
-        ("group(" * 70 + "a", "nested more than", 385),
+        ("a<b>", "unexpected '<'", 2),
+        ("a(b)", "unexpected '('", 2),
+        ("{a: 1", "'{' is never closed", 1),
+        ("{}", "this step names no pass", 1),
+        ("{a: {}, on_failur: stop}", "one step names 2 passes", 9),
+        ("{a: {}, on_failure: stp}", "on_failure: expected stop, rollback or warn", 21),
+        ("b,{group: []}", "the group has no steps", 4),
+        (
+            "{group: [a], repeat: fixpoint, limit: 0}",
+            "limit: expected a number of at least 1",
+            39,
+        ),
+        ("{checkpoint: {nam: x}}", "unknown key 'nam'", 15),
+        ("{group: " * 70 + "a", "'{' is never closed", 553),
     ],
 )
 def test_complaints_point_at_the_column(text, message, column):
