@@ -58,7 +58,7 @@ ROOMS = {
     "tuning": Size(3658, 9, 0),
     "verify": Size(19207, 62, 3),
     "benchmarks": Size(18231, 153, 0),
-    "tests": Size(59123, 604, 0),
+    "tests": Size(59236, 605, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 
