@@ -74,3 +74,9 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
         return value.const_value
     producer = value.producer()
     return constant_tensor(producer) if producer is not None else None
+
+
+def numbers_of(value: ir.Value | None) -> Array | None:
+    """Return the elements of a constant; None for text, and for what is none."""
+    tensor = constant_of(value)
+    return None if tensor is None or tensor.dtype is ir.DataType.STRING else tensor.numpy()

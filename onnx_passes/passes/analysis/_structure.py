@@ -6,12 +6,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnx_passes.model.walk import captured_values, topological_order
+from onnx_passes.model.walk import topological_order, values_read
 from onnx_passes.passes.constants import constant_of
-
-
-def _read(node: ir.Node) -> list[ir.Value]:
-    return [value for value in (*node.inputs, *captured_values(node)) if value is not None]
 
 
 def components(graph: ir.Graph) -> list[list[ir.Node]]:
@@ -30,7 +26,7 @@ def components(graph: ir.Graph) -> list[list[ir.Node]]:
 
     nodes = [n for n in graph if not (n.outputs and constant_of(n.outputs[0]) is not None)]
     for node in nodes:
-        for value in (*_read(node), *node.outputs):
+        for value in (*values_read(node), *node.outputs):
             if constant_of(value) is None:
                 parent[root(value)] = root(node)
         root(node)
@@ -65,7 +61,7 @@ def dominators(graph: ir.Graph) -> Mapping[ir.Node, ir.Node | None]:
 
     for node in order:
         sources: list[ir.Node | None] = []
-        for value in _read(node):
+        for value in values_read(node):
             producer = value.producer()
             if constant_of(value) is not None or producer in constant:
                 continue
@@ -103,6 +99,6 @@ def depth(graph: ir.Graph) -> int:
     """Return the number of nodes on the longest way; ModelError for a cycle."""
     far: dict[ir.Node, int] = {}
     for node in topological_order(graph):
-        before = (far.get(p, 0) for v in _read(node) if (p := v.producer()) is not None)
+        before = (far.get(p, 0) for v in values_read(node) if (p := v.producer()) is not None)
         far[node] = 1 + max(before, default=0)
     return max(far.values(), default=0)

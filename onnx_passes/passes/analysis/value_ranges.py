@@ -9,14 +9,13 @@ import onnx_ir as ir
 from pydantic import Field
 
 from onnx_passes import passes
-from onnx_passes.arrays import Array
 from onnx_passes.errors import OptionError
 from onnx_passes.ops.call import Operands
 from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array, of_type
 from onnx_passes.ops.node_queries import range_of
 from onnx_passes.passes.analysis._sizes import sized
 from onnx_passes.passes.base import Analysis
-from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.constants import constant_of, numbers_of
 from onnx_passes.passes.options import did_you_mean
 
 SHOWN = 20
@@ -92,11 +91,6 @@ def ranges_of(
     return Ranges(named, sum(interval == UNBOUNDED for interval in named.values()))
 
 
-def _array(value: ir.Value | None) -> Array | None:
-    tensor = constant_of(value)
-    return None if tensor is None or tensor.dtype is ir.DataType.STRING else tensor.numpy()
-
-
 def _visit(graph: ir.Graph, found: dict[ir.Value, Interval]) -> None:
     """Fill in what nodes compute, in topological order."""
 
@@ -105,7 +99,7 @@ def _visit(graph: ir.Graph, found: dict[ir.Value, Interval]) -> None:
             return UNBOUNDED
         if value in found:
             return found[value]
-        array = _array(value)
+        array = numbers_of(value)
         return of_type(value.dtype) if array is None else of_array(array)
 
     opset = graph.opset_imports.get("", 22)
@@ -126,6 +120,6 @@ def _visit(graph: ir.Graph, found: dict[ir.Value, Interval]) -> None:
             elif constant_of(value) is not None:
                 found[value] = known(value)
             elif index == 0 or node.op_type == "Split":
-                found[value] = range_of(Operands(node, known, _array, opset))
+                found[value] = range_of(Operands(node, known, numbers_of, opset))
             else:
                 found[value] = of_type(value.dtype)

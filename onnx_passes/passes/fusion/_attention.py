@@ -4,7 +4,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import pattern
 
 from onnx_passes.passes.base import MatchContext, Op, Rule, Value, Var
-from onnx_passes.passes.common.matches import commuted
+from onnx_passes.passes.common.matches import commuted, node_of
 from onnx_passes.passes.common.shapes import dims_of, ints_of
 from onnx_passes.passes.constants import constant_of
 
@@ -24,13 +24,6 @@ def attention(op: Op, *inputs: Value | None, **attributes: object) -> Value:
     """Make the node."""
     made: Value = op.Attention(*inputs, **attributes)
     return made
-
-
-def node_of(value: Value) -> ir.Node:
-    """Return the node that computes a value."""
-    node = value.producer()
-    assert node is not None, "the pattern has matched a node"
-    return node
 
 
 def _factor_on_query(op: Op, q: Var, k: Var, v: Var, c: Var) -> Var:

@@ -13,9 +13,9 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
-from onnx_passes.passes.common.matches import has_opset
+from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.shapes import Dim, dims_of
-from onnx_passes.passes.fusion._attention import RANK, node_of
+from onnx_passes.passes.fusion._attention import RANK
 from onnx_passes.passes.fusion._fusion_hints import HEADS
 from onnx_passes.passes.hints import Hint, Hints, data
 

@@ -10,6 +10,7 @@ from onnx_passes import passes
 from onnx_passes.arrays import Array
 from onnx_passes.passes.base import Op, RewriteRuleSetPass, Rule, Transformation, Value, Var
 from onnx_passes.passes.common.linear_layers import LAYERS, Linear
+from onnx_passes.passes.common.matches import node_of
 from onnx_passes.passes.constants import constant_of
 
 
@@ -45,7 +46,7 @@ def _normalised(layer: str, op: Op, x: Var, w: Var, s: Var, b: Var, m: Var, v: V
 
 
 def _can_be_fused(context: object, w: Value, t: Value, y: Value, **_: object) -> bool:
-    layer, norm = _node(t), _node(y)
+    layer, norm = node_of(t), node_of(y)
     bias = layer.inputs[2] if len(layer.inputs) > 2 else None
     constants = [*norm.inputs[1:5], w, *([] if bias is None else [bias])]
     if (
@@ -71,8 +72,8 @@ def _is_plain(layer: ir.Node) -> bool:
 
 
 def _fused(op: Op, x: Value, t: Value, y: Value, **_: object) -> Value:
-    layer = _node(t)
-    found = _weights(layer, _node(y))
+    layer = node_of(t)
+    found = _weights(layer, node_of(y))
     assert found is not None, "check has seen to it"
     weights, bias = (op.Constant(value=ir.tensor(array)) for array in found)
     return getattr(op, layer.op_type)(x, weights, bias, **layer.attributes)
@@ -105,9 +106,3 @@ def _wide(value: Value | None) -> Array:
     tensor = constant_of(value)
     assert tensor is not None, "check has seen to it"
     return tensor.numpy().astype(np.float64)
-
-
-def _node(value: Value) -> ir.Node:
-    node = value.producer()
-    assert node is not None, "the pattern has matched a node"
-    return node

@@ -18,7 +18,7 @@ from onnx_passes.passes.base import (
     Value,
     Var,
 )
-from onnx_passes.passes.common.matches import has_opset
+from onnx_passes.passes.common.matches import has_opset, node_of
 from onnx_passes.passes.common.normalization_matching import holds
 from onnx_passes.passes.common.shapes import dims_of
 from onnx_passes.passes.constants import constant_of
@@ -107,7 +107,7 @@ def _by_group(op: Op, x: Value, groups: Value, n: Value, **_: object) -> Value:
     assert parts is not None, "check has seen to it"
     row = np.ones(channels, np.float32)
     scale, bias = (op.Constant(value=ir.tensor(array)) for array in (row, 0 * row))
-    epsilon = _node(n).attributes.get_float("epsilon", 1e-5)
+    epsilon = node_of(n).attributes.get_float("epsilon", 1e-5)
     return _call(op, x, scale, bias, epsilon=epsilon, num_groups=parts[1])
 
 
@@ -134,7 +134,7 @@ def _with_parameter(
     row = op.Constant(value=ir.tensor(array))
     (user,) = n.consumers()
     parameters = (row, b) if user.op_type == "Mul" else (s, row)
-    return _call(op, x, *parameters, **_node(n).attributes)
+    return _call(op, x, *parameters, **node_of(n).attributes)
 
 
 def _by_channel(w: Value, x: Value) -> Array | None:
@@ -158,9 +158,3 @@ def _channels(x: Value) -> int | None:
 def _call(op: Op, *inputs: Value, **attributes: object) -> Value:
     made: Value = op.GroupNormalization(*inputs, **attributes)
     return made
-
-
-def _node(value: Value) -> ir.Node:
-    node = value.producer()
-    assert node is not None, "the pattern has matched a node"
-    return node

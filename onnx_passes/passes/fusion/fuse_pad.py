@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.arrays import Array
 from onnx_passes.passes.base import (
     MatchContext,
     Op,
@@ -20,7 +19,7 @@ from onnx_passes.passes.base import (
 )
 from onnx_passes.passes.common.matches import node_of, opset_at
 from onnx_passes.passes.common.shapes import Dim, dims_of, ints_of
-from onnx_passes.passes.constants import constant_of
+from onnx_passes.passes.constants import constant_of, numbers_of
 from onnx_passes.plain import PlainDict
 
 WINDOWS = ("Conv", "AveragePool", "MaxPool")
@@ -158,19 +157,14 @@ def _range(value: Value | None, opset: int, depth: int) -> tuple[float, float]:
 
     if value is None:
         return UNBOUNDED
-    array, node = _array(value), value.producer()
+    array, node = numbers_of(value), value.producer()
     if array is not None:
         return of_array(array)
     if node is None or value.index() or not depth:
         return of_type(value.dtype)
     return range_of(
-        Operands(node, partial(_range, opset=opset, depth=depth - 1), _array, opset)
+        Operands(node, partial(_range, opset=opset, depth=depth - 1), numbers_of, opset)
     )
-
-
-def _array(value: Value | None) -> Array | None:
-    tensor = constant_of(value)
-    return None if tensor is None or tensor.dtype is ir.DataType.STRING else tensor.numpy()
 
 
 def _pools_the_same(window: ir.Node, pads: list[int]) -> bool:
