@@ -179,6 +179,11 @@ def attribute_tensors(attributes: Mapping[str, ir.Attr]) -> Iterator[ir.TensorPr
             yield from attribute.value
 
 
+def values_read(node: ir.Node) -> list[ir.Value]:
+    """Return the inputs of a node that it has, and what its subgraphs take from outside."""
+    return [v for v in (*node.inputs, *captured_values(node)) if v is not None]
+
+
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
     """Yield the values that a node's subgraphs take from outside of the node.
 

@@ -7,7 +7,6 @@ are the same for every engine.
 from __future__ import annotations
 
 import difflib
-import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from onnx_passes.arrays import Array as Array
 from onnx_passes.errors import EngineBuildError, EngineError, EngineUnavailableError
 from onnx_passes.plain import PlainDict
 from onnx_passes.risky_runs import avoided
+from onnx_passes.runtime.processes import cores
 
 Data: TypeAlias = "Array | list[Data] | None"
 """What a value holds at run time: a tensor, a sequence of them, or an empty optional."""
@@ -215,7 +215,7 @@ def run_each(
     and leaves the other cores idle. The rest take one sample after the other, as do sessions
     that say ``in_turn``. Of several errors, the first sample's is raised.
     """
-    workers = min(len(samples), _cores())
+    workers = min(len(samples), cores())
     in_turn = getattr(session, "in_turn", False) or risky_runs.one_at_a_time()
     if workers < 2 or in_turn or not concurrent(engine):
         return [run_one(session, feeds, names) for feeds in samples]
@@ -231,13 +231,7 @@ def run_one(session: Session, feeds: Feeds, names: Sequence[str] | None = None) 
 
 def concurrent(engine: Engine) -> bool:
     """Whether sessions of an engine may run beside each other, and gain by it."""
-    return bool(getattr(engine, "concurrent", False)) and _cores() > 1
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return bool(getattr(engine, "concurrent", False)) and cores() > 1
 
 
 BUILT_ONLY = "built, not executed: "

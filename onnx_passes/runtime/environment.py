@@ -50,19 +50,13 @@ def machine() -> dict[str, str]:
     """
     facts = {
         "cpu": _cpu(),
-        "cores": str(_cores()),
+        "cores": str(processes.cores()),
         "os": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
     }
     if memory := _memory():
         facts["memory"] = f"{memory / 2**30:.1f} GiB"
     return facts
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu() -> str:

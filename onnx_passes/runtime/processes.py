@@ -190,3 +190,10 @@ def forward_output() -> Iterator[None]:
         contextlib.redirect_stderr(stream),
     ):
         yield
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -17,7 +17,7 @@ from onnx_passes.model.extract import extract as cut_out
 from onnx_passes.model.extract import extract as extract_part
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
-from onnx_passes.model.walk import all_graphs, captured_values
+from onnx_passes.model.walk import all_graphs, values_read
 from onnx_passes.passes.annotation.shape_inference import infer_shapes, try_infer_shapes
 from onnx_passes.passes.base import Pass
 from onnx_passes.passes.cleanup.remove_unused_functions import RemoveUnusedFunctions
@@ -533,7 +533,7 @@ def _find_source(value: ir.Value, sources: set[ir.Value]) -> str | None:
             return str(current.name)
         maker = current.producer()
         if current not in seen and maker is not None:
-            pending += _reads(maker)
+            pending += values_read(maker)
         seen.add(current)
     return None
 
@@ -564,13 +564,13 @@ def split(
     place = _places(nodes, {known[name] for name in at}, most)
     read_in: dict[ir.Value, int] = {}
     for node in nodes:
-        read_in.update(dict.fromkeys(_reads(node), place[node]))
+        read_in.update(dict.fromkeys(values_read(node), place[node]))
     found = []
     for index in range(max(place.values(), default=-1) + 1):
         part = [node for node in nodes if place[node] == index]
         inside = {v for node in part for v in node.outputs}
         outs = [v for v in inside if v.is_graph_output() or read_in.get(v, -1) > index]
-        ins = dict.fromkeys(v for node in part for v in _reads(node) if v not in inside)
+        ins = dict.fromkeys(v for node in part for v in values_read(node) if v not in inside)
         if outs:
             starts = [Cut(str(v.name)) for v in ins if not _is_weight(v)]
             order = sorted(outs, key=lambda v: str(v.name))
@@ -585,7 +585,7 @@ def _places(
     place: dict[ir.Node, int] = {}
     index, held, weights = 0, 0, set[ir.Value]()
     for node in nodes:
-        new = {v for v in _reads(node) if _is_weight(v)} - weights
+        new = {v for v in values_read(node) if _is_weight(v)} - weights
         size = sum(v.const_value.nbytes for v in new if v.const_value is not None)
         if most is not None and place and held and held + size > most:
             index, held, weights = index + 1, 0, set()
@@ -594,10 +594,6 @@ def _places(
         if node in ends:
             index, held, weights = index + 1, 0, set()
     return place
-
-
-def _reads(node: ir.Node) -> list[ir.Value]:
-    return [v for v in (*node.inputs, *captured_values(node)) if v is not None]
 
 
 def _is_weight(value: ir.Value) -> bool:

@@ -91,7 +91,7 @@ def test_all_outputs_that_differ_each_time_leave_nothing_verified():
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr(engine_base, "_cores", lambda: 2)
+    monkeypatch.setattr(engine_base, "cores", lambda: 2)
 
 
 def test_a_run_begun_ahead_is_the_run_that_is_asked_for(model, two_cores, monkeypatch):

@@ -34,7 +34,7 @@ SAMPLES = [{"x": np.float32(n)} for n in range(4)]
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
-    monkeypatch.setattr(engine_base, "_cores", lambda: 2)
+    monkeypatch.setattr(engine_base, "cores", lambda: 2)
 
 
 @pytest.mark.parametrize("engine", [Beside(), object()], ids=["beside", "one by one"])
@@ -55,7 +55,7 @@ def test_the_first_sample_that_fails_is_told():
 
 def test_one_core_or_another_engine_runs_nothing_beside(monkeypatch):
     assert not engine_base.concurrent(object())
-    monkeypatch.setattr(engine_base, "_cores", lambda: 1)
+    monkeypatch.setattr(engine_base, "cores", lambda: 1)
     assert not engine_base.concurrent(Beside())
 
 
