@@ -19,7 +19,7 @@ from click import _textwrap
 from click.shell_completion import CompletionItem, get_completion_class
 
 from onnx_passes.cli.output import check_destinations, echo_line, ticking
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.plain import PlainDict
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def _passes(
         known = {row["name"]: row["summary"] for row in pass_rows()}
         known |= dict.fromkeys(group_names(), "a group of passes")
         return [CompletionItem(n, help=known[n]) for n in _starting(known, incomplete)]
-    from onnx_passes.errors import OnnxPassesError
     from onnx_passes.passes.options import option_fields
     from onnx_passes.passes.registry import lookup
 
@@ -148,9 +147,6 @@ def _let_write(param: click.Parameter) -> None:
 
 def _to_file(ctx: click.Context, param: click.Parameter, value: str | None) -> bool:
     """Send what a command prints to a file, if one is named; return whether it is JSON."""
-    from pathlib import Path
-
-    from onnx_passes.cli.output import check_destinations
     from onnx_passes.report.report_files import write_text
 
     if value is not None and value != _PRINTED:

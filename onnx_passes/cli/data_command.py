@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from onnx_passes.cli.common import Command, Family
-from onnx_passes.cli.output import echo_line
+from onnx_passes.cli.output import check_destinations, check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.plain import Plain
 
@@ -102,8 +102,6 @@ def _options(function: Command) -> Command:
 
 def _check(output: str, files: Sequence[str]) -> None:
     """Check the destination before anything is read."""
-    from onnx_passes.cli.output import check_destinations, check_folder
-
     if Path(output).suffix:
         check_destinations(Path(output), {}, {"what is read": [Path(file) for file in files]})
     else:

@@ -17,7 +17,7 @@ from onnx_passes.cli.word_syntax import (
     read_dtype,
     read_shape,
 )
-from onnx_passes.errors import UsageError
+from onnx_passes.errors import EngineError, ReferenceDataError, UsageError
 from onnx_passes.report.text import plural
 
 if TYPE_CHECKING:
@@ -163,7 +163,6 @@ _PART = re.compile(r"(:(auto|\[[^\[\]]*\]|\d+x[\dx]*|[a-z]+\d+\w*)){1,2}$")
 
 
 def _boundary(model: ir.Model, part: ir.Model, path: str) -> dict[str, dict[str, Array]]:
-    from onnx_passes.errors import EngineError, ReferenceDataError
     from onnx_passes.runtime.ort import engine_for
     from onnx_passes.verify.recording import value_names
     from onnx_passes.verify.reduce import Boundary

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from onnx_passes import __version__, risky_runs
-from onnx_passes.cli.common import adopt, forget_color, nearest, wants_color
-from onnx_passes.cli.output import abandon_stdout
-from onnx_passes.cli.supervision import STARTED, interruptible, received
+from onnx_passes.cli.common import adopt, complete, forget_color, nearest, wants_color
+from onnx_passes.cli.output import abandon_stdout, fitted
+from onnx_passes.cli.supervision import STARTED, interruptible, received, supervise
 from onnx_passes.cli.word_syntax import names_a_model
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.pipeline.garbage_collection import patient_collector
@@ -293,8 +293,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _completed(instruction: str) -> int:
     """Answer a shell that asks how a word may go on; return the exit code."""
-    from onnx_passes.cli.common import complete
-
     try:
         return 0 if complete(program, instruction) else 2
     except Exception:  # a shell that completes a word wants no words of ours
@@ -315,8 +313,6 @@ def _guarded(words: list[str], *, debug: bool, kept: bool) -> int:
     forget_color()
     try:
         if kept:
-            from onnx_passes.cli.supervision import supervise  # needs a system that forks
-
             supervise()
         return _call(words)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -409,7 +405,6 @@ def _unforeseen(error: Exception, words: Sequence[str]) -> int:
 
 def _tell(text: str) -> None:
     """Print on stderr, if there is one; names of a model may hold control characters."""
-    from onnx_passes.cli.output import fitted
     from onnx_passes.report.text import annotation, printable
 
     with suppress(OSError, ValueError, AttributeError):

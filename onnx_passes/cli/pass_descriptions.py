@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from onnx_passes.library_index import group_of, summary_of
 from onnx_passes.passes.base import Pass
-from onnx_passes.passes.registry import LIBRARY, Scope
+from onnx_passes.passes.registry import LIBRARY, Scope, all_passes, groups, imported_pass
 
 if TYPE_CHECKING:
     from onnx_passes.passes.patterns import WhyNot
@@ -46,8 +46,6 @@ def importable_by_children(config: str | None) -> None:
 
 def describe_passes(scope: Scope) -> list[dict[str, str]]:
     """Return name, group, contract and summary of every pass, by group."""
-    from onnx_passes.passes.registry import all_passes
-
     rows = [
         {
             "name": cls.name,
@@ -68,8 +66,6 @@ def home(cls: type[Pass]) -> str:
 
 def groups_of(cls: type[Pass]) -> list[str]:
     """Return the groups that a pass is registered in."""
-    from onnx_passes.passes.registry import groups
-
     return [name for name, members in groups().items() if cls in members]
 
 
@@ -108,7 +104,6 @@ def option_docs(cls: type[Pass]) -> dict[str, str]:
 def answers(question: WhyNot, ran: Collection[str]) -> Iterator[str]:
     """Yield why a rule did not match, line by line, and what its pass says of itself."""
     from onnx_passes.passes.patterns import MISMATCH, NO_REASON
-    from onnx_passes.passes.registry import imported_pass
 
     lines = list(question.lines())
     yield from lines

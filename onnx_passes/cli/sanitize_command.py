@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from onnx_passes.cli.common import path
-from onnx_passes.cli.output import echo_line
+from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several, read_shape
 from onnx_passes.errors import UsageError
 
@@ -73,7 +73,6 @@ def command(
     quiet: bool,
 ) -> None:
     """Tidy a model."""
-    from onnx_passes.cli.output import check_destinations
     from onnx_passes.cli.run_command import execute
     from onnx_passes.configs.pipeline_files import default_config
     from onnx_passes.model.load import load_model

@@ -20,7 +20,7 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
-from onnx_passes.cli.output import advance, echo_line
+from onnx_passes.cli.output import advance, check_destinations, check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainMapping
@@ -105,7 +105,6 @@ def command(
     **given: Plain,
 ) -> None:
     """Choose precisions."""
-    from onnx_passes.cli.output import check_destinations, check_folder
     from onnx_passes.configs.pipeline_files import load_config
     from onnx_passes.model.load import load_model
     from onnx_passes.tuning.configured_search import task_of

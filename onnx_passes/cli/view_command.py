@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.output import echo_line
+from onnx_passes.cli.output import check_destinations, echo_line
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -54,7 +54,6 @@ def command(
     model: str, output: Path | None, report: Path | None, load_inputs: str | None
 ) -> None:
     """Write the graph of a model as a page."""
-    from onnx_passes.cli.output import check_destinations
     from onnx_passes.cli.reduce_command import infer_shapes
     from onnx_passes.model.load import load_model
     from onnx_passes.report.json import read_json

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -29,13 +29,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from onnx_passes.configs.data_spec import read_share
+from onnx_passes.configs.data_spec import DataSpec, read_share
 from onnx_passes.errors import UsageError
 from onnx_passes.passes.options import Size, pipeline_name
 from onnx_passes.plain import Plain, PlainDict
-
-if TYPE_CHECKING:
-    from onnx_passes.configs.data_spec import DataSpec
 
 
 def wrong(expected: str) -> PydanticCustomError:
@@ -333,8 +330,6 @@ class DataSection(Section):
         A run that may stop `early` needs a shuffled order. UsageError without a source, or for
         two.
         """
-        from onnx_passes.configs.data_spec import DataSpec
-
         return DataSpec(
             sources=self.source,
             named=self.files,

@@ -405,8 +405,6 @@ class Rewriting(Pass):
         To build them takes longer than to match them on a small model. Those of a pass that
         depend on its options alone are built once for all its turns in a run.
         """
-        from onnx_passes.passes.patterns import PatternInfo
-
         cls, known = type(self), self.context.rules
         # The methods too: a test may put another rule in.
         methods = [
@@ -422,8 +420,6 @@ class Rewriting(Pass):
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """Apply the rules until none matches."""
-        from onnx_passes.passes.patterns import NodeIndex
-
         rewrites = self.context.rewrites
         index, rewrites.index = rewrites.index, None
         # A pass with a call of its own may have changed the model before this one.
