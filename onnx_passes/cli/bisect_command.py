@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.output import echo_line
+from onnx_passes.cli.common import FILE, OVERRIDES
+from onnx_passes.cli.output import echo_lines
 from onnx_passes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,12 +35,10 @@ Examples:
 
 
 @click.command("bisect", help=HELP, no_args_is_help=True)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=FILE)
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
 @click.option("-c", "--config", help="Pipeline file, or the name of a shipped one.")
-@click.option(
-    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
-)
+@OVERRIDES
 @click.option("--check", metavar="CMD", help="Command that judges the model {model}.")
 def command(
     model: Path,
@@ -73,8 +72,7 @@ def command(
             )
         judge = ByCheck(holds)
     finding = bisect(loaded.model, settings, judge)
-    for line in _describe(finding, by_score=check is None):
-        echo_line(line)
+    echo_lines(_describe(finding, by_score=check is None))
     raise click.exceptions.Exit({"sound": 0, "found": 1, "undecided": 4}[finding.outcome])
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from onnx_passes.cli.common import FILE
 from onnx_passes.cli.output import check_destinations, echo_line
 from onnx_passes.errors import UsageError
 
@@ -24,10 +25,8 @@ Examples:
 
 
 @click.command("build", help=HELP)
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file."
-)
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="The file.")
 @click.option(
     "-e",
     "--engine",
@@ -71,7 +70,7 @@ Examples:
     "--plugin",
     "plugins",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Library of plugins. Repeat for several.",
 )
 @click.option(
@@ -85,7 +84,7 @@ Examples:
 @click.option("--config-hook", metavar="MODULE:FUNCTION", help="Called with the config.")
 @click.option(
     "--write-script",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="Write a Python script that builds this, to be edited, and stop.",
 )

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.output import echo_line
+from onnx_passes.cli.common import FILE
+from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import plural
@@ -175,7 +176,7 @@ class Seconds(click.ParamType[float]):
     help="Continue after the first fault, and list each distinct cause.",
 )
 @click.option("-j", "jobs", type=click.IntRange(1), default=1, help="Rules certified at once.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write verdicts.")
+@click.option("--json", "json_file", type=FILE, help="Write verdicts.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of all random choices.")
 @click.option("--write", is_flag=True, help="Write the certificates of passes.")
 @click.option("--check", is_flag=True, help="Only check certificates; warn of stale ones.")
@@ -186,14 +187,14 @@ class Seconds(click.ParamType[float]):
 @click.option(
     "--certificates",
     "folder",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=CERTIFICATES,
     show_default=True,
     help="Folder of certificates.",
 )
 @click.option(
     "--reproducers",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default="reproducers",
     show_default=True,
     help="Folder that refutations are written under.",
@@ -395,8 +396,7 @@ def show_verdicts(target: Target, results: Sequence[PlainDict]) -> PlainDict:
     """Print the verdicts on a target, and return them as plain data."""
     click.secho(target.name, bold=True)
     if target.problem:
-        for line in f"not run: {target.problem}".splitlines():
-            echo_line(f"  {line}")
+        echo_lines(f"  {line}" for line in f"not run: {target.problem}".splitlines())
     elif target.by_metrics:
         echo_line(f"  {BY_METRICS}")
     elif target.rules is None and not results:

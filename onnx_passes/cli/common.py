@@ -18,7 +18,7 @@ import click
 from click import _textwrap
 from click.shell_completion import CompletionItem, get_completion_class
 
-from onnx_passes.cli.output import check_destinations, echo_line, ticking
+from onnx_passes.cli.output import check_destinations, echo_lines, ticking
 from onnx_passes.errors import OnnxPassesError, UsageError
 from onnx_passes.plain import PlainDict
 
@@ -348,35 +348,34 @@ class Family(click.Group):
 
 Command: TypeAlias = Callable[..., object]
 
-path = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path)
+OVERRIDES = click.option(
+    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
+)
 
 
 def edits(command: Command) -> Command:
     """Give a command the argument and the options that all of them have."""
-    for option in (
-        click.option(
-            "--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE."
-        ),
-        click.option(
-            "-o", "--output", type=path, required=True, help="Where to write the model."
-        ),
-    ):
-        command = option(command)
-    return command
+    output = click.option(
+        "-o", "--output", type=FILE, required=True, help="Where to write the model."
+    )
+    as_json = click.option(
+        "--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE."
+    )
+    return output(as_json(command))
 
 
 def edit(
     model: Path,
     output: Path,
-    change: Callable[[ir.Model], PlainDict],
-    says: Callable[[PlainDict], str],
+    change: Callable[[ir.Model], tuple[PlainDict, str]],
     *,
     as_json: bool,
     read: Sequence[Path] = (),
 ) -> None:
     """Read a model, change it, write it, and print what was done.
 
-    ``change`` returns what there is to print, and ``says`` makes a sentence of it. ``read``
+    ``change`` returns what there is to print, as data and in words. ``read``
     are other files that are read. OnnxPassesError if the model cannot be read, changed, or
     written.
     """
@@ -385,14 +384,13 @@ def edit(
 
     check_destinations(output, {}, {"the model": [model], "another model": list(read)})
     loaded = load_model(model)
-    done = change(loaded.model)
+    done, told = change(loaded.model)
     files = save_model(loaded.model, output, source=loaded)
     done["written"] = [str(file) for file in files]
     if as_json:
         click.echo(json.dumps(done, indent=2))
         return
-    for line in (*says(done).split("\n"), str(files[-1])):
-        echo_line(line)
+    echo_lines((*told.split("\n"), str(files[-1])))
 
 
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.common import FILE
 from onnx_passes.cli.data_options import (
     announce,
     data_options,
@@ -20,7 +21,13 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
-from onnx_passes.cli.output import advance, check_destinations, check_folder, echo_line
+from onnx_passes.cli.output import (
+    advance,
+    check_destinations,
+    check_folder,
+    echo_line,
+    echo_lines,
+)
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import EngineError, ModelError, UsageError
 from onnx_passes.plain import Plain, PlainDict, PlainMapping
@@ -202,8 +209,7 @@ def compare_on_data(
             click.echo(result.text(), nl=False)
         else:
             timing = result.timing.to_json()
-            for line in result_lines(result.data, timing, notes, verbose=verbose):
-                echo_line(line)
+            echo_lines(result_lines(result.data, timing, notes, verbose=verbose))
     return result.exit_code
 
 
@@ -316,11 +322,10 @@ Examples:
   onnx-passes compare model.onnx -e onnxruntime -e openvino --time
   onnx-passes compare m.onnx int8.onnx --data images/ --accuracy drop=0.5%
 """
-_path = click.Path(path_type=Path)
 
 
 @click.command("compare", cls=ManyWords, help=HELP, no_args_is_help=True)
-@click.argument("models", nargs=-1, type=_path, metavar="[MODEL]...")
+@click.argument("models", nargs=-1, type=FILE, metavar="[MODEL]...")
 @click.option(
     "-e",
     "--engine",
@@ -344,17 +349,17 @@ _path = click.Path(path_type=Path)
 )
 @click.option(
     "--save-inputs",
-    type=_path,
+    type=FILE,
     metavar="FILE",
     help="Write the inputs: a folder, .json, or .npz of one sample.",
 )
 @click.option(
-    "--save-outputs", type=_path, metavar="FILE", help="Write the results: .json, .zip, .npz."
+    "--save-outputs", type=FILE, metavar="FILE", help="Write the results: .json, .zip, .npz."
 )
 @click.option(
     "--load-outputs",
     multiple=True,
-    type=_path,
+    type=FILE,
     metavar="FILE",
     help="Compare with saved results, or these among themselves. Repeat for several.",
 )
@@ -411,11 +416,11 @@ _path = click.Path(path_type=Path)
 )
 @click.option(
     "--write-script",
-    type=_path,
+    type=FILE,
     metavar="FILE",
     help="Write a Python script that does this, to be edited, and stop.",
 )
-@click.option("--plots", type=_path, metavar="DIR", help="Draw errors as PNG (extra: plots).")
+@click.option("--plots", type=FILE, metavar="DIR", help="Draw errors as PNG (extra: plots).")
 @data_options
 @click.option("-v", "--verbose", is_flag=True, help="List every value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from onnx_passes.cli.common import FILE
 from onnx_passes.cli.word_syntax import Several, SeveralFiles, read_range
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainMapping
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from onnx_passes.data.workers import Executor
 
 F = TypeVar("F", bound=Callable[..., object])
-_path = click.Path(path_type=Path)
 
 SOURCE = (
     click.option(
@@ -73,23 +72,21 @@ CLUSTER = (
     click.option(
         "--scheduler", metavar="ADDRESS", help="A Dask cluster: local:8, or tcp://host:8786."
     ),
-    click.option(
-        "--tls-ca", type=_path, metavar="FILE", help="Authority of a tls:// cluster."
-    ),
-    click.option("--tls-cert", type=_path, metavar="FILE", help="Certificate of this client."),
-    click.option("--tls-key", type=_path, metavar="FILE", help="Key of that certificate."),
+    click.option("--tls-ca", type=FILE, metavar="FILE", help="Authority of a tls:// cluster."),
+    click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate of this client."),
+    click.option("--tls-key", type=FILE, metavar="FILE", help="Key of that certificate."),
     click.option(
         "--mixed-cpus", is_flag=True, help="Allow different processors for 8-bit models."
     ),
 )
 JOURNAL = (
-    click.option("--journal", type=_path, metavar="FILE", help="Continue from, and extend."),
+    click.option("--journal", type=FILE, metavar="FILE", help="Continue from, and extend."),
 )
 FILES = (
-    click.option("--timing", type=_path, metavar="FILE", help="Write how long it took."),
-    click.option("--html", type=_path, metavar="FILE", help="Write the result as a page."),
+    click.option("--timing", type=FILE, metavar="FILE", help="Write how long it took."),
+    click.option("--html", type=FILE, metavar="FILE", help="Write the result as a page."),
     click.option(
-        "--save-worst", type=_path, metavar="DIR", help="Write the worst samples as inputs."
+        "--save-worst", type=FILE, metavar="DIR", help="Write the worst samples as inputs."
     ),
 )
 EVERY = (*SOURCE, *RULE, *JOBS, *CLUSTER, *JOURNAL, *FILES)

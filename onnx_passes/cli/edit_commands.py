@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import edit, edits, pairs, path
-from onnx_passes.cli.output import check_folder, echo_line
+from onnx_passes.cli.common import FILE, edit, edits, pairs
+from onnx_passes.cli.output import check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainDict
@@ -34,7 +34,7 @@ Examples:
 
 
 @click.command("insert", help=INSERT_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @click.argument("attributes", nargs=-1, metavar="[ATTRIBUTE=VALUE]...")
 @click.option("--op", required=True, metavar="OP", help="Operator, or domain::Operator.")
 @click.option("--inputs", default="", metavar="A,B", help="Values that it reads.")
@@ -60,19 +60,15 @@ def insert_command(
         for key, text in pairs(attributes, "ATTRIBUTE=VALUE").items()
     }
 
-    def change(model: ir.Model) -> PlainDict:
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
         before = model.graph.num_nodes()
         reads, computes = ([n for n in text.split(",") if text] for text in (inputs, outputs))
         insert(model, op_type, reads, computes, given, domain=domain, name=name)
-        return {"op": op, "removed": before + 1 - model.graph.num_nodes()}
+        removed = before + 1 - model.graph.num_nodes()
+        done = {"op": op, "removed": removed}
+        return done, f"{op} replaces {plural(removed, 'node')}"
 
-    edit(
-        model,
-        output,
-        change,
-        lambda done: f"{op} replaces {plural(done['removed'], 'node')}",
-        as_json=as_json,
-    )
+    edit(model, output, change, as_json=as_json)
 
 
 def _attribute_value(text: str) -> Plain:
@@ -98,25 +94,22 @@ Examples:
 
 
 @click.command("prune", help=PRUNE_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @edits
 def prune_command(model: Path, output: Path, as_json: bool) -> None:
     """Prune the weights."""
     from onnx_passes.surgery.weights import prune
 
-    def change(model: ir.Model) -> PlainDict:
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
         found = prune(model)
-        return {"verified": False, "pruned": found.weights, "left": found.left}
+        lines = [f"left {name!r}: {reason}" for name, reason in found.left.items()]
+        zeros = sum(found.weights.values())
+        lines.append(f"{len(found.weights)} weights pruned, {zeros} elements set to zero")
+        lines.append("not verified: the result computes other numbers")
+        done = {"verified": False, "pruned": found.weights, "left": found.left}
+        return done, "\n".join(lines)
 
-    edit(model, output, change, _pruned_line, as_json=as_json)
-
-
-def _pruned_line(done: PlainDict) -> str:
-    lines = [f"left {name!r}: {reason}" for name, reason in done["left"].items()]
-    zeros = sum(done["pruned"].values())
-    lines.append(f"{len(done['pruned'])} weights pruned, {zeros} elements set to zero")
-    lines.append("not verified: the result computes other numbers")
-    return "\n".join(lines)
+    edit(model, output, change, as_json=as_json)
 
 
 RENAME_HELP = """\
@@ -132,7 +125,7 @@ Examples:
 
 
 @click.command("rename", help=RENAME_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @click.argument("names", nargs=-1, metavar="OLD=NEW...")
 @click.option("--node", "nodes", multiple=True, metavar="OLD=NEW", help="Rename a node.")
 @edits
@@ -150,17 +143,12 @@ def rename_command(
     if not values and not made:
         raise click.UsageError("nothing to rename: give OLD=NEW, or --node OLD=NEW")
 
-    def change(model: ir.Model) -> PlainDict:
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
         rename(model, values, made)
-        return {"values": values, "nodes": made}
+        told = f"{len(values)} values and {len(made)} nodes renamed"
+        return {"values": values, "nodes": made}, told
 
-    edit(
-        model,
-        output,
-        change,
-        lambda done: f"{len(values)} values and {len(made)} nodes renamed",
-        as_json=as_json,
-    )
+    edit(model, output, change, as_json=as_json)
 
 
 SET_METADATA_HELP = """\
@@ -174,7 +162,7 @@ Examples:
 
 
 @click.command("set-metadata", help=SET_METADATA_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @click.argument("properties", nargs=-1, metavar="KEY=VALUE...")
 @click.option("--remove", multiple=True, metavar="KEY", help="Remove a key.")
 @click.option("--producer", metavar="NAME", help="The program that made the model.")
@@ -197,19 +185,14 @@ def set_metadata_command(
     if not wanted and producer is None and doc is None:
         raise click.UsageError("nothing to set: give KEY=VALUE, --remove, --producer or --doc")
 
-    def change(model: ir.Model) -> PlainDict:
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
         set_metadata(model, wanted, producer=producer, doc=doc)
-        return {
-            "metadata": dict(model.metadata_props),
-            "producer": model.producer_name,
-            "doc": model.doc_string,
-        }
+        found = dict(model.metadata_props)
+        rows = [f"{key}={value}" for key, value in found.items()]
+        done = {"metadata": found, "producer": model.producer_name, "doc": model.doc_string}
+        return done, "\n".join(rows) or "no metadata"
 
-    def says(done: PlainDict) -> str:
-        rows = [f"{key}={value}" for key, value in done["metadata"].items()]
-        return "\n".join(rows) or "no metadata"
-
-    edit(model, output, change, says, as_json=as_json)
+    edit(model, output, change, as_json=as_json)
 
 
 SPLIT_HELP = """\
@@ -225,8 +208,8 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 
 
 @click.command("split", cls=ManyWords, help=SPLIT_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
-@click.option("-o", "--output", type=path, required=True, help="Folder for the parts.")
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="Folder for the parts.")
 @click.option(
     "--at", cls=Several, multiple=True, metavar="NAME...", help="Values at which a part ends."
 )
@@ -258,8 +241,7 @@ def split_command(
                 "outputs": [str(v.name) for v in part.graph.outputs],
             }
         )
-    for note in loaded.notes:
-        echo_line(f"note: {note}", err=True)
+    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -290,7 +272,7 @@ Examples:
 
 
 @click.command("strip-weights", help=STRIP_WEIGHTS_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @click.option(
     "--least",
     type=click.IntRange(min=0),
@@ -302,16 +284,11 @@ def strip_weights_command(model: Path, least: int | None, output: Path, as_json:
     """Take the weights out."""
     from onnx_passes.surgery.weights import LEAST, strip_weights
 
-    def change(model: ir.Model) -> PlainDict:
-        return {"stripped": strip_weights(model, LEAST if least is None else least)}
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
+        stripped = strip_weights(model, LEAST if least is None else least)
+        return {"stripped": stripped}, f"{len(stripped)} weights removed"
 
-    edit(
-        model,
-        output,
-        change,
-        lambda done: f"{len(done['stripped'])} weights removed",
-        as_json=as_json,
-    )
+    edit(model, output, change, as_json=as_json)
 
 
 RESTORE_WEIGHTS_HELP = """\
@@ -326,8 +303,8 @@ Examples:
 
 
 @click.command("restore-weights", help=RESTORE_WEIGHTS_HELP, no_args_is_help=True)
-@click.argument("model", type=path)
-@click.option("--from", "source", type=path, help="The model that was stripped.")
+@click.argument("model", type=FILE)
+@click.option("--from", "source", type=FILE, help="The model that was stripped.")
 @click.option("--random", "seed", type=int, metavar="SEED", help="Draw random weights.")
 @edits
 def restore_weights_command(
@@ -344,15 +321,10 @@ def restore_weights_command(
     if (source is None) == (seed is None):
         raise click.UsageError("give either --from MODEL or --random SEED")
 
-    def change(model: ir.Model) -> PlainDict:
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
         held = None if source is None else load_model(source).model
-        return {"restored": restore_weights(model, held, seed=seed or 0)}
+        restored = restore_weights(model, held, seed=seed or 0)
+        return {"restored": restored}, f"{len(restored)} weights put back"
 
-    edit(
-        model,
-        output,
-        change,
-        lambda done: f"{len(done['restored'])} weights put back",
-        as_json=as_json,
-        read=[] if source is None else [source],
-    )
+    read = [] if source is None else [source]
+    edit(model, output, change, as_json=as_json, read=read)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from onnx_passes.cli.output import check_destinations, echo_line
+from onnx_passes.cli.common import FILE
+from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import (
     ManyWords,
     Several,
@@ -38,13 +39,12 @@ Examples:
   onnx-passes extract model.onnx -o part.onnx --inputs hidden --outputs logits
   onnx-passes extract m.onnx -o part.onnx --outputs hidden --with-data in.npz
 """
-_path = click.Path(path_type=Path)
 _DATA: dict[str, Literal["feeds", "results"]] = {"inputs": "feeds", "outputs": "results"}
 
 
 @click.command("extract", cls=ManyWords, help=HELP, no_args_is_help=True)
-@click.argument("model", type=_path)
-@click.option("-o", "--output", type=_path, required=True, help="Where to write the part.")
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="Where to write the part.")
 @click.option(
     "--inputs",
     cls=Several,
@@ -109,8 +109,7 @@ def command(
     count = len(part.graph)
     taken = [str(v.name) for v in part.graph.inputs]
     given = [str(v.name) for v in part.graph.outputs]
-    for note in loaded.notes:
-        echo_line(f"note: {note}", err=True)
+    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
     for name in find_unranked(part):
         click.echo(
             f"note: the shape of {name!r} is not known; to say it write {name}:[batch,4]:auto",

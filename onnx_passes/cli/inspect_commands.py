@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from onnx_passes.cli.common import Family
-from onnx_passes.cli.output import check_folder, echo_line
+from onnx_passes.cli.common import FILE, Family
+from onnx_passes.cli.output import check_folder, echo_line, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainDict
@@ -114,12 +114,9 @@ def inspect_model_command(
     if as_json:
         click.echo(json.dumps(report, indent=2))
         return
-    for line in inspect_lines(report):
-        echo_line(line)
-    for line in report.get("unbounded", ()):
-        echo_line(f"unbounded {line}")
-    for note in loaded.notes:
-        echo_line(f"note: {note}", err=True)
+    echo_lines(inspect_lines(report))
+    echo_lines(f"unbounded {line}" for line in report.get("unbounded", ()))
+    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
 
 
 def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
@@ -129,8 +126,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
-        for line in lines(report):
-            echo_line(line)
+        echo_lines(lines(report))
     raise click.exceptions.Exit(3 if "not_read" in report else 0)
 
 
@@ -145,7 +141,7 @@ def _engine(file: str, package: Package, *, as_json: bool) -> NoReturn:
 )
 @click.option(
     "--partition",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIR",
     help="Save the parts that the engine accepts, and the rest, as models.",
 )
@@ -168,8 +164,7 @@ def inspect_capability_command(
     if as_json:
         click.echo(json.dumps(report, indent=2))
     else:
-        for line in capabilities.lines(report):
-            echo_line(line)
+        echo_lines(capabilities.lines(report))
     raise click.exceptions.Exit(0 if found.supported else 1)
 
 
@@ -239,8 +234,7 @@ def show(
             if not as_json:
                 given_by = f" of {runners[index]}" if runners else ""
                 echo_line(f"[{index}] {name}{given_by}: {row['type']}")
-                for line in lines:
-                    echo_line(f"    {line}")
+                echo_lines(f"    {line}" for line in lines)
     if as_json:
         click.echo(json.dumps({"samples": len(samples), "values": report}, indent=2))
     elif len(samples) > 1 and not every:

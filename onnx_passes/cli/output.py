@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +114,12 @@ def echo_line(text: str, *, err: bool = False, color: str | None = None) -> None
     encoding = getattr(stream, "encoding", None) or "utf-8"
     for line in fitted(one_line(text, encoding), stream):
         click.echo(line if color is None else click.style(line, fg=color), err=err)
+
+
+def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines, as :func:`echo_line` does each."""
+    for line in lines:
+        echo_line(line, err=err)
 
 
 def fitted(line: str, stream: TextIO | None) -> list[str]:

@@ -10,8 +10,8 @@ from string import Template
 
 import click
 
-from onnx_passes.cli.common import SHELLS, Family, script
-from onnx_passes.cli.output import echo_line
+from onnx_passes.cli.common import OVERRIDES, SHELLS, Family, script
+from onnx_passes.cli.output import echo_line, echo_lines
 from onnx_passes.errors import UsageError
 
 EXPLAIN_HELP = """\
@@ -38,8 +38,7 @@ def explain_command(name: str, config: str | None) -> None:
     if name in shipped_configs() and not is_known(name):
         click.echo(shipped_source(name).text.rstrip())
         return
-    for line in "\n\n".join(map(explanation, lookup(name, scope=scope))).splitlines():
-        echo_line(line)
+    echo_lines("\n\n".join(map(explanation, lookup(name, scope=scope))).splitlines())
 
 
 NEW_PASS_HELP = """\
@@ -140,11 +139,6 @@ Examples:
 """
 
 
-_set = click.option(
-    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
-)
-
-
 @click.group("config", cls=Family, help=CONFIG_HELP, no_args_is_help=True)
 def config_command() -> None:
     """Check or print a pipeline file, or print the JSON Schema of all of them."""
@@ -152,7 +146,7 @@ def config_command() -> None:
 
 @config_command.command("check", help=_CHECK)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@_set
+@OVERRIDES
 def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """Check FILE (or a shipped pipeline), and print the pipeline that results from it."""
     from onnx_passes.configs.engine_configs import resolve_engines
@@ -168,7 +162,7 @@ def check_command(files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
 
 @config_command.command("show", help=_SHOW)
 @click.argument("file")
-@_set
+@OVERRIDES
 def show_command(file: str, overrides: tuple[str, ...]) -> None:
     """Print a pipeline file, or a shipped pipeline, as YAML."""
     from onnx_passes.configs.pipeline_files import load_config

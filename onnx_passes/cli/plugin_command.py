@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import Family, edit, edits, path
+from onnx_passes.cli.common import FILE, Family, edit, edits
 from onnx_passes.cli.output import echo_line
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import PlainDict
@@ -85,7 +85,7 @@ def command() -> None:
     "--library",
     "libraries",
     multiple=True,
-    type=path,
+    type=FILE,
     help="Library of plugins to load first. Repeat for several.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
@@ -130,7 +130,7 @@ def list_plugins(
 
 
 @command.command("match", help=_MATCH, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @_sources
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def match(model: Path, sources: tuple[str, ...], as_json: bool) -> None:
@@ -149,7 +149,7 @@ def match(model: Path, sources: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("replace", help=_REPLACE, no_args_is_help=True)
-@click.argument("model", type=path)
+@click.argument("model", type=FILE)
 @_sources
 @click.option("--only", metavar="N,...", help="Numbers that match prints. Default: all.")
 @edits
@@ -165,13 +165,14 @@ def replace(
 
     plugins, numbers = surgery.load_plugins(_require(sources)), _numbers(only)
 
-    def change(model: ir.Model) -> PlainDict:
+    def change(model: ir.Model) -> tuple[PlainDict, str]:
         found = surgery.replace(model, plugins, numbers)
         if not found:
             raise UsageError("no plugin matches anything", help="onnx-passes plugin match")
-        return {"verified": False, "replaced": [asdict(one) for one in found]}
+        told = f"{len(found)} places replaced; not verified: only TensorRT runs plugins"
+        return {"verified": False, "replaced": [asdict(one) for one in found]}, told
 
-    edit(model, output, change, _says, as_json=as_json)
+    edit(model, output, change, as_json=as_json)
 
 
 def _require(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -192,8 +193,3 @@ def _echo(one: Match) -> None:
     for node in one.nodes:
         echo_line(f"    - {node}")
     echo_line(f"    + {one.node}")
-
-
-def _says(done: PlainDict) -> str:
-    count = len(done["replaced"])
-    return f"{count} places replaced; not verified: only TensorRT runs plugins"

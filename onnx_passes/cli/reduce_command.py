@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.common import FILE
 from onnx_passes.cli.data_options import (
     CLUSTER,
     SOURCE,
@@ -640,7 +641,6 @@ Examples:
   onnx-passes reduce m.onnx -o small.onnx --mode bisect --load-inputs in.npz \\
       --fail-regex 'Op: Mul' --check trtexec --onnx={model}
 """
-_path = click.Path(path_type=Path)
 
 
 class _Reduce(ManyWords):
@@ -656,8 +656,8 @@ class _Reduce(ManyWords):
 
 
 @click.command("reduce", cls=_Reduce, help=HELP, no_args_is_help=True)
-@click.argument("model", type=_path)
-@click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the result.")
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the result.")
 @click.option("--check", metavar="CMD", help="Command that judges candidates.")
 @click.option("--check-function", metavar="MODULE:FUNCTION", help="Function that judges.")
 @click.option(
@@ -696,7 +696,7 @@ class _Reduce(ManyWords):
 )
 @click.option(
     "--iter-artifact",
-    type=_path,
+    type=FILE,
     default="onnx_passes_debug.onnx",
     metavar="FILE",
     help="Candidate, if CMD has no {model}.",
@@ -722,10 +722,10 @@ class _Reduce(ManyWords):
 @click.option("--fail-code", type=int, multiple=True, help="Only these exit codes fail.")
 @click.option("--ignore-fail-code", type=int, multiple=True, help="These exit codes pass.")
 @click.option("--fail-regex", multiple=True, metavar="RE", help="Text of a failure.")
-@click.option("--min-good", type=_path, metavar="FILE", help="Write the nearest good model.")
-@click.option("--artifacts", type=_path, metavar="DIR", help="Save candidates: good/, bad/.")
+@click.option("--min-good", type=FILE, metavar="FILE", help="Write the nearest good model.")
+@click.option("--artifacts", type=FILE, metavar="DIR", help="Save candidates: good/, bad/.")
 @click.option(
-    "--replay", type=_path, metavar="FILE", help="Read answers from FILE, and add new ones."
+    "--replay", type=FILE, metavar="FILE", help="Read answers from FILE, and add new ones."
 )
 @add_options((*SOURCE, *CLUSTER))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from onnx_passes.cli.common import FILE
 from onnx_passes.errors import UsageError
 
 HELP = """\
@@ -21,14 +22,10 @@ Examples:
 
 
 @click.command("report", help=HELP, no_args_is_help=True)
-@click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report.")
-@click.option(
-    "--html", "html_path", type=click.Path(path_type=Path), help="Write it as a page."
-)
-@click.option(
-    "--junit", "junit_path", type=click.Path(path_type=Path), help="Write it for a CI system."
-)
+@click.argument("run", type=FILE, required=False)
+@click.option("--json", "json_path", type=FILE, help="Write the report.")
+@click.option("--html", "html_path", type=FILE, help="Write it as a page.")
+@click.option("--junit", "junit_path", type=FILE, help="Write it for a CI system.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of saved runs, and end.")
 @click.option("-v", "--verbose", count=True, help="Print more: each check, each output.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.output import abandon_stdout, check_destinations, echo_line
+from onnx_passes.cli.common import FILE, OVERRIDES
+from onnx_passes.cli.output import abandon_stdout, check_destinations, echo_line, echo_lines
 from onnx_passes.cli.supervision import Watch, received
 from onnx_passes.cli.word_syntax import names_a_model, read_range
 from onnx_passes.errors import OnnxPassesError, UsageError, VerificationError
@@ -273,7 +274,7 @@ Examples:
 
 
 @click.command("run", help=HELP, no_args_is_help=True)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=FILE)
 @click.argument("passes", nargs=-1, metavar="[PASS]... [OUT]")
 @click.option(
     "-c",
@@ -284,7 +285,7 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Where to write the result; - prints it as ONNX text.",
 )
 @click.option(
@@ -303,9 +304,7 @@ Examples:
     metavar="NAME=SIZE,...",
     help="Fix dynamic dimensions before the passes run.",
 )
-@click.option(
-    "-s", "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key."
-)
+@OVERRIDES
 @click.option(
     "-e",
     "--engine",
@@ -365,14 +364,12 @@ Examples:
 @click.option(
     "--dump-after", metavar="PASS|all|changed", help="Write the model after these passes."
 )
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report.")
-@click.option(
-    "--html", "html_path", type=click.Path(path_type=Path), help="Write the report as a page."
-)
+@click.option("--json", "json_path", type=FILE, help="Write the report.")
+@click.option("--html", "html_path", type=FILE, help="Write the report as a page.")
 @click.option(
     "--junit",
     "junit_path",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Write the report for a CI system, as JUnit XML.",
 )
 @click.option(
@@ -500,8 +497,7 @@ def command(
         from onnx_passes.cli.pass_descriptions import answers
 
         ran = {done.name.partition("{")[0] for done in run.report.passes}
-        for line in answers(question, ran):
-            echo_line(f"why not: {line}", err=True)
+        echo_lines((f"why not: {line}" for line in answers(question, ran)), err=True)
     if run.usable and output == STDOUT:
         print_model(run.model)
     raise click.exceptions.Exit(run.report.exit_code)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.common import path
-from onnx_passes.cli.output import check_destinations, echo_line
+from onnx_passes.cli.common import FILE
+from onnx_passes.cli.output import check_destinations, echo_lines
 from onnx_passes.cli.word_syntax import ManyWords, Several, read_shape
 from onnx_passes.errors import UsageError
 
@@ -30,8 +30,8 @@ Examples:
 
 
 @click.command("sanitize", cls=ManyWords, help=HELP, no_args_is_help=True)
-@click.argument("model", type=path)
-@click.option("-o", "--output", type=path, required=True, help="Where to write the model.")
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE, required=True, help="Where to write the model.")
 @click.option("--fold-constants", is_flag=True, help="Compute what depends on no input.")
 @click.option("--cleanup", is_flag=True, help="Remove what nothing reads.")
 @click.option("--toposort", is_flag=True, help="Sort the nodes topologically.")
@@ -55,7 +55,7 @@ Examples:
     help="Bound a computed size, as TensorRT requires.",
 )
 @click.option("--no-verify", is_flag=True, help="Check nothing. The report says so.")
-@click.option("--json", "json_path", type=path, metavar="FILE", help="Write the report.")
+@click.option("--json", "json_path", type=FILE, metavar="FILE", help="Write the report.")
 @click.option("-v", "--verbose", count=True, help="Print more.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -97,8 +97,7 @@ def command(
         check_runs(prepared.model)
     places = {"--json": json_path, "--html": None, "--junit": None}
     run = execute(prepared, settings, str(model), output, places, -1 if quiet else verbose)
-    for line in [] if quiet else _changes(before, _interface(prepared.model)):
-        echo_line(line, err=True)
+    echo_lines([] if quiet else _changes(before, _interface(prepared.model)), err=True)
     raise click.exceptions.Exit(run.report.exit_code)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from onnx_passes.cli.common import FILE
 from onnx_passes.cli.data_options import (
     CLUSTER,
     JOBS,
@@ -20,7 +21,13 @@ from onnx_passes.cli.data_options import (
     read_spec,
     refuse_without_data,
 )
-from onnx_passes.cli.output import advance, check_destinations, check_folder, echo_line
+from onnx_passes.cli.output import (
+    advance,
+    check_destinations,
+    check_folder,
+    echo_line,
+    echo_lines,
+)
 from onnx_passes.cli.word_syntax import ManyWords
 from onnx_passes.errors import UsageError
 from onnx_passes.plain import Plain, PlainMapping
@@ -50,13 +57,12 @@ Examples:
   onnx-passes tune model.onnx -c tune.yaml --culprits
 """
 _NODES = "onnx-passes inspect model MODEL --show layers lists them"
-_path = click.Path(path_type=Path)
 
 
 @click.command("tune", cls=ManyWords, help=HELP, no_args_is_help=True)
-@click.argument("model", type=_path)
+@click.argument("model", type=FILE)
 @click.option("-c", "--config", required=True, metavar="PIPELINE", help="The pipeline file.")
-@click.option("-o", "--output", type=_path, metavar="FILE", help="Where to write the model.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Where to write the model.")
 @click.option(
     "-s",
     "--set",
@@ -67,17 +73,17 @@ _path = click.Path(path_type=Path)
 )
 @click.option(
     "--record",
-    type=_path,
+    type=FILE,
     metavar="DIR",
     help="Folder for every score and decision; a later search continues from it.",
 )
 @click.option(
-    "--json", "json_file", type=_path, metavar="FILE", help="Write the result as JSON."
+    "--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON."
 )
 @click.option(
     "--html",
     "page",
-    type=_path,
+    type=FILE,
     metavar="FILE",
     help="Write the result as a page with a plot of error against cost.",
 )
@@ -196,8 +202,7 @@ def _search(
             with pending(page) as file:
                 file.write(tune_page(data, loaded.path.name).encode())
                 file.publish(page)
-        for line in lines(data):
-            echo_line(line)
+        echo_lines(lines(data))
     if result.ended == "interrupted":
         click.echo(f"interrupted: {output} holds the best model so far", err=True)
         raise click.exceptions.Exit(received.exit_code)
@@ -221,8 +226,7 @@ def _explain(task: Task, record: Path | None, node: str) -> None:
             help="give the pipeline file and the --set of that search",
         )
     groups = {group.name: group.nodes for group in task.groups}
-    for line in explain(entries, node, groups):
-        echo_line(line)
+    echo_lines(explain(entries, node, groups))
 
 
 def _culprits(

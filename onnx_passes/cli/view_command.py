@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onnx_passes.cli.output import check_destinations, echo_line
+from onnx_passes.cli.common import FILE
+from onnx_passes.cli.output import check_destinations, echo_line, echo_lines
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,7 +28,6 @@ Examples:
   onnx-passes view out.onnx --report run.json -o out.html
   onnx-passes view model.onnx --load-inputs inputs.npz
 """
-_path = click.Path(path_type=Path)
 
 
 @click.command("view", help=HELP, no_args_is_help=True)
@@ -35,13 +35,13 @@ _path = click.Path(path_type=Path)
 @click.option(
     "-o",
     "--output",
-    type=_path,
+    type=FILE,
     metavar="FILE",
     help="Where to write the page; by default MODEL.html in the working folder.",
 )
 @click.option(
     "--report",
-    type=_path,
+    type=FILE,
     metavar="FILE",
     help="Report of a run (--json FILE) that read or wrote MODEL.",
 )
@@ -72,8 +72,7 @@ def command(
     )
     data = PageContent(ranges, marks).of(loaded.model)
     write_text(to_page(Path(model).name, data, facts_of(loaded.model), told), place)
-    for note in loaded.notes:
-        echo_line(f"note: {note}", err=True)
+    echo_lines((f"note: {note}" for note in loaded.notes), err=True)
     echo_line(f"wrote {place}")
 
 
