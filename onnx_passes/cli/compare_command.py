@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from onnx_passes.data.evaluation_job import DataJob
     from onnx_passes.data.evaluation_result import DataResult
     from onnx_passes.data.input_binding import DataInterface
-    from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.runtime.engine_base import Feeds
     from onnx_passes.runtime.inputs import Substitute
     from onnx_passes.verify.runs import Found, Loader, Run, Runner
@@ -182,12 +181,13 @@ def compare_on_data(
 ) -> int:
     """Run models on engines over a data set, print the result, return the exit code."""
     from onnx_passes.data.job_evaluation import Journal, evaluate
+    from onnx_passes.data.shard_evaluation import WorkerProcessors
     from onnx_passes.report.data_results import result_lines
 
     _refuse(given)
     _check_places(models, given)
     job, rule = _job(models, engines, given, isolate=isolate), read_rule(given)
-    fleet = _fleet(job, given)
+    fleet = WorkerProcessors(job, allow_mixed=given["mixed_cpus"])
     with ExitStack() as stack:
         journal = None
         if given["journal"] is not None:
@@ -284,12 +284,6 @@ def _same_inputs(models: Sequence[Path], interface: DataInterface) -> None:
                 f"the inputs of {path} are not those of {models[0]}",
                 help=f"{', '.join(other.names)}; and {', '.join(interface.names)}",
             )
-
-
-def _fleet(job: DataJob, given: PlainMapping) -> WorkerProcessors:
-    from onnx_passes.data.shard_evaluation import WorkerProcessors
-
-    return WorkerProcessors(job, allow_mixed=given["mixed_cpus"])
 
 
 def _write(result: DataResult, given: PlainMapping) -> list[str]:

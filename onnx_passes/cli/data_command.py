@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from onnx_passes.cli.common import Command, Family
+from onnx_passes.cli.common import Family
+from onnx_passes.cli.data_options import add_options
 from onnx_passes.cli.output import check_destinations, check_folder, echo_line
 from onnx_passes.cli.word_syntax import ManyWords, Several
 from onnx_passes.plain import Plain
@@ -69,35 +70,27 @@ def command() -> None:
 command.aliases = {"to-input": "merge"}
 
 
-def _options(function: Command) -> Command:
-    for option in (
-        click.option(
-            "--json",
-            "as_json",
-            is_flag=True,
-            help="Print what was written as JSON.",
-        ),
-        click.option(
-            "--names",
-            cls=Several,
-            multiple=True,
-            metavar="NAME...",
-            help="Keep these values only.",
-        ),
-        click.option(
-            "--runner", default="onnx-passes", help="Name of the runner in saved results."
-        ),
-        click.option(
-            "--as",
-            "kind",
-            type=click.Choice(["feeds", "results"]),
-            default="feeds",
-            help="What .json and test data are: feeds (inputs), or results (outputs).",
-        ),
-        click.option("-o", "--output", required=True, help="Where to write."),
-    ):
-        function = option(function)
-    return function
+_options = (
+    click.option("-o", "--output", required=True, help="Where to write."),
+    click.option(
+        "--as",
+        "kind",
+        type=click.Choice(["feeds", "results"]),
+        default="feeds",
+        help="What .json and test data are: feeds (inputs), or results (outputs).",
+    ),
+    click.option(
+        "--runner", default="onnx-passes", help="Name of the runner in saved results."
+    ),
+    click.option(
+        "--names",
+        cls=Several,
+        multiple=True,
+        metavar="NAME...",
+        help="Keep these values only.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON."),
+)
 
 
 def _check(output: str, files: Sequence[str]) -> None:
@@ -132,7 +125,7 @@ def _write(
 
 @command.command("merge", cls=ManyWords, help=_MERGE)
 @click.argument("files", nargs=-1, required=True)
-@_options
+@add_options(_options)
 def merge(files: tuple[str, ...], **rest: Plain) -> None:
     """Join the values of FILES, sample by sample."""
     from onnx_passes.verify.saved import merge_samples, read_samples
@@ -143,7 +136,7 @@ def merge(files: tuple[str, ...], **rest: Plain) -> None:
 
 @command.command("concat", cls=ManyWords, help=_CONCAT)
 @click.argument("files", nargs=-1, required=True)
-@_options
+@add_options(_options)
 def concat(files: tuple[str, ...], **rest: Plain) -> None:
     """Put the samples of FILES one after the other."""
     from onnx_passes.verify.saved import read_samples
@@ -154,7 +147,7 @@ def concat(files: tuple[str, ...], **rest: Plain) -> None:
 
 @command.command("convert", cls=ManyWords, help=_CONVERT)
 @click.argument("file")
-@_options
+@add_options(_options)
 def convert(file: str, **rest: Plain) -> None:
     """Write FILE in the form that the output's extension says."""
     from onnx_passes.verify.saved import read_samples
