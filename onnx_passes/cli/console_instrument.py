@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 import onnx_ir as ir
@@ -25,14 +24,9 @@ class Announcer(Instrument):
         self.reporter.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *how: object) -> None:
         """Give the terminal back."""
-        self.reporter.__exit__(kind, error, trace)
+        self.reporter.__exit__(*how)
 
     def start(self, report: RunReport, model: ir.Model) -> None:
         self.reporter.start(report)

@@ -108,12 +108,8 @@ def gpu_states() -> list[dict[str, str]]:
         {
             key: value
             for key, value in zip(_ASKED.values(), row, strict=False)
-            if _is_reported(value)
+            if value and not value.startswith("[")
         }
         for row in rows
         if len(row) == len(_ASKED)
     ]
-
-
-def _is_reported(value: str) -> bool:
-    return bool(value) and not value.startswith("[")

@@ -20,7 +20,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -174,7 +174,8 @@ class Child:
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         with self.lock, self._kill_on_errors():
-            self._shorten_log()
+            with contextlib.suppress(OSError):  # what it printed before is not of what follows
+                os.ftruncate(self._log, 0)
             try:
                 self._channel.send(message, payload, files, deadline)
                 answer, _, _ = self._channel.receive(deadline)
@@ -251,11 +252,6 @@ class Child:
         text = os.pread(self._log, _TAIL_BYTES, start).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
         return f"; its last output: {' / '.join(lines)}" if lines else ""
-
-    def _shorten_log(self) -> None:
-        # What it printed before is not part of what happens next.
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._log, 0)
 
 
 def _end(
@@ -364,10 +360,8 @@ class IsolatedEngine:
         """
         session = IsolatedSession(self, model)
         session.prepare()
-        try:
+        with closing(session):
             yield session
-        finally:
-            session.close()
 
 
 class IsolatedSession:

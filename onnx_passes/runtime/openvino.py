@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from types import ModuleType
@@ -88,10 +88,8 @@ class OpenVinoEngine:
         self._core()
         _refuse_types(model)
         session = OpenVinoSession(self, assign_seeds(model, self.seed))
-        try:
+        with closing(session):
             yield session
-        finally:
-            session.close()
 
     def compile(self, proto: onnx.ModelProto) -> Foreign:
         """Return OpenVINO's compiled model."""

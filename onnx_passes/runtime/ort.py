@@ -10,7 +10,7 @@ import importlib.util
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -124,21 +124,6 @@ def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:
     for part in session.get_provider_graph_assignment_info():
         found[part.ep_name] += len(part.get_nodes())
     return dict(found.most_common())
-
-
-def is_plugin(provider: str) -> bool:
-    """Whether a provider comes as a package of its own, and is chosen by device."""
-    return provider in _PLUGINS
-
-
-def add_plugin(
-    ort: ModuleType,
-    options: onnxruntime.SessionOptions,
-    provider: str,
-    settings: dict[str, str],
-) -> None:
-    """Give a session the devices of a provider that comes as a package of its own."""
-    options.add_provider_for_devices(_devices(ort, provider), settings)
 
 
 def _register(ort: ModuleType, provider: str, module: str) -> None:
@@ -281,10 +266,8 @@ class OnnxRuntimeEngine:
         started = self._session(ort, proto, weights, folder)
         placed = {} if self.provider == CPU else nodes_by_provider(started)
         session = OrtSession(model, started, weights, placed)
-        try:
+        with closing(session):
             yield session
-        finally:
-            session.close()
 
     def _session(
         self,
@@ -331,8 +314,9 @@ class OnnxRuntimeEngine:
             _share_no_constants(options)
             options.enable_mem_pattern = False
         try:
-            if is_plugin(self.provider):
-                add_plugin(ort, options, self.provider, self._settings)
+            if self.provider in _PLUGINS:
+                devices = _devices(ort, self.provider)
+                options.add_provider_for_devices(devices, self._settings)
                 session = open_session(proto, options, None)
             else:
                 session = open_session(proto, options, [(self.provider, self._settings)])

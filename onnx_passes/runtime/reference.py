@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -47,10 +47,8 @@ class ReferenceEngine:
         model = assign_seeds(model, 0)
         proto, weights = split_for_engine(model, _array)
         session = ReferenceSession(model, _evaluator(proto, weights))
-        try:
+        with closing(session):
             yield session
-        finally:
-            session.close()
 
 
 class ReferenceSession:

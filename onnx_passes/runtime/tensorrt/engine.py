@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -526,10 +526,8 @@ class TensorRtEngine:
         except EngineUnavailableError as error:
             yield BuiltModel(plan, error.message, log.layers)
             return
-        try:
+        with closing(session):
             yield session
-        finally:
-            session.close()
 
     def _plan(self, model: ir.Model, log: BuildLog) -> bytes:
         options = self.options
