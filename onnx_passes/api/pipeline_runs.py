@@ -174,10 +174,7 @@ def run(
 
 
 def _overrides(
-    options: PlainMapping,
-    engines: Sequence[str | PlainMapping] | None,
-    *,
-    verify: bool,
+    options: PlainMapping, engines: Sequence[str | PlainMapping] | None, *, verify: bool
 ) -> list[str]:
     given = dict(options)
     if engines is not None:

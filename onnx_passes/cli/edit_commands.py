@@ -130,11 +130,7 @@ Examples:
 @click.option("--node", "nodes", multiple=True, metavar="OLD=NEW", help="Rename a node.")
 @edits
 def rename_command(
-    model: Path,
-    names: tuple[str, ...],
-    nodes: tuple[str, ...],
-    output: Path,
-    as_json: bool,
+    model: Path, names: tuple[str, ...], nodes: tuple[str, ...], output: Path, as_json: bool
 ) -> None:
     """Rename values and nodes."""
     from onnx_passes.surgery.graph_edits import rename
@@ -216,11 +212,7 @@ _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GI
 @click.option("--max-size", metavar="SIZE", help="Most weights of a part: 500MB, 1GiB.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def split_command(
-    model: Path,
-    output: Path,
-    at: tuple[str, ...],
-    max_size: str | None,
-    as_json: bool,
+    model: Path, output: Path, at: tuple[str, ...], max_size: str | None, as_json: bool
 ) -> None:
     """Cut a model into parts."""
     from onnx_passes.model.load import load_model
@@ -308,11 +300,7 @@ Examples:
 @click.option("--random", "seed", type=int, metavar="SEED", help="Draw random weights.")
 @edits
 def restore_weights_command(
-    model: Path,
-    source: Path | None,
-    seed: int | None,
-    output: Path,
-    as_json: bool,
+    model: Path, source: Path | None, seed: int | None, output: Path, as_json: bool
 ) -> None:
     """Put weights back."""
     from onnx_passes.model.load import load_model

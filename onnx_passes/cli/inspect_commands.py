@@ -93,11 +93,7 @@ inspect_command.default = "model"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, or write it to FILE.")
 def inspect_model_command(
-    file: str,
-    show: tuple[str, ...],
-    list_unbounded: bool,
-    package: Package,
-    as_json: bool,
+    file: str, show: tuple[str, ...], list_unbounded: bool, package: Package, as_json: bool
 ) -> None:
     """Print what a model, or an engine, is made of."""
     from onnx_passes.runtime.tensorrt.described import is_engine

@@ -130,9 +130,7 @@ class _Finder:
         return spec
 
 
-def defer(
-    names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED + TEXTUAL + TOOLS,
-) -> None:
+def defer(names: Sequence[str] = SYMBOLIC + REFERENCE + SCRIPTED + TEXTUAL + TOOLS) -> None:
     """Put off importing modules, those excepted that are there already.
 
     A command that never needs them is spared their start-up; whoever uses an attribute of

@@ -154,11 +154,7 @@ def match(model: Path, sources: tuple[str, ...], as_json: bool) -> None:
 @click.option("--only", metavar="N,...", help="Numbers that match prints. Default: all.")
 @edits
 def replace(
-    model: Path,
-    sources: tuple[str, ...],
-    only: str | None,
-    output: Path,
-    as_json: bool,
+    model: Path, sources: tuple[str, ...], only: str | None, output: Path, as_json: bool
 ) -> None:
     """Put plugins in place."""
     from onnx_passes.surgery import plugins as surgery

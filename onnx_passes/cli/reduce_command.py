@@ -301,10 +301,7 @@ def reduce_file(path: Path, output: Path, given: PlainMapping) -> None:
     if given["passes"] or given["config"]:
         infer_shapes(model)  # passes look at inner values, other checks at cuts only
     boundary = Boundary(
-        model,
-        engine_for(model),
-        golden,
-        fixed=given["fallback_shape_inference"],
+        model, engine_for(model), golden, fixed=given["fallback_shape_inference"]
     )
     parts = Parts(
         model,

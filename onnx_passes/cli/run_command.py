@@ -283,10 +283,7 @@ Examples:
     "streamline, tensorrt ('onnx-passes list --presets' explains them).",
 )
 @click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    help="Where to write the result; - prints it as ONNX text.",
+    "-o", "--output", type=FILE, help="Where to write the result; - prints it as ONNX text."
 )
 @click.option(
     "--skip", multiple=True, metavar="PASS", help="Leave a pass or group out of the pipeline."
@@ -367,10 +364,7 @@ Examples:
 @click.option("--json", "json_path", type=FILE, help="Write the report.")
 @click.option("--html", "html_path", type=FILE, help="Write the report as a page.")
 @click.option(
-    "--junit",
-    "junit_path",
-    type=FILE,
-    help="Write the report for a CI system, as JUnit XML.",
+    "--junit", "junit_path", type=FILE, help="Write the report for a CI system, as JUnit XML."
 )
 @click.option(
     "--resume",

@@ -142,11 +142,7 @@ def command(
 
 
 def _source(
-    config: PipelineConfig,
-    given: PlainMapping,
-    record: Path | None,
-    *,
-    quiet: bool,
+    config: PipelineConfig, given: PlainMapping, record: Path | None, *, quiet: bool
 ) -> DataSource | None:
     """Return the whole data set: what options name, or else the file.
 
@@ -251,10 +247,7 @@ def _culprits(
     found = find_culprits(task, item, report)
     if output is not None:
         save_model(found.model, output, source=loaded, inspect=ReadBack())
-    _write(
-        json_file,
-        {"format": found.format, "nodes": list(found.nodes), "runs": found.runs},
-    )
+    _write(json_file, {"format": found.format, "nodes": list(found.nodes), "runs": found.runs})
     if not found.nodes:
         echo_line(f"all nodes can be {found.format}: the budget is kept")
         return

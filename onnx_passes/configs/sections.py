@@ -468,8 +468,7 @@ class Verify(Section):
     accuracy: Annotated[
         AccuracySection | None,
         BeforeValidator(
-            read_accuracy,
-            json_schema_input_type=str | float | AccuracySection | None,
+            read_accuracy, json_schema_input_type=str | float | AccuracySection | None
         ),
     ] = Field(
         default=None,
@@ -525,8 +524,7 @@ class Reference(Section):
         "mapping of input names to files, or a folder of ONNX test data.",
     )
     outputs: Files = Field(
-        default=None,
-        description="Expected outputs or labels, in the forms of 'inputs'.",
+        default=None, description="Expected outputs or labels, in the forms of 'inputs'."
     )
     data: Annotated[
         DataSection | None,

@@ -373,8 +373,7 @@ class _Builder:
         for inner in nodes:
             if not isinstance(inner, yaml.MappingNode):
                 raise ConfigError(
-                    "'<<' takes a mapping, or a list of mappings",
-                    where=self.span(inner).where,
+                    "'<<' takes a mapping, or a list of mappings", where=self.span(inner).where
                 )
             yield inner
 

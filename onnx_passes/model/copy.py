@@ -68,9 +68,7 @@ def header_difference(before: ir.Model, after: ir.Model) -> list[str]:
     ]
 
 
-def copy_nodes(
-    nodes: Sequence[ir.Node],
-) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
+def copy_nodes(nodes: Sequence[ir.Node]) -> tuple[list[ir.Node], dict[ir.Value, ir.Value]]:
     """Copy some nodes of a graph, with the values that they read and compute.
 
     The copies belong to no graph. The second result has the copy of each value, including
@@ -86,11 +84,7 @@ def _copy_function(function: ir.Function) -> ir.Function:
     graph = copier.graph(function.graph)
     attributes = [copier.attribute(attribute) for attribute in function.attributes.values()]
     return ir.Function(
-        function.domain,
-        function.name,
-        function.overload,
-        graph=graph,
-        attributes=attributes,
+        function.domain, function.name, function.overload, graph=graph, attributes=attributes
     )
 
 

@@ -485,11 +485,7 @@ def _interface(a: list[ir.Value], b: list[ir.Value], role: str) -> Iterator[Diff
 
 
 def _nodes(
-    a: ir.Node,
-    b: ir.Node,
-    values: dict[ir.Value, ir.Value],
-    known: set[ir.Value],
-    within: str,
+    a: ir.Node, b: ir.Node, values: dict[ir.Value, ir.Value], known: set[ir.Value], within: str
 ) -> Iterator[Difference]:
     where = f"{operator(a)} {a.name or _outputs(a)}{within}"
     for name in sorted({*a.attributes, *b.attributes}):

@@ -283,10 +283,7 @@ class Sub(Primitive):
 
     primitive = "sub"
     algebra = Algebra(
-        neutral={1: Element(0.0, "if")},
-        inverse="Add",
-        monotone={0: 1, 1: -1},
-        affine=(0, 1),
+        neutral={1: Element(0.0, "if")}, inverse="Add", monotone={0: 1, 1: -1}, affine=(0, 1)
     )
 
 

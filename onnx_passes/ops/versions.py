@@ -125,11 +125,7 @@ class Edit:
         return self.add("Constant", [], what, value=tensor)
 
     def add(
-        self,
-        operator: str,
-        inputs: Sequence[ir.Value | None],
-        what: str,
-        **attributes: Plain,
+        self, operator: str, inputs: Sequence[ir.Value | None], what: str, **attributes: Plain
     ) -> ir.Value:
         """Add a node of the ONNX domain in front, named after ``what``; return its output."""
         stem = f"{self.node.outputs[0].name}_{what}"

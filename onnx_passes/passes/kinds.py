@@ -82,10 +82,7 @@ class Pass(ir.passes.PassBase, abc.ABC):
         requires: ClassVar[Any]  # a tuple of names, or onnx-ir's pre-condition method
 
     def __init__(
-        self,
-        config: PlainDict | None = None,
-        state: PlainDict | None = None,
-        **options: Any,
+        self, config: PlainDict | None = None, state: PlainDict | None = None, **options: Any
     ) -> None:
         """Create the pass with its options.
 

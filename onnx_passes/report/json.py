@@ -158,11 +158,7 @@ def _replace(data: Plain, path: tuple[int | str, ...], value: float) -> None:
 
 
 def _no_report(where: str | None, why: str) -> ConfigError:
-    return ConfigError(
-        f"this is not a report of onnx-passes: {why}",
-        where=where,
-        help=_WROTE,
-    )
+    return ConfigError(f"this is not a report of onnx-passes: {why}", where=where, help=_WROTE)
 
 
 def _mangled(error: ValidationError, where: str | None) -> ConfigError:

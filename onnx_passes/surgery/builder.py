@@ -95,10 +95,7 @@ def count_outputs(
 
 
 def check_call(
-    schema: onnx.defs.OpSchema | None,
-    op_type: str,
-    count: int,
-    attributes: Iterable[str],
+    schema: onnx.defs.OpSchema | None, op_type: str, count: int, attributes: Iterable[str]
 ) -> None:
     """Raise UsageError if inputs or attributes are not those of the operator."""
     if schema is None:

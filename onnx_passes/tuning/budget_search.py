@@ -463,10 +463,7 @@ class TuningAttempts:
         culprits = self.few.find_interaction(choice, few, predicted)
         if culprits:
             self._record.add(
-                "interaction",
-                groups=culprits,
-                predicted=plain(predicted),
-                measured=plain(few),
+                "interaction", groups=culprits, predicted=plain(predicted), measured=plain(few)
             )
             names = ", ".join(culprits)
             self._report(f"more is lost than expected beside each other: {names}")
@@ -598,12 +595,7 @@ class TuningSearch:
             result.best.names, result.start, 0.0, result.best.spent, accepted=True
         )
         self._tries = TuningAttempts(
-            task,
-            table,
-            self.record,
-            self._all,
-            self._refuses,
-            self.report,
+            task, table, self.record, self._all, self._refuses, self.report
         )
         first = result.tried
         try:

@@ -365,10 +365,7 @@ def _first(value: ir.Value) -> str | None:
 
 
 def search_within(
-    model: ir.Model,
-    config: PlainMapping,
-    samples: Sequence[PlainMapping],
-    record: str | None,
+    model: ir.Model, config: PlainMapping, samples: Sequence[PlainMapping], record: str | None
 ) -> tuple[ir.Model | None, list[str]]:
     """Search for precisions on behalf of a pass.
 

@@ -542,10 +542,7 @@ def negate_outputs(model: ir.Model, ends: Collection[str]) -> tuple[ir.Model, di
 
 
 def run_part(
-    engine: Engine,
-    model: ir.Model,
-    ends: Collection[str],
-    rows: Sequence[Mapping[str, Data]],
+    engine: Engine, model: ir.Model, ends: Collection[str], rows: Sequence[Mapping[str, Data]]
 ) -> list[Outputs]:
     """Run a part of a model.
 

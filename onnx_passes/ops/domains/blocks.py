@@ -400,11 +400,7 @@ def _sum(node: Node, inner: Word, weight: Blocks, pairs: list[tuple[Form, Form]]
 
 
 def _opaque(
-    node: Node,
-    inner: Word,
-    weight: Blocks,
-    pairs: list[tuple[Form, Form]],
-    added: list[Form],
+    node: Node, inner: Word, weight: Blocks, pairs: list[tuple[Form, Form]], added: list[Form]
 ) -> Form:
     """Take a place of the result as a function of the image and the kernel, in order."""
     ordered: list[Form] = []

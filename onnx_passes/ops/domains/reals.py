@@ -158,8 +158,7 @@ def of_logarithms(terms: Iterable[Scalar]) -> list[Scalar]:
     ]
     laws += [
         solver.Implies(
-            solver.And(b.arg(0) > zero, p > zero, a.arg(0) == b.arg(0) * p),
-            a == b + p.arg(0),
+            solver.And(b.arg(0) > zero, p > zero, a.arg(0) == b.arg(0) * p), a == b + p.arg(0)
         )
         for pair in pairs
         for a, b in (pair, pair[::-1])

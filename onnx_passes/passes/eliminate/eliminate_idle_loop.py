@@ -86,9 +86,7 @@ def _constant(node: ir.Node, array: Array, namer: Namer, names: Counter[str]) ->
     wish = f"{node.name or node.op_type}_empty"
     tensor = ir.tensor(array)
     output = ir.Value(
-        name=namer.value(wish),
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(array.shape),
+        name=namer.value(wish), type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape)
     )
     names.update([str(output.name)])
     constant = ir.Node(

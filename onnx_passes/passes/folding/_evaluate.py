@@ -295,10 +295,7 @@ class Evaluation:
             self.results[value] = None if tensor is None else self._scratch.keep(tensor)
 
     def _compute_by_reference(
-        self,
-        proto: onnx.ModelProto,
-        feeds: Mapping[str, Array],
-        wanted: Sequence[ir.Value],
+        self, proto: onnx.ModelProto, feeds: Mapping[str, Array], wanted: Sequence[ir.Value]
     ) -> None:
         from onnx.reference import ReferenceEvaluator
 

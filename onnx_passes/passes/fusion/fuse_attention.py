@@ -20,12 +20,7 @@ from onnx_passes.passes.common.bounds import LIMIT, UNBOUNDED, bounds_of
 from onnx_passes.passes.common.matches import commuted, has_opset, node_of
 from onnx_passes.passes.common.normalization_matching import holds
 from onnx_passes.passes.common.shapes import Dim, dims_of, widens
-from onnx_passes.passes.fusion._attention import (
-    RANK,
-    TAKEN_OVER,
-    attention,
-    positive,
-)
+from onnx_passes.passes.fusion._attention import RANK, TAKEN_OVER, attention, positive
 from onnx_passes.passes.fusion._fusion_hints import ATTENTION
 from onnx_passes.passes.hints import Hints
 

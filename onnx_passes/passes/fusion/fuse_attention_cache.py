@@ -89,9 +89,7 @@ class FuseAttentionCache(Transformation, RewriteRulePass):
         node = node_of(found["y"])
         mask = node.inputs[3] if len(node.inputs) > 3 else None
         y, key, value = op.Attention(
-            *(q, k, v, mask, found["past_k"], found["past_v"]),
-            **node.attributes,
-            _outputs=3,
+            *(q, k, v, mask, found["past_k"], found["past_v"]), **node.attributes, _outputs=3
         )
         return key, value, y
 

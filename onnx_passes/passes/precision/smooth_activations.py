@@ -127,12 +127,7 @@ class SmoothActivations(OnData):
         return {v: known[key] for v, key in keys.items() if np.any(known.get(key, 0))}
 
     def _smooth(
-        self,
-        value: ir.Value,
-        layers: list[Layer],
-        low: Array,
-        high: Array,
-        inserter: Inserter,
+        self, value: ir.Value, layers: list[Layer], low: Array, high: Array, inserter: Inserter
     ) -> bool:
         size = np.maximum(-low, high)
         if len({(channel_axis(layer)) for layer in layers}) > 1:
@@ -168,12 +163,7 @@ class SmoothActivations(OnData):
         return True
 
     def _note(
-        self,
-        old: str,
-        new: ir.Value,
-        factors: Array,
-        ends: tuple[Array, Array],
-        axis: int,
+        self, old: str, new: ir.Value, factors: Array, ends: tuple[Array, Array], axis: int
     ) -> None:
         """Note what recorded values have become, for passes that come after this one."""
         context, name = self.context, str(new.name)

@@ -62,10 +62,7 @@ PAIR = Hint(
 _STEPS = (Spec("3", mixed=(-1.0, 0.5, 2.0, 0.25, 1.5)), Spec("b 3", mixed=(-1.0, 0.5, 2.0)))
 _WEIGHTS = (*filled("", 1.0, 2.0, -1.0), Spec("3", mixed=(1.0, -1.0, 2.0)))
 THRESHOLDS = Hint(
-    {"x": data("a b"), "s": _STEPS, "v": _WEIGHTS, "t": _STEPS, "w": _WEIGHTS},
-    {},
-    _FLOAT,
-    13,
+    {"x": data("a b"), "s": _STEPS, "v": _WEIGHTS, "t": _STEPS, "w": _WEIGHTS}, {}, _FLOAT, 13
 )
 """One or two MultiThresholds."""
 

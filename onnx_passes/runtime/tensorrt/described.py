@@ -10,10 +10,7 @@ from types import ModuleType
 
 import onnx_ir as ir
 
-from onnx_passes.errors import (
-    EngineCrashedError,
-    EngineUnavailableError,
-)
+from onnx_passes.errors import EngineCrashedError, EngineUnavailableError
 from onnx_passes.plain import PlainDict
 from onnx_passes.runtime.engine_base import Session
 from onnx_passes.runtime.isolated import call_alone
