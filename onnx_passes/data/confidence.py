@@ -95,11 +95,7 @@ class DecisionFlips:
     def _capital(self, bet: float, limit: float) -> float:
         same = self.count - self.lost - self.gained
         total = 0.0
-        for number, gain in (
-            (self.lost, limit - 1),
-            (self.gained, limit + 1),
-            (same, limit),
-        ):
+        for number, gain in ((self.lost, limit - 1), (self.gained, limit + 1), (same, limit)):
             if number:
                 factor = bet * gain
                 total += number * math.log1p(factor) if factor > -1 else -math.inf

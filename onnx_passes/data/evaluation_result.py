@@ -116,18 +116,17 @@ def describe(
     ``counts`` says how many samples were evaluated, left out and not needed.
     """
     alone = len(job.runs) == 1
-    pairs: list[PlainDict] = []
-    for place, (run, state) in enumerate(zip(job.candidates, states, strict=True)):
-        pairs.append(
-            {
-                "reference": job.runs[0].name,
-                "candidate": run.name,
-                "alone": alone,
-                "verdict": rule.judge(state, alone=alone),
-                "found": state.finish(),
-                "bootstrap": _bootstrap([g[place] for g in groups], rule.confidence),
-            }
-        )
+    pairs: list[PlainDict] = [
+        {
+            "reference": job.runs[0].name,
+            "candidate": run.name,
+            "alone": alone,
+            "verdict": rule.judge(state, alone=alone),
+            "found": state.finish(),
+            "bootstrap": _bootstrap([g[place] for g in groups], rule.confidence),
+        }
+        for place, (run, state) in enumerate(zip(job.candidates, states, strict=True))
+    ]
     outcomes = {RunOutcome(pair["verdict"]["outcome"]) for pair in pairs}
     outcome = _overall(outcomes, rule, complete=not (counts["left_out"] or counts["broken"]))
     data: PlainDict = {
@@ -155,14 +154,8 @@ def _overall(outcomes: set[RunOutcome], rule: Demand, *, complete: bool) -> RunO
         return RunOutcome.FAILED
     if not complete:
         return RunOutcome.INCOMPLETE
-    return (
-        RunOutcome.UNDECIDED
-        if RunOutcome.UNDECIDED in outcomes
-        else next(
-            (o for o in (RunOutcome.FAILED, RunOutcome.PASSED) if o in outcomes),
-            RunOutcome.UNDECIDED,
-        )
-    )
+    order = (RunOutcome.UNDECIDED, RunOutcome.FAILED, RunOutcome.PASSED)
+    return next((o for o in order if o in outcomes), RunOutcome.UNDECIDED)
 
 
 def _names(job: DataJob, rows: Sequence[int]) -> dict[str, str]:

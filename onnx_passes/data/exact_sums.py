@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -103,7 +104,7 @@ class LogHistogram:
     def __init__(self) -> None:
         self.zeros = 0
         self.not_finite = 0
-        self.counts: dict[int, int] = {}
+        self.counts: Counter[int] = Counter()
 
     @property
     def count(self) -> int:
@@ -124,14 +125,12 @@ class LogHistogram:
         bins, counts = np.unique(
             (exponent.astype(np.int64) - _LOWEST) * STEPS + step, return_counts=True
         )
-        for place, count in zip(bins.tolist(), counts.tolist(), strict=True):
-            self.counts[place] = self.counts.get(place, 0) + count
+        self.counts.update(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
 
     def merge(self, other: Self) -> None:
         self.zeros += other.zeros
         self.not_finite += other.not_finite
-        for place, count in other.counts.items():
-            self.counts[place] = self.counts.get(place, 0) + count
+        self.counts.update(other.counts)
 
     def quantile(self, share: float) -> float:
         """Return the upper edge of the bin that holds a quantile; NaN for no numbers."""
@@ -154,7 +153,7 @@ class LogHistogram:
 
     def load(self, state: PlainMapping) -> None:
         self.zeros, self.not_finite = state["zeros"], state["not_finite"]
-        self.counts = {int(place): count for place, count in state["bins"].items()}
+        self.counts = Counter({int(p): count for p, count in state["bins"].items()})
 
 
 def upper_edge(place: int) -> float:

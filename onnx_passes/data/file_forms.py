@@ -120,6 +120,7 @@ class TarPart:
                 self._name, f"is not a complete tar file: {error}", help_
             ) from error
         self._keys = list(self._samples)
+        self.count = len(self._keys)
 
     def _check_end(self, offset: int) -> None:
         # An archive that was cut between two members looks whole but for the mark at its end.
@@ -135,10 +136,6 @@ class TarPart:
         stem, _, column = file.partition(".")
         key = f"{folder}/{stem}" if folder else stem
         self._samples.setdefault(key, {})[column] = (member.offset_data, member.size)
-
-    @property
-    def count(self) -> int:
-        return len(self._keys)
 
     def take(self, rows: Array) -> Columns:
         found: list[PlainDict] = [{} for _ in rows]
@@ -262,11 +259,7 @@ class ArrayPart:
         if not self._whole and len(set(lengths.values())) > 1:
             each = ", ".join(f"{name}: {length}" for name, length in lengths.items())
             raise broken_file_error(spec.name, f"holds arrays of different lengths ({each})")
-        self._count = 1 if self._whole else next(iter(lengths.values()))
-
-    @property
-    def count(self) -> int:
-        return self._count
+        self.count = 1 if self._whole else next(iter(lengths.values()))
 
     def take(self, rows: Array) -> Columns:
         arrays = {n: a.open() if isinstance(a, Mapped) else a for n, a in self._arrays.items()}
@@ -372,11 +365,8 @@ class _Blocks:
     def __init__(self, name: str, lengths: list[int]) -> None:
         self._name = name
         self._starts = np.cumsum([0, *lengths])
+        self.count = int(self._starts[-1])
         self._kept: tuple[int, Foreign] | None = None
-
-    @property
-    def count(self) -> int:
-        return int(self._starts[-1])
 
     def read(self, number: int) -> Foreign:
         """Read a block as a table of pyarrow."""
@@ -531,6 +521,8 @@ FORMS["arrow"] = ArrowPart
 class TestDataPart:
     """One ``test_data_set_N`` folder: a sample of ``input_0.pb``, ``output_0.pb``, ..."""
 
+    count = 1
+
     def __init__(self, spec: PartSpec) -> None:
         self._folder, self._name = Path(spec.path), spec.name
         inputs, outputs = spec.options["inputs"], spec.options["outputs"]
@@ -544,10 +536,6 @@ class TestDataPart:
                     )
                 key = names[int(number[1])] if word == "input" else path.stem
                 self._files[key] = path
-
-    @property
-    def count(self) -> int:
-        return 1
 
     def take(self, rows: Array) -> Columns:
         del rows
@@ -567,10 +555,7 @@ class JsonPart:
     def __init__(self, spec: PartSpec) -> None:
         self._name = spec.name
         self._samples = read_samples(local(spec.path))
-
-    @property
-    def count(self) -> int:
-        return len(self._samples)
+        self.count = len(self._samples)
 
     def take(self, rows: Array) -> Columns:
         return join([dict(self._samples[int(row)]) for row in rows], self._name)

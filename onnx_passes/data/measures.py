@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -57,12 +58,12 @@ class Errors:
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
-        self.counts = dict.fromkeys(_COUNTS, 0)
+        self.counts = Counter(dict.fromkeys(_COUNTS, 0))
         self.sums = {name: ExactSum() for name in _SUMS}
         self.histogram = LogHistogram()
         self.largest = WorstSamples()
         self.failing = WorstSamples()
-        self.reasons: dict[str, int] = {}
+        self.reasons: Counter[str] = Counter()
 
     def update(self, rows: Array, left: Array, right: Array) -> Array:
         """Add samples [n], and return which of them fail, bool [n]."""
@@ -70,7 +71,7 @@ class Errors:
         self.counts["samples"] += count
         self.counts["elements"] += left.size
         if reason := _describe_mismatch(left, right):
-            self.reasons[reason] = self.reasons.get(reason, 0) + count
+            self.reasons[reason] += count
             self.counts["failing_samples"] += count
             self.counts["failing_elements"] += left.size
             self.failing.add(np.full(count, math.inf), rows)
@@ -127,15 +128,13 @@ class Errors:
         self.counts["cosine_samples"] += int(both.sum())
 
     def merge(self, other: Self) -> None:
-        for name in _COUNTS:
-            self.counts[name] += other.counts[name]
+        self.counts.update(other.counts)
         for name, total in self.sums.items():
             total.merge(other.sums[name])
         self.histogram.merge(other.histogram)
         self.largest.merge(other.largest)
         self.failing.merge(other.failing)
-        for reason, count in other.reasons.items():
-            self.reasons[reason] = self.reasons.get(reason, 0) + count
+        self.reasons.update(other.reasons)
 
     def to_json(self) -> PlainDict:
         return {
@@ -148,13 +147,13 @@ class Errors:
         }
 
     def load(self, state: PlainMapping) -> None:
-        self.counts = dict(state["counts"])
+        self.counts = Counter(state["counts"])
         for name, total in self.sums.items():
             total.load(state["sums"][name])
         self.histogram.load(state["histogram"])
         self.largest.load(state["largest"])
         self.failing.load(state["failing"])
-        self.reasons = dict(state["reasons"])
+        self.reasons = Counter(state["reasons"])
 
     def finish(self) -> PlainDict:
         """Return what was found, as JSON has it; errors are absolute ones of elements."""
@@ -219,8 +218,8 @@ class Classes:
         self._top = top
         self.rows = self.labelled = self.flips = 0
         self.classes = 0
-        self.paired = dict.fromkeys(_PAIRED, 0)
-        self.top = {f"{side}{k}": 0 for k in top for side in ("left", "right")}
+        self.paired = Counter(dict.fromkeys(_PAIRED, 0))
+        self.top = Counter({f"{side}{k}": 0 for k in top for side in ("left", "right")})
         self.tables: dict[str, Array] = {}
         self.divergence = ExactSum()
         self.lost = WorstSamples()
@@ -294,10 +293,8 @@ class Classes:
         self.rows += other.rows
         self.labelled += other.labelled
         self.flips += other.flips
-        for name in self.paired:
-            self.paired[name] += other.paired[name]
-        for name in self.top:
-            self.top[name] += other.top[name]
+        self.paired.update(other.paired)
+        self.top.update(other.top)
         self.divergence.merge(other.divergence)
         self.lost.merge(other.lost)
         self.flipped.merge(other.flipped)
@@ -327,7 +324,7 @@ class Classes:
             if pairs:
                 places, counts = zip(*pairs, strict=True)
                 self.tables[name][list(places)] = counts
-        self.paired, self.top = dict(state["paired"]), dict(state["top"])
+        self.paired, self.top = Counter(state["paired"]), Counter(state["top"])
         self.divergence.load(state["divergence"])
         self.lost.load(state["lost"])
         self.flipped.load(state["flipped"])
@@ -583,7 +580,7 @@ class PairState:
         self.samples = 0
         self.failing = 0
         self.outputs: dict[str, Errors] = {}
-        self.missing: dict[str, int] = {}
+        self.missing: Counter[str] = Counter()
         self.classes: Classes | None = None
         self.metrics = Metrics(measures.metrics)
 
@@ -593,8 +590,7 @@ class PairState:
         bad = np.zeros(len(block.rows), bool)
         for name in {*block.left, *block.right} - (block.left.keys() & block.right.keys()):
             side = "is missing" if name in block.left else "is not an output of the reference"
-            key = f"{name} {side}"
-            self.missing[key] = self.missing.get(key, 0) + len(block.rows)
+            self.missing[f"{name} {side}"] += len(block.rows)
             bad[:] = True
         for name, left in block.left.items():
             if name in block.right:
@@ -639,8 +635,7 @@ class PairState:
         self.failing += other.failing
         for name, errors in other.outputs.items():
             self._errors(name).merge(errors)
-        for key, count in other.missing.items():
-            self.missing[key] = self.missing.get(key, 0) + count
+        self.missing.update(other.missing)
         if other.classes is not None:
             if self.classes is None:
                 self.classes = Classes()
@@ -659,7 +654,7 @@ class PairState:
 
     def load(self, state: PlainMapping) -> None:
         self.samples, self.failing = state["samples"], state["failing"]
-        self.missing = dict(state["missing"])
+        self.missing = Counter(state["missing"])
         self.outputs = {}
         for name, errors in state["outputs"].items():
             self._errors(name).load(errors)

@@ -118,13 +118,9 @@ class KeptExecutor:
     """An executor whose workers stay from one job to the next."""
 
     def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+        self._executor, self.name = executor, executor.name
         self.start, self.submit = executor.start, executor.submit
         self.collect, self.rest = executor.collect, executor.rest
-
-    @property
-    def name(self) -> str:
-        return self._executor.name
 
     @property
     def slots(self) -> int:
@@ -166,19 +162,12 @@ class Pool:
     def __init__(self, workers: int) -> None:
         if workers < 1:
             raise UsageError(f"--jobs must be at least 1, not {workers}")
-        self._workers = workers
+        self._workers, self.slots = workers, 2 * workers
+        self.name = f"{workers} processes"
         self._pool: ProcessPoolExecutor | None = None
         self._running: dict[Future[PlainDict], int] = {}
         self._suspects: deque[int] = deque()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self._workers} processes"
-
-    @property
-    def slots(self) -> int:
-        return 2 * self._workers
 
     def start(self, job: DataJob) -> None:
         self._job = job
@@ -411,18 +400,15 @@ class Dask:
 
     def __init__(self, address: str | None, workers: int, tls: dict[str, str]) -> None:
         self._address, self._workers, self._tls = address, workers, tls
+        self.name = (
+            f"Dask at {address}" if address is not None else f"Dask, {workers} local workers"
+        )
         self._cluster: Foreign = None
         self._client: Foreign = None
         self._done: queue.Queue[Foreign] = queue.Queue()
         self._running: dict[Foreign, int] = {}
         self._whole: set[int] = set()
         self._tries: dict[int, int] = {}
-
-    @property
-    def name(self) -> str:
-        if self._address is None:
-            return f"Dask, {self._workers} local workers"
-        return f"Dask at {self._address}"
 
     @property
     def slots(self) -> int:

@@ -353,7 +353,8 @@ class OnnxRuntimeEngine:
             options.profile_file_prefix = str(Path(tempfile.gettempdir(), "onnx-passes-"))
         entries = {_KEEP_QDQ: not self.fuse_qdq}
         if arena and self.provider == CPU:
-            share_arena(ort)
+            with _LOCK:  # sessions are made on several threads
+                _share_arena(ort)
             entries |= {_SHARED_ARENA: True}
         if self.provider != CPU:
             entries |= {_RECORD_PLACEMENT: True, _DISABLECPU_FALLBACK: not self.cpu_fallback}
@@ -405,7 +406,8 @@ _PIECES = {
 """How the arena grows; see ``OrtArenaCfg`` of ONNX Runtime."""
 
 
-def share_arena(ort: ModuleType) -> None:
+@cache
+def _share_arena(ort: ModuleType) -> None:
     """Let sessions take memory from one arena.
 
     A pipeline makes dozens of sessions for a run or two each. The first touch of memory takes
@@ -413,12 +415,6 @@ def share_arena(ort: ModuleType) -> None:
     values lie side by side in pieces of up to a mebibyte. With a piece for each value, the
     next one takes longer the more are kept: thousands are where all values are recorded.
     """
-    with _LOCK:  # sessions are made on several threads
-        _make_arena(ort)
-
-
-@cache
-def _make_arena(ort: ModuleType) -> None:
     info = ort.OrtMemoryInfo(
         "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
     )

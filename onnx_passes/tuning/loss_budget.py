@@ -233,32 +233,22 @@ class SamplesInMemory:
         self, model: ir.Model, engine: Engine, feeds: Sequence[Feeds], budget: LossBudget
     ) -> None:
         self._model, self._engine, self._feeds = model, engine, feeds
-        self._budget, self._original = budget, list[Outputs]()
-        self._last: list[Outputs] = []
+        self._budget = budget
+        self.original, self.last = list[Outputs](), list[Outputs]()
 
     def begin(self) -> BudgetUse:
         """Measure the original; see ``AllSamples.begin``."""
-        self._original = self._run(self._model)
-        self._budget.begin(self._original)
-        return self._budget.measure(self._original, self._original)
+        self.original = self._run(self._model)
+        self._budget.begin(self.original)
+        return self._budget.measure(self.original, self.original)
 
     def measure(self, model: ir.Model) -> BudgetUse:
         """Measure a model; see ``AllSamples.measure``."""
         try:
-            self._last = self._run(model)
+            self.last = self._run(model)
         except EngineError as error:
             raise RejectedError(error.message) from error
-        return self._budget.measure(self._last, self._original)
-
-    @property
-    def original(self) -> list[Outputs]:
-        """The outputs of the original; see ``AllSamples.original``."""
-        return self._original
-
-    @property
-    def last(self) -> list[Outputs]:
-        """The outputs of the last model; see ``AllSamples.last``."""
-        return self._last
+        return self._budget.measure(self.last, self.original)
 
     def close(self) -> None:
         """Do nothing: nothing was written."""
@@ -289,6 +279,9 @@ class Stream:
 
 class StreamedSamples:
     """Samples of a data set, with no more than a shard in memory."""
+
+    original = last = None
+    """Outputs of a stream are not held."""
 
     def __init__(self, model: ir.Model, stream: Stream, budget: LossBudget) -> None:
         self._model, self._stream, self._budget = model, stream, budget
@@ -321,16 +314,6 @@ class StreamedSamples:
         except (EngineError, IncompleteDataError) as error:
             raise RejectedError(error.message) from error
         return self._budget.spend(*found)
-
-    @property
-    def original(self) -> None:
-        """None: outputs of a stream are not held."""
-        return None
-
-    @property
-    def last(self) -> None:
-        """None: outputs of a stream are not held."""
-        return None
 
     def close(self) -> None:
         """Remove the models that were written, and end the workers."""
