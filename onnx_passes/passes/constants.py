@@ -77,6 +77,6 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def numbers_of(value: ir.Value | None) -> Array | None:
-    """Return the elements of a constant; None for text, and for what is none."""
+    """Return the elements of a constant; None for text and for any other value."""
     tensor = constant_of(value)
     return None if tensor is None or tensor.dtype is ir.DataType.STRING else tensor.numpy()
