@@ -346,7 +346,7 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(loaded, tmp_path):
 STREAMING = """
 import resource, sys
 from pathlib import Path
-from onnx_passes.model.formats import lost
+from onnx_passes.model.formats import lost_fields
 from onnx_passes.model.load import load_model
 from onnx_passes.model.save import save_model
 loaded = load_model(sys.argv[1])
