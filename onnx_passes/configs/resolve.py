@@ -94,7 +94,7 @@ class PassStep:
     @property
     def text(self) -> str:
         """The pass and its options, as they read in a pipeline text."""
-        return format_steps([_unresolved(self)])
+        return format_steps([PassUse(registry.unique_name(self.cls), _plain_options(self))])
 
     def make(self, config: PlainDict, state: PlainDict) -> Pass:
         """Create the pass with the `state` of a run, or raise PassError."""
