@@ -59,15 +59,8 @@ def default_folder() -> Path | None:
     return caches / "onnx-passes"
 
 
-def as_yaml(sources: Iterable[str]) -> str:
-    """Return sources as a list in YAML, with paths that hold in any folder.
-
-    URLs and functions stay as they are.
-    """
-    return json.dumps([_absolute(source) for source in sources])
-
-
 def _absolute(source: str) -> str:
+    """Return a source that holds in any folder; URLs and functions stay as they are."""
     function = re.fullmatch(r"[\w.]+:\w+", source) and not os.path.exists(source)
     return source if "://" in source or function else os.path.abspath(source)
 
@@ -438,7 +431,7 @@ def command(
     if strict:
         extra.append("strict=true")
     if data:
-        extra.append(f"reference.data.source={as_yaml(data)}")
+        extra.append(f"reference.data.source={json.dumps([*map(_absolute, data)])}")
     if rewrite_limit is not None:
         extra.append(f"limits.rewrites={rewrite_limit}")
     if dump_after is not None:

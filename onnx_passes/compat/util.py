@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import dropwhile
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +15,7 @@ from onnx_passes.model.digest import canonical_hash
 from onnx_passes.ops.bodies import QONNX_ALIASES
 from onnx_passes.passes.base import Op, Pass, Value
 from onnx_passes.passes.constants import constant, is_constant
+from onnx_passes.passes.registry import PassT
 
 __all__ = [
     "collect_attrs",
@@ -40,8 +41,6 @@ __all__ = [
 
 QONNX, BREVITAS = QONNX_ALIASES
 """Names of QONNX's domain."""
-
-PassT = TypeVar("PassT", bound=type[Pass])
 
 
 def collect_attrs(

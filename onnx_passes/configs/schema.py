@@ -136,11 +136,7 @@ def _reproducers(value: object) -> object:
 
 
 def _cache(value: object) -> object:
-    if value is False:
-        return ""
-    if value is None or (isinstance(value, str) and value):
-        return value
-    raise wrong("a folder, or false")
+    return None if value is None else _reproducers(value)
 
 
 class PipelineConfig(Section):

@@ -400,9 +400,8 @@ class Dask:
 
     def __init__(self, address: str | None, workers: int, tls: dict[str, str]) -> None:
         self._address, self._workers, self._tls = address, workers, tls
-        self.name = (
-            f"Dask at {address}" if address is not None else f"Dask, {workers} local workers"
-        )
+        local = f"Dask, {workers} local workers"
+        self.name = local if address is None else f"Dask at {address}"
         self._cluster: Foreign = None
         self._client: Foreign = None
         self._done: queue.Queue[Foreign] = queue.Queue()

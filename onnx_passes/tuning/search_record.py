@@ -17,7 +17,7 @@ from onnx_passes.arrays import Array
 from onnx_passes.data.confidence import Interval
 from onnx_passes.errors import UsageError, VerificationError
 from onnx_passes.model.load import LoadedModel
-from onnx_passes.model.save import save_model
+from onnx_passes.model.save import Inspect, save_model
 from onnx_passes.ops.bodies import CUSTOM, attach_to_model
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.text import amount, ending_text, plural, snr_text
@@ -460,9 +460,6 @@ def find_tried(record: Record, names: Mapping[str, str]) -> TriedModel | None:
                 entry["why"],
             )
     return None
-
-
-Inspect: TypeAlias = Callable[[ir.Model, Callable[[], ir.Model]], None]
 
 
 def save(result: SearchResult, path: Path, source: LoadedModel) -> None:

@@ -212,6 +212,14 @@ class Symbols:
         found = (size_of(dim, sizes) for dim in self.shapes[name])
         return tuple(_ELEMENTS if size is None else size for size in found)
 
+    def whole(self, dims: Dims) -> dict[str, StaticShape]:
+        """Return the shapes of inputs among sizes that are given."""
+        return {
+            name: tuple(shape)
+            for name, shape in dims.items()
+            if name in self.shapes and name not in self.kinds and not isinstance(shape, int)
+        }
+
 
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:
     """Collect the dynamic dimensions of ``inputs``; what defaults of others settle is fixed.

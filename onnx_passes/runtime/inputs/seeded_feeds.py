@@ -290,11 +290,7 @@ def make_samples(
     dims, ranges = dims or {}, ranges or {}
     _check_ranges(ranges, inputs)
     symbols = symbols_of(inputs, model)
-    whole = {
-        name: tuple(shape)
-        for name, shape in dims.items()
-        if name in symbols.shapes and name not in symbols.kinds and not isinstance(shape, int)
-    }
+    whole = symbols.whole(dims)
     check_dims(dims, symbols, whole)
     for value in inputs:
         _check_shape(value, whole.get(str(value.name)))

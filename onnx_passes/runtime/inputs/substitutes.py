@@ -344,13 +344,7 @@ class Alternatives:
         self._model, self._ranges, self._given = model, ranges, dims
         self._inputs = [value for value in model.graph.inputs if not value.is_initializer()]
         self._symbols = symbols = symbols_of(self._inputs, model)
-        whole = {
-            name: tuple(shape)
-            for name, shape in dims.items()
-            if name in symbols.shapes
-            and name not in symbols.kinds
-            and not isinstance(shape, int)
-        }
+        whole = symbols.whole(dims)
         self.shaping = ShapeSpecializer(skeleton(model))
         self._usual = [plan.sizes(symbols, dims, 0) for plan in plans(symbols)]
         self.search = SizeSearch(

@@ -593,10 +593,7 @@ def with_profiles_of(engine: Engine, model: ir.Model, samples: Sequence[Feeds]) 
     profiles = [{**seen, **profile} for profile in known]
     read = read_options(inner.package, {"profiles": profiles}).profiles
     found = replace(inner, options=inner.options.model_copy(update={"profiles": read}))
-    if not isinstance(engine, IsolatedEngine):
-        return found
-    spelled = {**json.loads(engine.options), "profiles": profiles}
-    return replace(engine, engine=found, options=json.dumps(spelled))
+    return _around(engine, found, {"profiles": profiles})
 
 
 def without_cache(engine: Engine) -> Engine:
@@ -618,10 +615,15 @@ def with_options(engine: Engine, **changed: object) -> Engine:
     if inner is None or all(getattr(inner.options, k) == v for k, v in changed.items()):
         return engine
     found = replace(inner, options=inner.options.model_copy(update=changed))
+    return _around(engine, found, changed)
+
+
+def _around(engine: Engine, inner: Engine, spelled: PlainMapping) -> Engine:
+    """Return another engine, in a child process if the first one is in one."""
     if not isinstance(engine, IsolatedEngine):
-        return found
-    spelled = {**json.loads(engine.options), **changed}
-    return replace(engine, engine=found, options=json.dumps(spelled))
+        return inner
+    options = json.dumps({**json.loads(engine.options), **spelled})
+    return replace(engine, engine=inner, options=options)
 
 
 def make_tensorrt(package: Package, options: PlainMapping) -> TensorRtEngine:
@@ -655,11 +657,7 @@ def with_profiling(engine: Engine) -> Engine | None:
     inner = engine.engine if isinstance(engine, IsolatedEngine) else engine
     if not dataclasses.is_dataclass(inner) or not hasattr(inner, "profile"):
         return None
-    inner = replace(inner, profile=True)
-    if not isinstance(engine, IsolatedEngine):
-        return inner
-    options = json.dumps({**json.loads(engine.options), "profile": True})
-    return replace(engine, engine=inner, options=options)
+    return _around(engine, replace(inner, profile=True), {"profile": True})
 
 
 def layers_of(session: Session) -> list[EngineLayer]:
