@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from onnx_passes.configs.engine_text import read_memory_limit
 from onnx_passes.configs.problems import located
 from onnx_passes.configs.schema import EngineUse, PipelineConfig
 from onnx_passes.configs.sections import When
 from onnx_passes.errors import ConfigError
-from onnx_passes.passes.options import parse_size
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.runtime.engine_base import Engine
 from onnx_passes.runtime.engines import engine_from_config, engine_names
@@ -57,11 +57,7 @@ def options_of(config: PipelineConfig, use: EngineUse) -> PlainDict:
 
 def _make(name: str, options: PlainMapping, config: PipelineConfig) -> Engine:
     known = dict(options)
-    if "memory_limit" in known:
-        try:
-            known["memory_limit"] = parse_size(known["memory_limit"])
-        except ValueError as error:
-            raise ConfigError(f"{name}.memory_limit: {error}") from error
+    read_memory_limit(name, known)
     folders = [str(config.folder.absolute()), os.getcwd()]
     return engine_from_config(name, known, modules=config.imports, folders=folders)
 

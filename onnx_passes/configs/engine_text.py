@@ -58,12 +58,17 @@ def read_engine(text: str, *, isolate: bool | None = None) -> tuple[str, PlainDi
                 help="write onnxruntime:CUDA, or onnxruntime{provider=CUDAExecutionProvider}",
             )
         options["provider"] = _provider(provider, text)
+    read_memory_limit(name, options)
+    return name, options
+
+
+def read_memory_limit(name: str, options: PlainDict) -> None:
+    """Read the limit of memory among the options of an engine, if there is one."""
     if "memory_limit" in options:
         try:
             options["memory_limit"] = parse_size(options["memory_limit"])
         except ValueError as error:
             raise ConfigError(f"{name}.memory_limit: {error}") from error
-    return name, options
 
 
 def _provider(given: str, text: str) -> str:

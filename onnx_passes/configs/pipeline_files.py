@@ -17,7 +17,6 @@ from onnx_passes.configs.problems import described, dotted, located, validate_se
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.steps import Step, parse_pipeline, read_steps
 from onnx_passes.configs.yaml_tree import Source, Span, Tree, YamlPath, parse_value, parse_yaml
-from onnx_passes.configs.yaml_tree import YamlPath as Place
 from onnx_passes.errors import ConfigError
 from onnx_passes.passes.options import did_you_mean
 from onnx_passes.plain import Plain, PlainMapping
@@ -87,7 +86,7 @@ def _merged(old: Plain, new: Plain) -> Plain:
     return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
-def _behind(place: Place, count: int) -> Place:
+def _behind(place: YamlPath, count: int) -> YamlPath:
     """Return where a part of a step stands behind the steps of another file."""
     if place[:1] != ("passes",) or len(place) == 1:
         return place

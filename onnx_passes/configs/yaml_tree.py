@@ -240,13 +240,10 @@ class Tree:
 
     def key(self, path: YamlPath) -> Span | None:
         """Return where the key at ``path`` is, or of the nearest key around it."""
-        return self.keys.get(path) or self._nearest(path)
+        return self.keys.get(path) or self.value(path)
 
     def value(self, path: YamlPath) -> Span | None:
         """Return where the value at ``path`` is, or the nearest around it."""
-        return self._nearest(path)
-
-    def _nearest(self, path: YamlPath) -> Span | None:
         for size in range(len(path), -1, -1):
             if (span := self.values.get(path[:size])) is not None:
                 return span

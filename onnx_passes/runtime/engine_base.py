@@ -22,7 +22,6 @@ from onnx_passes import risky_runs
 from onnx_passes.arrays import Array as Array
 from onnx_passes.errors import EngineBuildError, EngineError, EngineUnavailableError
 from onnx_passes.plain import PlainDict
-from onnx_passes.risky_runs import avoided
 from onnx_passes.runtime.processes import cores
 
 Data: TypeAlias = "Array | list[Data] | None"
@@ -45,7 +44,7 @@ class GeneratedFeeds(dict[str, Data]):
     @property
     def may_run(self) -> bool:
         """Whether no engine has ended the process on inputs of this label."""
-        return avoided(self.label) is None
+        return risky_runs.avoided(self.label) is None
 
 
 def label_of_feeds(feeds: Feeds) -> str | None:

@@ -83,6 +83,12 @@ def read_stored_weight(layer: ir.Node, original: ir.Node, index: int) -> StoredW
     return _dequantise(producer)
 
 
+def _tensor(node: ir.Node, index: int) -> ir.TensorProtocol | None:
+    """Return the constant that an input of a node is; None for another, or for no input."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return None if value is None else constant_tensor(value)
+
+
 def _plain(tensor: ir.TensorProtocol) -> StoredWeight:
     array = tensor.numpy()
     # Numbers of at most 32 bits are exact in float32. A layer may be large: no wider copies.
@@ -105,10 +111,7 @@ def _eighth(tensor: ir.TensorProtocol, scale: Array | float) -> StoredWeight:
 
 
 def _dequantise(node: ir.Node) -> StoredWeight | None:
-    levels, scale, zero = (
-        None if value is None else constant_tensor(value)
-        for value in (*node.inputs, None, None)[:3]
-    )
+    levels, scale, zero = (_tensor(node, index) for index in range(3))
     if levels is None or scale is None:
         return None
     if levels.dtype in EIGHTHS:
@@ -345,8 +348,7 @@ def _layer(node: ir.Node, weight: int, place: ir.Value | None, item: Format) -> 
     if stored is None:
         yield f"its weight is not stored in a way that is known, in {layer.op_type}"
         return
-    value = node.inputs[weight]
-    tensor = constant_tensor(value) if value is not None else None
+    tensor = _tensor(node, weight)
     assert tensor is not None, "it was found to be constant"
     yield from _format(stored, item, layer)
     expected = tensor.numpy()
@@ -444,16 +446,14 @@ def _pair(node: ir.Node, ranges: Ranges) -> Iterator[str]:
     """Hold a quantiser of computed values against its other half and the recorded range."""
     if node.op_type != QuantizeLinear.op_type or node.domain:
         return
-    source, scale, zero = (*node.inputs, None, None)[:3]
-    step, origin = (None if v is None else constant_tensor(v) for v in (scale, zero))
+    source, step, origin = node.inputs[0], _tensor(node, 1), _tensor(node, 2)
     if source is None or step is None or origin is None:
         return
     for reader in node.outputs[0].consumers():
         if reader.op_type != DequantizeLinear.op_type:
             continue
         for index, ours in ((1, step), (2, origin)):
-            other = reader.inputs[index] if len(reader.inputs) > index else None
-            theirs = constant_tensor(other) if other is not None else None
+            theirs = _tensor(reader, index)
             if theirs is None or not np.array_equal(ours.numpy(), theirs.numpy()):
                 kind = "scale" if index == 1 else "zero point"
                 yield f"the two quantisers of {source.name!r} differ in their {kind}"
@@ -506,8 +506,7 @@ def product_bound(
     product of one computed operand with a matrix of weights, or the result may overflow.
     """
     index = weight_of(node)
-    value = node.inputs[index] if index is not None else None
-    tensor = constant_tensor(value) if value is not None else None
+    tensor = None if index is None else _tensor(node, index)
     data = node.inputs[0]
     if index != 1 or tensor is None or data is None or str(data.name) not in ranges:
         return None
@@ -614,9 +613,7 @@ def _data_error(layer: ir.Node, low: Array, high: Array) -> Array | None:
     first = source.inputs[0].producer() if source.inputs[0] is not None else None
     if first is None or first.op_type != QuantizeLinear.op_type:
         return None
-    scale, zero = (
-        None if v is None else constant_tensor(v) for v in (*first.inputs, None)[1:3]
-    )
+    scale, zero = _tensor(first, 1), _tensor(first, 2)
     if scale is None or zero is None or scale.size != 1:
         return None
     step, start = float(scale.numpy().item()), float(zero.numpy().astype(float).item())
@@ -628,8 +625,7 @@ def _data_error(layer: ir.Node, low: Array, high: Array) -> Array | None:
 
 def _bias_size(node: ir.Node) -> Array:
     """Return the sizes of a constant bias; zero without one."""
-    value = node.inputs[2] if len(node.inputs) > 2 else None
-    tensor = constant_tensor(value) if value is not None else None
+    tensor = _tensor(node, 2)
     return np.zeros(()) if tensor is None else np.abs(tensor.numpy().astype(np.float64))
 
 
@@ -647,7 +643,7 @@ def _bias_error(layer: ir.Node, node: ir.Node) -> Array:
     producer = new.producer()
     if producer is None or producer.op_type != DequantizeLinear.op_type:
         return np.zeros(())
-    levels, scale = (None if v is None else constant_tensor(v) for v in producer.inputs[:2])
+    levels, scale = _tensor(producer, 0), _tensor(producer, 1)
     if levels is None or scale is None:
         return np.full((), np.inf)
     found = levels.numpy().astype(np.float64) * scale.numpy().astype(np.float64)
