@@ -9,15 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING
+
+import onnx_ir as ir
 
 from onnx_passes.configs.schema import PipelineConfig
 from onnx_passes.configs.sections import Waiver, find_waivers
 from onnx_passes.plain import PlainDict, PlainMapping
 from onnx_passes.report.run_report import Blame, PassReport, RunReport, WaiverReport
 from onnx_passes.report.text import number, percent
-from onnx_passes.runtime.engine_base import Outputs
-from onnx_passes.verify.evidence import BudgetShare, Check, Evidence, OutputCheck, Verdict
+from onnx_passes.runtime.engine_base import Feeds, Outputs
+from onnx_passes.verify.evidence import (
+    BudgetShare,
+    Check,
+    Evidence,
+    Kind,
+    OutputCheck,
+    Verdict,
+)
 from onnx_passes.verify.judge import describe
 
 
@@ -219,10 +227,6 @@ def _waivers(config: PipelineConfig) -> list[Waiver]:
     return [section.waiver() for section in config.waivers]
 
 
-if TYPE_CHECKING:
-    pass
-
-
 def list_unverified(report: RunReport, config: PipelineConfig) -> list[str]:
     """Return what of a result was not verified; add what is waived to the report."""
     if not report.verify:
@@ -287,6 +291,24 @@ def _part_text(done: PassReport, one: Evidence) -> str:
     """Name a part of what a pass changed, and the pass."""
     same = one.what == done.name or one.what.startswith(f"{done.name}[")
     return one.what if same else f"{done.name}: {one.what}"
+
+
+def list_sizes(
+    report: RunReport, samples: Sequence[Feeds], original: ir.Model, result: ir.Model
+) -> list[str]:
+    """Return integers that sizes meet and no sample is beyond, where samples are evidence."""
+    executed = any(
+        one.kind is Kind.EXECUTED
+        for done in report.passes
+        if done.changed and done.action != "rolled back"
+        for one in done.evidence
+    )
+    if not executed:
+        return []
+    from onnx_passes.runtime.inputs.size_limits import not_crossed, size_limits
+
+    limits = size_limits(original, sure=True) | size_limits(result, sure=True)
+    return not_crossed(limits, samples)
 
 
 def list_preconditions(report: RunReport, config: PipelineConfig) -> list[str]:

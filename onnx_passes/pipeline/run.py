@@ -38,6 +38,7 @@ from onnx_passes.pipeline.manager import PassManager
 from onnx_passes.pipeline.pass_execution import Dump, Instrument, SeedLogging
 from onnx_passes.pipeline.policy import (
     list_preconditions,
+    list_sizes,
     list_unverified,
     list_waivers,
     waive_result,
@@ -513,6 +514,9 @@ def _run(
         report_baseline(report, gate, manager.model)
     report.not_verified = list_unverified(report, config)
     report.preconditions = list_preconditions(report, config)
+    if gate is not None and not gate.baseline.given:
+        models = original.model, manager.model
+        report.preconditions += list_sizes(report, gate.baseline.samples, *models)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
             f"output {name!r}: the original gives another result each time"

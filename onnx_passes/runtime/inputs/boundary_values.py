@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
@@ -29,7 +30,7 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.risky_runs import INPUTS, label
 from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer
-from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, symbols_of
+from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, size_of, symbols_of
 from onnx_passes.runtime.inputs.seeded_feeds import (
     EXPENSIVE,
     GeneratedSample,
@@ -37,6 +38,7 @@ from onnx_passes.runtime.inputs.seeded_feeds import (
     elements_of,
     make_samples,
 )
+from onnx_passes.runtime.inputs.size_limits import size_limits
 
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:
@@ -628,6 +630,8 @@ def _readers(model: ir.Model) -> list[ir.Node]:
 
 
 _MOST_ALONE = 3
+_MOST_LIMITS = 3
+"""Sizes beyond integers that are tried, the largest first, until a sample of them is made."""
 SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 
@@ -649,9 +653,10 @@ def samples_of_edge_sizes(
     dims: Dims,
     shaping: ShapeSpecializer | None = None,
 ) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
-    """Yield inputs whose dynamic dimensions all have size 1, and one of size 0.
+    """Yield inputs whose dynamic dimensions all have size 1, one of size 0, and a large one.
 
-    Sizes of pictures stay as they are. Each comes with what it was made from.
+    The large one is beyond the largest integer that sizes meet, if it costs little. Sizes of
+    pictures stay as they are. Each comes with what it was made from.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     symbols = symbols_of(inputs, model)
@@ -676,6 +681,28 @@ def samples_of_edge_sizes(
             continue
         where = f"of {', '.join(names)}"
         yield made, AdversarialFeeds(made.feeds, f"size {size}", where, asked=False)
+    for several, beyond, limit in islice(_beyond_limits(model, symbols, free), _MOST_LIMITS):
+        made = make_sized(model, seed, ranges, {**dims, **beyond}, shaping)
+        if made is not None and is_cheap(made):
+            kind, where = f"sizes over {limit}", f"of {', '.join(several)}"
+            yield made, AdversarialFeeds(made.feeds, kind, where, asked=False)
+        if made is not None:
+            return
+
+
+def _beyond_limits(
+    model: ir.Model, symbols: Symbols, free: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Dims, int]]:
+    """Yield dimensions beyond an integer that sizes meet, where inputs stay small."""
+    for limit in sorted(size_limits(model), reverse=True):
+        for names in (free, *([name] for name in free[:_MOST_ALONE])):
+            sizes = {**dict.fromkeys(free, 1), **dict.fromkeys(names, limit + 1)}
+            shapes = (
+                [size_of(dim, sizes) or 1 for dim in shape]
+                for shape in symbols.shapes.values()
+            )
+            if sum(map(math.prod, shapes)) <= SMALL:
+                yield names, sizes, limit
 
 
 def _takes_nothing(model: ir.Model) -> bool:

@@ -1,0 +1,96 @@
+"""One sample has sizes beyond the integers that sizes meet, or the report names them."""
+
+import pytest
+
+from onnx_passes.configs.pipeline_files import default_config
+from onnx_passes.passes import register, verify
+from onnx_passes.passes.base import RewriteRulePass, Transformation
+from onnx_passes.pipeline.run import run_pipeline
+from onnx_passes.runtime.inputs.boundary_values import edge_samples
+from onnx_passes.runtime.inputs.size_limits import not_crossed, size_limits
+from onnx_passes.testing import parse
+
+HEAD = '<ir_version: 8, opset_import: ["": 17]> '
+SLICE = (
+    "g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, int64[1] b = {64}> "
+    "{ s = Slice(x, a, b) y = Relu(s) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (SLICE, {64: "Slice ends at 64"}),
+        (SLICE.replace("float[n,3] x", "float[80,3] x"), {}),
+        (
+            "g (float[n,3] x) => (int64[1] y) <int64[1] b = {512}> "
+            "{ s = Shape<start = 0, end = 1>(x) y = Min(s, b) }",
+            {512: "Min holds 512"},
+        ),
+        (
+            "g (float[n,3] x) => (bool y) <int64 b = {100}> { s = Size(x) y = Less(s, b) }",
+            {100: "Less holds 100"},
+        ),
+        ("g (int64[n] x) => (bool[n] y) <int64 b = {9}> { y = Less(x, b) }", {}),
+        (
+            "g (float[n] x) => (uint8[1] y) { s = Shape(x) y = Cast<to = 2>(s) }",
+            {255: "Cast holds at most 255"},
+        ),
+        (
+            "g (float[2,n] x) => (float[2,5] y, int64[2,5] i) <int64[1] k = {5}> "
+            "{ y, i = TopK(x, k) }",
+            {5: "TopK takes 5"},
+        ),
+        (
+            "g (float[n,3] x) => (float[n,2] y) <int64[1] a = {0}, int64[1] b = {2}, "
+            "int64[1] c = {1}> { y = Slice(x, a, b, c) }",
+            {},
+        ),
+        (
+            "g (float[n,3] x) => (float[m,3] y) <int64[1] a = {0}, "
+            "int64[1] b = {9223372036854775807}> { y = Slice(x, a, b) }",
+            {},
+        ),
+    ],
+)
+def test_integers_that_sizes_meet(text, found):
+    assert size_limits(parse(HEAD + text)) == found
+
+
+def test_a_sample_is_beyond_the_largest_that_costs_little():
+    feeds = edge_samples(parse(HEAD + SLICE))
+    (beyond,) = [each for each in feeds if each.kind == "sizes over 64"]
+    assert beyond["x"].shape == (65, 3)
+    assert not_crossed({64: "Slice ends at 64"}, feeds) == []
+
+
+class DropSlice(Transformation, RewriteRulePass):
+    """Remove a Slice, whatever it takes."""
+
+    def pattern(self, op, x, a, b):
+        return op.Slice(x, a, b)
+
+    def rewrite(self, op, x, a, b):
+        return op.Identity(x)
+
+
+verify.equality(register("drop-slice-beyond")(DropSlice))
+
+
+@pytest.mark.parametrize("end", [64, 1000])
+def test_a_rewrite_that_is_wrong_beyond_an_integer_fails(end):
+    config = default_config(
+        ("reproducers=false", "on_failure=rollback"), ["drop-slice-beyond"]
+    )
+    done = run_pipeline(parse(HEAD + SLICE.replace("{64}", f"{{{end}}}")), config)
+    assert [p.action for p in done.report.passes] == ["rolled back"]
+
+
+def test_what_costs_too_much_is_named_and_strict_refuses_it():
+    text = SLICE.replace("{64}", "{900000}").replace("Relu(s)", "Relu(t)")
+    text = text.replace("y = ", "t = Relu(s) y = ")
+    config = default_config(("reproducers=false",), ["eliminate-repeated-unary"])
+    report = run_pipeline(parse(HEAD + text), config).report
+    assert report.preconditions == ["sizes up to 4 were tried; Slice ends at 900000"]
+    strict = default_config(("reproducers=false", "strict=true"), ["eliminate-repeated-unary"])
+    assert run_pipeline(parse(HEAD + text), strict).report.exit_code == 4
