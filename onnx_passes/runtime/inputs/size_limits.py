@@ -22,7 +22,7 @@ _ORIGINS = frozenset(("NonZero", "Range", "Shape", "Size"))
 """Operators whose results follow sizes."""
 _NARROW = {ir.DataType.UINT8: 255, ir.DataType.INT8: 127}
 _FARTHEST = 1 << 20
-"""An end beyond this is no size that anybody means."""
+"""An end beyond this does not mean a size."""
 _STEPS = 24
 """Nodes that a number is followed back through."""
 
