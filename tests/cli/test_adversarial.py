@@ -118,7 +118,7 @@ BOUNDS = "the bounds of the first Clip do"
 def test_both_sides_of_a_bound_are_among_the_ordinary_samples(go):
     done, _ = go(CASES[BOUNDS], "random")
     assert done.code == 1
-    assert "(adversarial: limits in x)" in done.err
+    assert "(edge: limits in x)" in done.err
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != BOUNDS])
@@ -127,7 +127,7 @@ def test_special_values_show_what_random_ones_do_not(go, name):
     assert done.code in (0, 4)  # verified, or not: never failed
     # Edges are among the random samples, special values are not.
     kinds = "size ", "multiples of 1/2", "limits", "large floats"
-    edges = tuple(f"adversarial: {kind}" for kind in kinds)
+    edges = tuple(f"edge: {kind}" for kind in kinds)
     assert all(not n or n.startswith(edges) for n in report["reference"]["names"])
     done, report = go(CASES[name], "adversarial")
     assert done.code == 1

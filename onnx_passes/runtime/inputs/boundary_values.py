@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import cycle, islice
 
 import numpy as np
 import onnx_ir as ir
@@ -36,6 +36,7 @@ from onnx_passes.runtime.inputs.seeded_feeds import (
     GeneratedSample,
     Ranges,
     elements_of,
+    is_mask,
     make_samples,
 )
 from onnx_passes.runtime.inputs.size_limits import size_limits
@@ -134,14 +135,16 @@ _SIZES = (1, 0)
 class AdversarialFeeds(GeneratedFeeds):
     """Feeds that know what is special about them.
 
-    ``kind`` is "NaN", "extremes", "size 0" and such; ``name`` adds where: "adversarial: NaN in
-    x". If the user ``asked`` for them, a model that refuses them gets a message.
+    ``kind`` is "NaN", "extremes", "size 0" and such; ``name`` adds who made them, and where:
+    "adversarial: NaN in x", or "edge: size 1 of n" among the ordinary ones. If the user
+    ``asked`` for them, a model that refuses them gets a message.
     """
 
     def __init__(self, feeds: Feeds, kind: str, where: str, *, asked: bool = True) -> None:
         """Copy feeds, whose arrays are shared."""
         super().__init__(feeds, label(INPUTS, kind))
-        self.kind, self.name = kind, f"adversarial: {kind} {where}"
+        self.kind = kind
+        self.name = f"{'adversarial' if asked else 'edge'}: {kind} {where}"
         self.asked = asked
 
 
@@ -445,6 +448,7 @@ def edge_samples(
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
+    - A padding mask keeps nothing of its first row. Pictures have odd sizes.
 
     Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
     first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`. Inputs
@@ -536,6 +540,14 @@ def _edge_values(
         for name, array in other_defaults(model)
         if name not in steering and name not in {*base.feeds, *ranges}
     }
+    masks = {
+        name: without_first_row(data)
+        for name, data in base.feeds.items()
+        if isinstance(data, np.ndarray)
+        and data.dtype.kind in "iu"
+        and is_mask(name)
+        and name not in ranges
+    }
     variants: list[tuple[str, Mapping[str, Data]]] = [
         ("multiples of 1/2", halves),
         *(("limits", each) for each in limits),
@@ -548,11 +560,19 @@ def _edge_values(
         ("indices from the end", indices),
         ("count 0", none | stopped),
         ("count 1", once),
+        ("an empty row", masks),
     ]
     for kind, changed in variants:
         if changed:
             where = f"in {', '.join(changed)}"
             yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
+
+
+def without_first_row(mask: Array) -> Array:
+    """Return a mask that keeps nothing of its first row, as a padded sequence has it."""
+    found = mask.copy()
+    found.reshape(-1, mask.shape[-1] if mask.ndim else 1)[:1] = 0
+    return found
 
 
 def _with_zero(array: Array) -> Array:
@@ -630,6 +650,8 @@ def _readers(model: ir.Model) -> list[ir.Node]:
 
 
 _MOST_ALONE = 3
+_ODD = (37, 43)
+"""Height and width of a picture that no stride divides."""
 _MOST_LIMITS = 3
 """Sizes beyond integers that are tried, the largest first, until a sample of them is made."""
 SMALL = 1 << 16
@@ -655,17 +677,22 @@ def samples_of_edge_sizes(
 ) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
     """Yield inputs whose dynamic dimensions all have size 1, one of size 0, and a large one.
 
-    The large one is beyond the largest integer that sizes meet, if it costs little. Sizes of
-    pictures stay as they are. Each comes with what it was made from.
+    The large one is beyond the largest integer that sizes meet, if it costs little. Pictures
+    keep their sizes there, and are odd in one of their own. Each comes with what it was made
+    from.
     """
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     symbols = symbols_of(inputs, model)
     settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
-    free = [
-        name
-        for name, kind in symbols.kinds.items()
-        if kind != "spatial" and name not in {*dims, *settled}
-    ]
+    open_names = [name for name in symbols.kinds if name not in {*dims, *settled}]
+    spatial = [name for name in open_names if symbols.kinds[name] == "spatial"]
+    free = [name for name in open_names if name not in spatial]
+    if spatial:
+        sizes = {**dims, **dict.fromkeys(free, 1), **dict(zip(spatial, cycle(_ODD)))}
+        made = make_sized(model, seed, ranges, sizes, shaping)
+        if made is not None and is_cheap(made):
+            where = f"of {', '.join(spatial)}"
+            yield made, AdversarialFeeds(made.feeds, "odd sizes", where, asked=False)
     if not free:
         return
     plans = [(1, free)]
