@@ -36,7 +36,6 @@ from onnx_passes.runtime.inputs.seeded_feeds import (
     GeneratedSample,
     Ranges,
     elements_of,
-    is_mask,
     make_samples,
 )
 from onnx_passes.runtime.inputs.size_limits import size_limits
@@ -448,7 +447,7 @@ def edge_samples(
     - Booleans are negated, and all false. Inputs with a default have another value.
     - Integers are large, of either sign. Indices count from the end.
     - Single integers, such as numbers of iterations, are 0 and 1.
-    - A padding mask keeps nothing of its first row. Pictures have odd sizes.
+    - Pictures have odd sizes.
 
     Values have the sizes of the ordinary sample, or where a run on it is dear, those of the
     first sample of size 1. Infinities, NaN and extremes are for :func:`adversarial`. Inputs
@@ -540,14 +539,6 @@ def _edge_values(
         for name, array in other_defaults(model)
         if name not in steering and name not in {*base.feeds, *ranges}
     }
-    masks = {
-        name: without_first_row(data)
-        for name, data in base.feeds.items()
-        if isinstance(data, np.ndarray)
-        and data.dtype.kind in "iu"
-        and is_mask(name)
-        and name not in ranges
-    }
     variants: list[tuple[str, Mapping[str, Data]]] = [
         ("multiples of 1/2", halves),
         *(("limits", each) for each in limits),
@@ -560,19 +551,11 @@ def _edge_values(
         ("indices from the end", indices),
         ("count 0", none | stopped),
         ("count 1", once),
-        ("an empty row", masks),
     ]
     for kind, changed in variants:
         if changed:
             where = f"in {', '.join(changed)}"
             yield AdversarialFeeds({**base.feeds, **changed}, kind, where, asked=False)
-
-
-def without_first_row(mask: Array) -> Array:
-    """Return a mask that keeps nothing of its first row, as a padded sequence has it."""
-    found = mask.copy()
-    found.reshape(-1, mask.shape[-1] if mask.ndim else 1)[:1] = 0
-    return found
 
 
 def _with_zero(array: Array) -> Array:

@@ -468,17 +468,12 @@ def hint_of_name(
     integers into infinities, beside which nothing shows. ``rng`` decides how much of each row
     the mask keeps.
     """
-    is_integer = dtype is not None and dtype.is_integer()
-    if not is_integer or not is_mask(name) or not shape or not shape[-1]:
+    is_mask = "mask" in name.lower() and dtype is not None and dtype.is_integer()
+    if not is_mask or not shape or not shape[-1]:
         return ValueHint()
     rows, length = shape[:-1], shape[-1]
     kept = rng.integers((length + 1) // 2, length, rows, endpoint=True)
     return exactly(np.arange(length) < kept[..., None])
-
-
-def is_mask(name: str) -> bool:
-    """Whether an input is a padding mask by its name."""
-    return "mask" in name.lower()
 
 
 Feed = Mapping[str, str]
