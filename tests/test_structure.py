@@ -49,16 +49,16 @@ ROOMS = {
     "model": Size(3505, 14, 0),
     "ops": Size(8978, 38, 6),
     "passes": Size(21425, 257, 0),
-    "pipeline": Size(9696, 27, 2),
+    "pipeline": Size(9709, 27, 2),
     "plain": Size(7, 1, 0),
-    "report": Size(3541, 16, 1),
-    "runtime": Size(6870, 29, 1),
+    "report": Size(3542, 16, 1),
+    "runtime": Size(6954, 29, 1),
     "surgery": Size(1327, 6, 0),
     "testing": Size(102, 1, 0),
     "tuning": Size(3625, 9, 0),
     "verify": Size(19207, 62, 3),
     "benchmarks": Size(18231, 153, 0),
-    "tests": Size(59338, 606, 0),
+    "tests": Size(59361, 606, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -35,6 +35,7 @@ from onnx_passes.runtime.inputs import (
     edge_samples,
     make_samples,
     name_of,
+    samples_beyond_limits,
     without_crashes,
 )
 from onnx_passes.runtime.inputs.dimensions import symbols_of
@@ -379,6 +380,9 @@ def _special(
         found = adversarial(
             model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
         )
+        if not given and settings.samples is None:
+            words = model, settings.seed, settings.ranges or {}, settings.dims or {}
+            found += [feeds for _, feeds in samples_beyond_limits(*words)]
     elif given or settings.samples is not None:
         return []
     else:

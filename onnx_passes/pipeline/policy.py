@@ -294,21 +294,33 @@ def _part_text(done: PassReport, one: Evidence) -> str:
 
 
 def list_sizes(
-    report: RunReport, samples: Sequence[Feeds], original: ir.Model, result: ir.Model
+    report: RunReport,
+    config: PipelineConfig,
+    samples: Sequence[Feeds],
+    models: tuple[ir.Model, ir.Model],
 ) -> list[str]:
-    """Return integers that sizes meet and no sample is beyond, where samples are evidence."""
-    executed = any(
-        one.kind is Kind.EXECUTED
+    """Return integers that sizes meet and no sample is beyond, where samples are evidence.
+
+    A waiver of each pass whose evidence they are accepts them.
+    """
+    executed = [
+        done
         for done in report.passes
         if done.changed and done.action != "rolled back"
-        for one in done.evidence
-    )
+        if any(one.kind is Kind.EXECUTED for one in done.evidence)
+    ]
     if not executed:
         return []
-    from onnx_passes.runtime.inputs.size_limits import not_crossed, size_limits
+    from onnx_passes.runtime.inputs.size_limits import not_crossed
 
-    limits = size_limits(original, sure=True) | size_limits(result, sure=True)
-    return not_crossed(limits, samples)
+    told = not_crossed(*models, samples)
+    reasons = [waive_gaps(config, report, done) for done in executed] if told else [None]
+    accepted = [reason for reason in reasons if reason is not None]
+    if len(accepted) == len(reasons):
+        why = "; ".join(dict.fromkeys(accepted))
+        told = [f"{sentence} (waived: {why})" for sentence in told]
+        report.waived += told
+    return told
 
 
 def list_preconditions(report: RunReport, config: PipelineConfig) -> list[str]:

@@ -516,7 +516,7 @@ def _run(
     report.preconditions = list_preconditions(report, config)
     if gate is not None and not gate.baseline.given:
         models = original.model, manager.model
-        report.preconditions += list_sizes(report, gate.baseline.samples, *models)
+        report.preconditions += list_sizes(report, config, gate.baseline.samples, models)
     if gate is not None and any(p.changed for p in report.passes):
         report.not_verified += [
             f"output {name!r}: the original gives another result each time"

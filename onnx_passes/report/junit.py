@@ -50,9 +50,10 @@ def to_junit(report: RunReport) -> str:
     for name, value in _properties(report):
         ET.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     suite.extend(cases)
-    for tag, lines in (("system-out", _log(report)), ("system-err", report.not_verified)):
-        prefix = "not verified: " if tag == "system-err" else ""
-        ET.SubElement(suite, tag).text = "\n".join(prefix + _clean(line) for line in lines)
+    doubts = [f"not verified: {line}" for line in report.not_verified]
+    doubts += [f"precondition: {line}" for line in report.preconditions]
+    for tag, lines in (("system-out", _log(report)), ("system-err", doubts)):
+        ET.SubElement(suite, tag).text = "\n".join(map(_clean, lines))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import cycle, islice
+from itertools import cycle
 
 import numpy as np
 import onnx_ir as ir
@@ -38,7 +38,7 @@ from onnx_passes.runtime.inputs.seeded_feeds import (
     elements_of,
     make_samples,
 )
-from onnx_passes.runtime.inputs.size_limits import size_limits
+from onnx_passes.runtime.inputs.size_limits import BEYOND, size_limits
 
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:
@@ -635,8 +635,6 @@ def _readers(model: ir.Model) -> list[ir.Node]:
 _MOST_ALONE = 3
 _ODD = (37, 43)
 """Height and width of a picture that no stride divides."""
-_MOST_LIMITS = 3
-"""Sizes beyond integers that are tried, the largest first, until a sample of them is made."""
 SMALL = 1 << 16
 """Elements up to which a sample of edge sizes costs little."""
 
@@ -691,28 +689,50 @@ def samples_of_edge_sizes(
             continue
         where = f"of {', '.join(names)}"
         yield made, AdversarialFeeds(made.feeds, f"size {size}", where, asked=False)
-    for several, beyond, limit in islice(_beyond_limits(model, symbols, free), _MOST_LIMITS):
-        made = make_sized(model, seed, ranges, {**dims, **beyond}, shaping)
-        if made is not None and is_cheap(made):
-            kind, where = f"sizes over {limit}", f"of {', '.join(several)}"
-            yield made, AdversarialFeeds(made.feeds, kind, where, asked=False)
-        if made is not None:
-            return
+    yield from samples_beyond_limits(model, seed, ranges, dims, shaping)
 
 
-def _beyond_limits(
-    model: ir.Model, symbols: Symbols, free: Sequence[str]
-) -> Iterator[tuple[Sequence[str], Dims, int]]:
-    """Yield dimensions beyond an integer that sizes meet, where inputs stay small."""
-    for limit in sorted(size_limits(model), reverse=True):
-        for names in (free, *([name] for name in free[:_MOST_ALONE])):
-            sizes = {**dict.fromkeys(free, 1), **dict.fromkeys(names, limit + 1)}
+def samples_beyond_limits(
+    model: ir.Model,
+    seed: int,
+    ranges: Ranges,
+    dims: Dims,
+    shaping: ShapeSpecializer | None = None,
+) -> Iterator[tuple[GeneratedSample, AdversarialFeeds]]:
+    """Yield inputs with sizes beyond the largest integers that sizes meet, if cheap.
+
+    All dimensions that may meet one are beyond it at once, or each by itself.
+    """
+    limits = size_limits(model)
+    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
+    symbols = symbols_of(inputs, model)
+    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    free = [
+        name
+        for name, kind in symbols.kinds.items()
+        if kind != "spatial" and name not in {*dims, *settled}
+    ]
+    named = {limit.dim for limit in limits}
+    targets = [name for name in free if name in named] if named <= {*free} else free
+    numbers = sorted({limit.number for limit in limits}, reverse=True)
+    reached = dict.fromkeys(targets, 0)
+    for names in (targets, *([name] for name in targets[:_MOST_ALONE])):
+        for number in numbers:
+            if number <= min((reached[name] for name in names), default=number):
+                break
+            sizes = {**dict.fromkeys(free, 1), **dict.fromkeys(names, number + BEYOND)}
             shapes = (
                 [size_of(dim, sizes) or 1 for dim in shape]
                 for shape in symbols.shapes.values()
             )
-            if sum(map(math.prod, shapes)) <= SMALL:
-                yield names, sizes, limit
+            if sum(map(math.prod, shapes)) > SMALL:
+                continue
+            made = make_sized(model, seed, ranges, {**dims, **sizes}, shaping)
+            if made is not None and is_cheap(made):
+                reached |= dict.fromkeys(names, number)
+                kind, where = f"sizes over {number}", f"of {', '.join(names)}"
+                yield made, AdversarialFeeds(made.feeds, kind, where, asked=False)
+            break
 
 
 def _takes_nothing(model: ir.Model) -> bool:

@@ -1,81 +1,160 @@
 """Integers of a model that sizes meet: where a Slice ends, what a Min of a Shape holds.
 
-A rewrite may be right up to such a size and wrong beyond it. One of the samples has sizes
-beyond; where none has, the report names the integers.
+A rewrite may be right up to such a size and wrong beyond it. Samples have sizes beyond; where
+none has, the report names the integers that a pass removed or brought along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
+from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.input_hints import constant_of
 from onnx_passes.runtime.engine_base import Feeds
+from onnx_passes.runtime.inputs.concrete_shapes import skeleton
+from onnx_passes.runtime.inputs.dimensions import symbols_of
 
-_COMPARED = frozenset(
-    ("Clip", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod")
+BEYOND = 2
+"""How much larger a size is than the integer: an index of it is larger by 1."""
+_MEETING = frozenset(
+    (
+        *("Add", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("Max", "Min", "Mod", "Sub"),
+    )
 )
+_OF_PARTS = frozenset(("ReduceMax", "ReduceMin"))
 _ORIGINS = frozenset(("NonZero", "Range", "Shape", "Size"))
 """Operators whose results follow sizes."""
-_NARROW = {ir.DataType.UINT8: 255, ir.DataType.INT8: 127}
+_EXACT = {
+    ir.DataType.INT8: 127,
+    ir.DataType.UINT8: 255,
+    ir.DataType.INT16: 32767,
+    ir.DataType.UINT16: 65535,
+    ir.DataType.BFLOAT16: 256,
+    ir.DataType.FLOAT16: 2048,
+}
+"""The largest integer up to which a type holds each."""
+_LEAST = 4
+"""Ordinary samples have sizes beyond smaller ones."""
 _FARTHEST = 1 << 20
 """An end beyond this does not mean a size."""
 _STEPS = 24
 """Nodes that a number is followed back through."""
 
+Shapes = Mapping[str, Sequence[int | str | None]]
 
-def size_limits(model: ir.Model, *, sure: bool = False) -> dict[int, str]:
-    """Return integers above 1 that sizes of the model meet, each with what holds it.
 
-    Sizes that are fixed meet nothing. A shape that is not known may be dynamic, but for
-    ``sure``.
+@dataclass(frozen=True, order=True)
+class SizeLimit:
+    """An integer that a size meets; the dimension is empty if its name is not known.
+
+    If the shape is not ``known``, the size may be a fixed one.
     """
-    found: dict[int, str] = {}
+
+    number: int
+    what: str
+    dim: str = ""
+    known: bool = True
+
+
+def size_limits(model: ir.Model, shapes: Shapes | None = None) -> list[SizeLimit]:
+    """Return the integers above 3 that dynamic sizes of a model meet, one for each use.
+
+    ``shapes`` are those of values that the model does not tell.
+    """
+    found = []
     for node in all_nodes(model):
-        for number, what in _limits(node, sure):
-            if 1 < number < _FARTHEST:
-                found.setdefault(number, f"{node.op_type} {what} {number}")
+        for number, what, dim, known in _limits(node, shapes or {}):
+            if _LEAST <= abs(number) < _FARTHEST:
+                text = f"{node.op_type} {what} {number}"
+                found.append(SizeLimit(abs(number), text, dim, known))
     return found
 
 
-def not_crossed(limits: Mapping[int, str], samples: Iterable[Feeds]) -> list[str]:
-    """Return what holds integers that no size in samples is beyond, and the largest size."""
-    arrays = [data for feeds in samples for data in feeds.values()]
-    sizes = [size for data in arrays if isinstance(data, np.ndarray) for size in data.shape]
-    most = max(sizes, default=0)
-    return [
-        f"sizes up to {most} were tried; {what}"
-        for number, what in sorted(limits.items())
-        if number >= most
-    ]
+def not_crossed(original: ir.Model, result: ir.Model, samples: Iterable[Feeds]) -> list[str]:
+    """Return the integers that only one of two models has, and no sample is beyond.
+
+    Dimensions that are fixed in the result have no other size.
+    """
+    changed = _changed(size_limits(original), size_limits(result))
+    if not all(limit.known for limit in changed):
+        sides = (size_limits(model, _inferred(model)) for model in (original, result))
+        changed = {limit for limit in _changed(*sides) if limit.known}
+    if not changed:
+        return []
+    kinds = symbols_of(_inputs(result), result).kinds
+    shapes = symbols_of(_inputs(original), original).shapes
+    most = dict.fromkeys((name for name, kind in kinds.items() if kind != "spatial"), 0)
+    for feeds in samples:
+        for name, data in feeds.items():
+            if isinstance(data, np.ndarray):
+                for dim, size in zip(shapes.get(name, ()), data.shape, strict=False):
+                    if dim in most:
+                        most[str(dim)] = max(most[str(dim)], size)
+    told = []
+    for limit in sorted(changed):
+        near = {limit.dim: most[limit.dim]} if limit.dim in most else most
+        name = min(near, key=near.__getitem__, default="")
+        if name and near[name] < limit.number + BEYOND:
+            told.append(f"sizes of {name} up to {near[name]} were tried; {limit.what}")
+    return told
 
 
-def _limits(node: ir.Node, sure: bool) -> Iterator[tuple[int, str]]:
+def _inputs(model: ir.Model) -> list[ir.Value]:
+    return [value for value in model.graph.inputs if not value.is_initializer()]
+
+
+def _changed(one: Sequence[SizeLimit], other: Sequence[SizeLimit]) -> set[SizeLimit]:
+    before, after = Counter(one), Counter(other)
+    return {*(before - after), *(after - before)}
+
+
+def _inferred(model: ir.Model) -> Shapes:
+    try:
+        graph = infer(skeleton(model)).graph
+    except onnx.shape_inference.InferenceError:
+        return {}
+    return {
+        info.name: [
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+            for dim in info.type.tensor_type.shape.dim
+        ]
+        for info in graph.value_info
+        if info.type.tensor_type.HasField("shape")
+    }
+
+
+def _limits(node: ir.Node, shapes: Shapes) -> Iterator[tuple[int, str, str, bool]]:
     if node.domain:
         return
     if node.op_type == "Slice":
-        yield from ((end, "ends at") for end in _ends(node, sure))
+        for axis, number in _ends(node):
+            yield from _met(node.inputs[0], axis, number, "ends at", shapes)
     elif node.op_type == "TopK" and len(node.inputs) > 1:
-        if _is_dynamic(node.inputs[0], node.attributes.get_int("axis", -1), sure):
-            yield from ((number, "takes") for number in _integers(node.inputs[1]))
-    elif node.op_type in _COMPARED:
-        known = [[*_integers(value)] for value in node.inputs]
-        if any(
-            not one and value is not None and _follows_sizes(value, _STEPS)
-            for one, value in zip(known, node.inputs, strict=True)
-        ):
-            yield from ((number, "holds") for one in known for number in one)
-    elif node.op_type == "Cast":
-        to = ir.DataType(node.attributes.get_int("to", 0))
-        value = node.inputs[0]
-        if to in _NARROW and value is not None and _follows_sizes(value, _STEPS):
-            yield _NARROW[to], "holds at most"
+        for number in _integers(node.inputs[1]):
+            axis = node.attributes.get_int("axis", -1)
+            yield from _met(node.inputs[0], axis, number, "takes", shapes)
+    elif node.op_type in _MEETING or node.op_type in _OF_PARTS:
+        read = list(node.inputs)
+        if node.op_type in _OF_PARTS and read[0] is not None and (of := read[0].producer()):
+            read = list(of.inputs) if of.op_type == "Concat" else read
+        known = [[*_integers(value)] for value in read]
+        if any(not one and _follows_sizes(v) for one, v in zip(known, read, strict=True)):
+            yield from ((number, "holds", "", True) for one in known for number in one)
+    elif node.op_type == "Cast" and _follows_sizes(node.inputs[0]):
+        number = _EXACT.get(ir.DataType(node.attributes.get_int("to", 0)), 0)
+        yield number, "holds at most", "", True
 
 
-def _ends(node: ir.Node, sure: bool) -> Iterator[int]:
+def _ends(node: ir.Node) -> Iterator[tuple[int, int]]:
+    """Yield axes of a Slice with where it starts and ends; from the end if negative."""
     if len(node.inputs) < 3:
         numbers = [[*node.attributes.get_ints(name, ())] for name in ("starts", "ends")]
         axes = [*node.attributes.get_ints("axes", ())]
@@ -83,34 +162,40 @@ def _ends(node: ir.Node, sure: bool) -> Iterator[int]:
         numbers = [[*_integers(value)] for value in node.inputs[1:3]]
         axes = [*_integers(node.inputs[3])] if len(node.inputs) > 3 else []
     for side in numbers:
-        for axis, number in zip(axes or range(len(side)), side, strict=False):
-            if _is_dynamic(node.inputs[0], axis, sure):
-                yield number
+        yield from zip(axes or range(len(side)), side, strict=False)
 
 
 def _integers(value: ir.Value | None) -> Iterator[int]:
     array = None if value is None else constant_of(value)
-    if array is not None and array.dtype.kind in "iu" and array.size <= 8:
-        yield from map(int, array.ravel())
+    if array is not None and array.dtype.kind in "iuf" and array.size <= 8:
+        yield from (int(number) for number in array.ravel() if float(number).is_integer())
 
 
-def _is_dynamic(value: ir.Value | None, axis: int, sure: bool) -> bool:
-    if value is None or value.shape is None:
-        return not sure
-    dims = value.shape.dims
-    return -len(dims) <= axis < len(dims) and not isinstance(dims[axis], int)
+def _met(
+    value: ir.Value | None, axis: int, number: int, what: str, shapes: Shapes
+) -> Iterator[tuple[int, str, str, bool]]:
+    """Yield the integer if the size of an axis is dynamic, or may be."""
+    dims: Sequence[object] | None = None
+    if value is not None and value.shape is not None:
+        dims = value.shape.dims
+    elif value is not None:
+        dims = shapes.get(str(value.name))
+    if dims is None:
+        yield number, what, "", False
+    elif -len(dims) <= axis < len(dims) and not isinstance(dims[axis], int):
+        dim = dims[axis]
+        yield number, what, str(getattr(dim, "value", dim) or ""), True
 
 
-def _follows_sizes(value: ir.Value, steps: int) -> bool:
+def _follows_sizes(value: ir.Value | None) -> bool:
     """Whether an integer is computed from sizes, by a few nodes."""
     left, seen = [value], set[ir.Value]()
-    while left and len(seen) < steps:
+    while left and len(seen) < _STEPS:
         one = left.pop()
-        node = one.producer()
-        if one in seen or node is None:
+        if one is None or one in seen or (node := one.producer()) is None:
             continue
         seen.add(one)
         if node.domain == "" and node.op_type in _ORIGINS:
             return True
-        left += [each for each in node.inputs if each is not None]
+        left += node.inputs
     return False
