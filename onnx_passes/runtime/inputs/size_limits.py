@@ -67,7 +67,7 @@ class SizeLimit:
 def size_limits(model: ir.Model, shapes: Shapes | None = None) -> list[SizeLimit]:
     """Return the integers above 3 that dynamic sizes of a model meet, one for each use.
 
-    ``shapes`` are those of values that the model does not tell.
+    ``shapes`` are those of values without one in the model.
     """
     found = []
     for node in all_nodes(model):

@@ -146,7 +146,7 @@ def test_what_shows_on_odd_pictures_alone_fails():
 def test_a_waiver_of_the_pass_accepts_it_and_fixed_sizes_do_not_meet_it():
     text = SLICE.replace("{64}", "{900000}")
     settings = "reproducers=false", "strict=true"
-    waiver = "waivers=[{pass: drop-slice-beyond, reason: short sequences}]"
+    waiver = "waivers=[{pass: drop-slice, reason: short sequences}]"
     config = default_config((*settings, waiver), ["drop-slice-beyond"])
     report = run_pipeline(parse(HEAD + text), config).report
     assert report.exit_code == 0
