@@ -52,13 +52,13 @@ ROOMS = {
     "pipeline": Size(9709, 27, 2),
     "plain": Size(7, 1, 0),
     "report": Size(3542, 16, 1),
-    "runtime": Size(6954, 29, 1),
+    "runtime": Size(6961, 29, 1),
     "surgery": Size(1327, 6, 0),
     "testing": Size(102, 1, 0),
     "tuning": Size(3625, 9, 0),
     "verify": Size(19207, 62, 3),
     "benchmarks": Size(18231, 153, 0),
-    "tests": Size(59361, 606, 0),
+    "tests": Size(59370, 606, 0),
 }
 """The most that each room may have: lines of code, modules, fragments.
 

@@ -30,7 +30,13 @@ from onnx_passes.ops.operator_class import operator_of
 from onnx_passes.risky_runs import INPUTS, label
 from onnx_passes.runtime.engine_base import Data, Feeds, GeneratedFeeds
 from onnx_passes.runtime.inputs.concrete_shapes import ShapeSpecializer
-from onnx_passes.runtime.inputs.dimensions import Dims, Symbols, size_of, symbols_of
+from onnx_passes.runtime.inputs.dimensions import (
+    Dims,
+    Symbols,
+    size_of,
+    symbols_of,
+    totals,
+)
 from onnx_passes.runtime.inputs.seeded_feeds import (
     EXPENSIVE,
     GeneratedSample,
@@ -707,10 +713,11 @@ def samples_beyond_limits(
     inputs = [value for value in model.graph.inputs if not value.is_initializer()]
     symbols = symbols_of(inputs, model)
     settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    sums = totals(dict.fromkeys(symbols.kinds, 1), dims)  # they follow from others
     free = [
         name
         for name, kind in symbols.kinds.items()
-        if kind != "spatial" and name not in {*dims, *settled}
+        if kind != "spatial" and name not in {*dims, *settled, *sums}
     ]
     named = {limit.dim for limit in limits}
     targets = [name for name in free if name in named] if named <= {*free} else free

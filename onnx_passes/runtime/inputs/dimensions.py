@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -325,7 +325,7 @@ class SizePlan:
         sizes |= {
             name: sizes[other] for name, other in self.merged.items() if name not in given
         }
-        return sizes | _totals(sizes, given)
+        return sizes | totals(sizes, given)
 
 
 def plans(symbols: Symbols) -> Iterator[SizePlan]:
@@ -375,7 +375,7 @@ def _distinct(symbols: Symbols, sample: int) -> dict[str, int]:
     return sizes
 
 
-def _totals(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int]:
+def totals(sizes: Mapping[str, int], given: Collection[str]) -> dict[str, int]:
     """Return sizes of dimensions that decoders name as the sum of two others."""
     past = next((name for name in sizes if "past" in name and "total" not in name), None)
     now = next((n for n in sizes if "seq" in n and "past" not in n and "total" not in n), None)

@@ -153,3 +153,14 @@ def test_a_waiver_of_the_pass_accepts_it_and_fixed_sizes_do_not_meet_it():
     assert report.preconditions[0].endswith("(waived: short sequences)")
     fixed = default_config(settings, ["drop-slice-beyond"])
     assert run_pipeline(parse(HEAD + text.replace("[n,", "[9,")), fixed).report.exit_code == 0
+
+
+def test_a_total_follows_from_what_it_adds_up():
+    text = (
+        "g (float[b,sequence] x, float[b,past] p, float[b,total] m) => (float[b,t] y) "
+        "<int64[1] a = {0}, int64[1] e = {300}, int64[1] i = {1}> "
+        "{ c = Concat<axis = 1>(p, x) d = Add(c, m) y = Slice(d, a, e, i) }"
+    )
+    for feeds in edge_samples(parse(HEAD + text)):
+        if "over 300" in feeds.name:
+            assert feeds["m"].shape[1] == feeds["x"].shape[1] + feeds["p"].shape[1]
