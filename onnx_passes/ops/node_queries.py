@@ -322,6 +322,20 @@ _WITHOUT_FLOATS = frozenset(
 )
 """Operators that make sizes, indices and decisions of floats."""
 
+MAKES_SIZES = frozenset(("NonZero", "Range", "Shape", "Size"))
+"""Operators whose results follow the sizes of what they read."""
+
+MEETS_SIZES = frozenset(
+    (
+        *("Add", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("Max", "Min", "Mod", "Sub"),
+    )
+)
+"""Operators that hold a size against another integer, or move it by one."""
+
+EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
+"""Operators that hold all elements of a tensor against each other."""
+
 INDEXING = {"Gather": 1, "GatherElements": 1, "OneHot": 0, "ScatterElements": 1}
 """Which operand of an operator holds indices that may count from the end."""
 

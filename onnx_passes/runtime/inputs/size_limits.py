@@ -17,21 +17,13 @@ import onnx_ir as ir
 from onnx_passes.model.inference import infer
 from onnx_passes.model.walk import all_nodes
 from onnx_passes.ops.input_hints import constant_of
+from onnx_passes.ops.node_queries import EXTREMES, MAKES_SIZES, MEETS_SIZES
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.concrete_shapes import skeleton
 from onnx_passes.runtime.inputs.dimensions import symbols_of
 
 BEYOND = 2
 """How much larger a size is than the integer: an index of it is larger by 1."""
-_MEETING = frozenset(
-    (
-        *("Add", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
-        *("Max", "Min", "Mod", "Sub"),
-    )
-)
-_OF_PARTS = frozenset(("ReduceMax", "ReduceMin"))
-_ORIGINS = frozenset(("NonZero", "Range", "Shape", "Size"))
-"""Operators whose results follow sizes."""
 _EXACT = {
     ir.DataType.INT8: 127,
     ir.DataType.UINT8: 255,
@@ -141,9 +133,9 @@ def _limits(node: ir.Node, shapes: Shapes) -> Iterator[tuple[int, str, str, bool
         for number in _integers(node.inputs[1]):
             axis = node.attributes.get_int("axis", -1)
             yield from _met(node.inputs[0], axis, number, "takes", shapes)
-    elif node.op_type in _MEETING or node.op_type in _OF_PARTS:
+    elif node.op_type in MEETS_SIZES or node.op_type in EXTREMES:
         read = list(node.inputs)
-        if node.op_type in _OF_PARTS and read[0] is not None and (of := read[0].producer()):
+        if node.op_type in EXTREMES and read[0] is not None and (of := read[0].producer()):
             read = list(of.inputs) if of.op_type == "Concat" else read
         known = [[*_integers(value)] for value in read]
         if any(not one and _follows_sizes(v) for one, v in zip(known, read, strict=True)):
@@ -195,7 +187,7 @@ def _follows_sizes(value: ir.Value | None) -> bool:
         if one is None or one in seen or (node := one.producer()) is None:
             continue
         seen.add(one)
-        if node.domain == "" and node.op_type in _ORIGINS:
+        if node.domain == "" and node.op_type in MAKES_SIZES:
             return True
         left += node.inputs
     return False
