@@ -211,7 +211,7 @@ class Tree:
         raise ValueError(f"{module}:{name} is imported in a circle")
 
     def bound(self, node: ast.AST, scope: Scope, module: str) -> tuple[str, str] | None:
-        """Return what a name or an attribute of a module stands for, None if it is local."""
+        """Return what a name or an attribute of a module is bound to, None if it is local."""
         if isinstance(node, ast.Name):
             found = scope_of(node.id, scope)
             if found is None:

@@ -274,7 +274,6 @@ class Merge:
                     want = alternative
                 taken[want] = key
                 self.bound[part, name] = want
-        self.taken = taken
         for part in parts:
             self._check_builtins(part, taken, new)
 
@@ -420,8 +419,6 @@ class Merge:
         if not value or value[1] or value[0] not in self.tree.modules:
             return
         if f"{value[0]}.{node.attr}" in self.tree.modules:
-            if isinstance(node.value, ast.Name) and node.value.id == "onnx_passes":
-                pass
             return
         name = self.names.get((value[0], node.attr)) or self.bound.get(
             (value[0], node.attr), node.attr
@@ -566,7 +563,7 @@ def merged(merge: Merge, new: str, parts: list[str]) -> str:
                 now.insert(0, (module, name, bound))
             else:
                 (late if is_late else now).append((module, name, bound))
-    now, late = one_import_each(merge, now), one_import_each(merge, late)
+    now, late = one_import_each(now), one_import_each(late)
     future = [each for each in now if each[0] == "__future__"]
     now = [each for each in now if each not in future]
     bound = {each[2] or each[1] for each in now}
@@ -590,9 +587,7 @@ def merged(merge: Merge, new: str, parts: list[str]) -> str:
     return "\n\n".join(each for each in head if each) + "\n\n\n" + "\n\n\n".join(chunks) + "\n"
 
 
-def one_import_each(
-    merge: Merge, found: list[tuple[str, str, str]]
-) -> list[tuple[str, str, str]]:
+def one_import_each(found: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Return imports without those of a name that another binds to the same thing."""
     by_name: dict[str, tuple[str, str, str]] = {}
     for each in found:

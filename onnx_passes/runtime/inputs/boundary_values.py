@@ -34,7 +34,7 @@ from onnx_passes.runtime.inputs.dimensions import (
     Dims,
     Symbols,
     size_of,
-    symbols_of,
+    symbols_of_model,
     totals,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import (
@@ -207,7 +207,7 @@ def base_sample(
     if not given:
         return make_samples(model, seed=seed, samples=1, ranges=ranges, dims=dims)[0]
     inputs = {str(v.name) for v in model.graph.inputs if not v.is_initializer()}
-    names = set(symbols_of([v for v in model.graph.inputs if v.name in inputs], model).kinds)
+    names = set(symbols_of_model(model).kinds)
     shapes = {
         name: data.shape
         for name, data in given[0].items()
@@ -260,10 +260,8 @@ def other_defaults(model: ir.Model) -> Iterator[tuple[str, Array]]:
 def _sized(
     model: ir.Model, given: Sequence[Feeds], seed: int, ranges: Ranges, dims: Dims
 ) -> Iterator[AdversarialFeeds]:
-    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
-    symbols = symbols_of(inputs, model)
-    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
-    free = [name for name in symbols.kinds if name not in {*dims, *settled}]
+    symbols = symbols_of_model(model)
+    free = symbols.open(dims)
     for name in free[:_MOST_DIMS]:
         for size in _SIZES:
             if given:
@@ -668,10 +666,8 @@ def samples_of_edge_sizes(
     keep their sizes there, and are odd in one of their own. Each comes with what it was made
     from.
     """
-    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
-    symbols = symbols_of(inputs, model)
-    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
-    open_names = [name for name in symbols.kinds if name not in {*dims, *settled}]
+    symbols = symbols_of_model(model)
+    open_names = symbols.open(dims)
     spatial = [name for name in open_names if symbols.kinds[name] == "spatial"]
     free = [name for name in open_names if name not in spatial]
     if spatial:
@@ -710,14 +706,12 @@ def samples_beyond_limits(
     All dimensions that may meet one are beyond it at once, or each by itself.
     """
     limits = size_limits(model)
-    inputs = [value for value in model.graph.inputs if not value.is_initializer()]
-    symbols = symbols_of(inputs, model)
-    settled = {n for shape in map(symbols.shapes.get, dims) for n in shape or ()}
+    symbols = symbols_of_model(model)
     sums = totals(dict.fromkeys(symbols.kinds, 1), dims)  # they follow from others
     free = [
         name
-        for name, kind in symbols.kinds.items()
-        if kind != "spatial" and name not in {*dims, *settled, *sums}
+        for name in symbols.open(dims)
+        if symbols.kinds[name] != "spatial" and name not in sums
     ]
     named = {limit.dim for limit in limits}
     targets = [name for name in free if name in named] if named <= {*free} else free

@@ -212,6 +212,11 @@ class Symbols:
         found = (size_of(dim, sizes) for dim in self.shapes[name])
         return tuple(_ELEMENTS if size is None else size for size in found)
 
+    def open(self, dims: Dims) -> list[str]:
+        """Return the dynamic dimensions whose size neither a name nor a shape gives."""
+        settled = {name for shape in map(self.shapes.get, dims) for name in shape or ()}
+        return [name for name in self.kinds if name not in {*dims, *settled}]
+
     def whole(self, dims: Dims) -> dict[str, StaticShape]:
         """Return the shapes of inputs among sizes that are given."""
         return {
@@ -219,6 +224,11 @@ class Symbols:
             for name, shape in dims.items()
             if name in self.shapes and name not in self.kinds and not isinstance(shape, int)
         }
+
+
+def symbols_of_model(model: ir.Model) -> Symbols:
+    """Collect the dynamic dimensions of all inputs without a default."""
+    return symbols_of([v for v in model.graph.inputs if not v.is_initializer()], model)
 
 
 def symbols_of(inputs: Sequence[ir.Value], model: ir.Model) -> Symbols:

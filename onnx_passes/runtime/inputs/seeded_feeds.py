@@ -40,6 +40,7 @@ from onnx_passes.runtime.inputs.dimensions import (
     fits_memory,
     plans,
     symbols_of,
+    symbols_of_model,
     too_large,
 )
 
@@ -532,7 +533,7 @@ def generated_steps(
     other dimensions stay what they are at the first step. ``first`` are the inputs of the
     first step with its states, made from the same seed.
     """
-    symbols = symbols_of([v for v in model.graph.inputs if not v.is_initializer()], model)
+    symbols = symbols_of_model(model)
 
     def sizes(feeds: Feeds) -> dict[str, int]:
         return {

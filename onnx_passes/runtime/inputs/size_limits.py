@@ -20,7 +20,7 @@ from onnx_passes.ops.input_hints import constant_of
 from onnx_passes.ops.node_queries import EXTREMES, MAKES_SIZES, MEETS_SIZES
 from onnx_passes.runtime.engine_base import Feeds
 from onnx_passes.runtime.inputs.concrete_shapes import skeleton
-from onnx_passes.runtime.inputs.dimensions import symbols_of
+from onnx_passes.runtime.inputs.dimensions import symbols_of_model
 
 BEYOND = 2
 """How much larger a size is than the integer: an index of it is larger by 1."""
@@ -37,6 +37,8 @@ _LEAST = 4
 """Ordinary samples have sizes beyond smaller ones."""
 _FARTHEST = 1 << 20
 """An end beyond this does not mean a size."""
+_MOST = 8
+"""Elements of a constant that may hold sizes."""
 _STEPS = 24
 """Nodes that a number is followed back through."""
 
@@ -81,8 +83,7 @@ def not_crossed(original: ir.Model, result: ir.Model, samples: Iterable[Feeds]) 
         changed = {limit for limit in _changed(*sides) if limit.known}
     if not changed:
         return []
-    kinds = symbols_of(_inputs(result), result).kinds
-    shapes = symbols_of(_inputs(original), original).shapes
+    kinds, shapes = symbols_of_model(result).kinds, symbols_of_model(original).shapes
     most = dict.fromkeys((name for name, kind in kinds.items() if kind != "spatial"), 0)
     for feeds in samples:
         for name, data in feeds.items():
@@ -97,10 +98,6 @@ def not_crossed(original: ir.Model, result: ir.Model, samples: Iterable[Feeds]) 
         if name and near[name] < limit.number + BEYOND:
             told.append(f"sizes of {name} up to {near[name]} were tried; {limit.what}")
     return told
-
-
-def _inputs(model: ir.Model) -> list[ir.Value]:
-    return [value for value in model.graph.inputs if not value.is_initializer()]
 
 
 def _changed(one: Sequence[SizeLimit], other: Sequence[SizeLimit]) -> set[SizeLimit]:
@@ -158,8 +155,10 @@ def _ends(node: ir.Node) -> Iterator[tuple[int, int]]:
 
 
 def _integers(value: ir.Value | None) -> Iterator[int]:
-    array = None if value is None else constant_of(value)
-    if array is not None and array.dtype.kind in "iuf" and array.size <= 8:
+    if value is None or (value.const_value is not None and value.const_value.size > _MOST):
+        return  # a weight, whose data need not be read
+    array = constant_of(value)
+    if array is not None and array.dtype.kind in "iuf" and array.size <= _MOST:
         yield from (int(number) for number in array.ravel() if float(number).is_integer())
 
 
