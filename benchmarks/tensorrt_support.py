@@ -1,6 +1,6 @@
 """Which of onnx's operator models NVIDIA's compiler parses and builds, and a GPU executes.
 
-    python -m benchmarks.tensorrt_support > docs/tensorrt-support.md
+    python -m benchmarks.tensorrt_support [JOBS] > docs/tensorrt-support.md
 
 Needs the extra ``tensorrt-rtx``. Each model is built with profiles from its own test data, in
 a child process with a time limit. Beside a GPU each is built for it, executed on that data,
@@ -12,7 +12,9 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import onnx
 
@@ -26,7 +28,7 @@ from onnx_passes.runtime.tensorrt.bindings import installed_version
 from onnx_passes.runtime.tensorrt.cuda import device, gpu_missing
 from onnx_passes.runtime.tensorrt.engine import with_profiles_of
 from onnx_passes.verify.judge import compare
-from tests.corpus.backend_models import BackendModel, load_all
+from tests.corpus.backend_models import BackendModel, ids, load
 
 CAPABILITY = "8.9"
 SECONDS = 60.0
@@ -43,7 +45,7 @@ class Outcome:
         kind: The set of models that it is from.
         operators: Its operators.
         static: Whether the shapes of all its inputs are fixed.
-        finding: How far it got; None where it cannot be loaded.
+        reached: How far it got; None where it cannot be loaded.
         reason: Why not further.
         differs: Whether it was executed, and gave other numbers than its data expects.
     """
@@ -52,7 +54,7 @@ class Outcome:
     kind: str
     operators: tuple[str, ...]
     static: bool
-    finding: Finding | None
+    reached: Level | None
     reason: str
     differs: bool = False
 
@@ -60,37 +62,33 @@ class Outcome:
     def level(self) -> str:
         if self.differs:
             return "differs"
-        return "not loaded" if self.finding is None else str(self.finding.level)
+        return "not loaded" if self.reached is None else str(self.reached)
 
 
-def outcomes() -> Iterator[Outcome]:
-    """Yield what becomes of each model, one at a time."""
+def outcome(identity: str) -> Outcome:
+    """Return what becomes of the model of an id of ``tests.corpus.backend_models``."""
     executes = gpu_missing() is None
     options: dict[str, object] = {"time_limit": SECONDS}
     if not executes:
         options["compute_capabilities"] = [CAPABILITY]
     engine = engine_from_config("tensorrt-rtx", options)
-    for kind in SETS:
-        for case in load_all(kind):
-            name = case.id.partition("/")[2]
-            try:
-                model = deserialize(case.model)
-            except OnnxPassesError as error:
-                yield Outcome(name, kind, (), True, None, error.message)
-                continue
-            static = all(
-                v.shape is not None and v.shape.is_static() for v in model.graph.inputs
-            )
-            operators = tuple(operator_histogram(model))
-            feeds = [feeds for feeds, _ in case.samples]
-            try:
-                ready = with_profiles_of(engine, model, feeds)
-                found = examine(ready, model, feeds if executes else ())
-            except OnnxPassesError as error:
-                found = Finding(Level.PARSED, error.message)
-            wrong = _wrong(case, found)
-            reason = wrong or found.reason
-            yield Outcome(name, kind, operators, static, found, reason, bool(wrong))
+    kind, _, name = identity.partition("/")
+    case = load(identity)
+    try:
+        model = deserialize(case.model)
+    except OnnxPassesError as error:
+        return Outcome(name, kind, (), True, None, error.message)
+    static = all(v.shape is not None and v.shape.is_static() for v in model.graph.inputs)
+    operators = tuple(operator_histogram(model))
+    feeds = [feeds for feeds, _ in case.samples]
+    try:
+        ready = with_profiles_of(engine, model, feeds)
+        found = examine(ready, model, feeds if executes else ())
+    except OnnxPassesError as error:
+        found = Finding(Level.PARSED, error.message)
+    wrong = _wrong(case, found)
+    reason = wrong or found.reason
+    return Outcome(name, kind, operators, static, found.level, reason, bool(wrong))
 
 
 def _wrong(case: BackendModel, found: Finding) -> str:
@@ -163,11 +161,14 @@ def _short(reason: str) -> str:
 
 
 def main() -> None:
+    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    wanted = [identity for kind in SETS for identity in ids(kind)]
     found = []
-    for number, one in enumerate(outcomes(), 1):
-        found.append(one)
-        if number % 100 == 0:
-            print(f"{number} models", file=sys.stderr)
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        for number, one in enumerate(pool.map(outcome, wanted), 1):
+            found.append(one)
+            if number % 100 == 0:
+                print(f"{number} models", file=sys.stderr)
     print("\n".join(page(found)))
 
 

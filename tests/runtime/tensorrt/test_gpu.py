@@ -3,6 +3,7 @@
 Results belong into docs/gpu-results.md, with the machine and the versions.
 """
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from onnx_passes.runtime.inputs import generate
 from onnx_passes.runtime.isolated import end_children
 from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.tensorrt.bindings import installed_version
-from onnx_passes.runtime.tensorrt.cuda import Driver, device
+from onnx_passes.runtime.tensorrt.cuda import Cuda, Driver, device
 from onnx_passes.runtime.tensorrt.described import describe_engine, load_engine
 from onnx_passes.runtime.tensorrt.engine import layers_of, with_profiles_of, with_profiling
 from onnx_passes.verify.evidence import LEVEL, Verdict
@@ -99,13 +100,40 @@ def test_this_gpu_executes_what_is_built_for_it(package):
 
 
 def test_every_function_of_the_driver_that_is_called_exists():
-    from tests.runtime.tensorrt.test_driver import functions_of
-
     from onnx_passes.runtime.tensorrt import cuda
+    from tests.runtime.tensorrt.test_cuda_driver import functions_of
 
     library = Driver()._library
-    for name in functions_of(cuda, cuda):
+    for name in functions_of(cuda):
         assert hasattr(library, name), name
+
+
+def test_memory_goes_to_the_gpu_and_back():
+    given = np.arange(1 << 16, dtype=np.int32)
+    cuda = Cuda()
+    source, target, there = cuda.pinned_memory(), cuda.pinned_memory(), cuda.device_memory()
+    try:
+        for memory in (source, target, there):
+            memory.reserve(given.nbytes)
+        ctypes.memmove(source.address, given.ctypes.data, given.nbytes)
+        cuda.to_device(there.address, source.address, given.nbytes)
+        cuda.to_host(target.address, there.address, given.nbytes)
+        cuda.synchronize()
+        found = np.frombuffer(ctypes.string_at(target.address, given.nbytes), np.int32)
+    finally:
+        for memory in (source, target, there):
+            memory.close()
+        cuda.close()
+    np.testing.assert_array_equal(found, given)
+
+
+def test_more_memory_than_there_is_is_an_error():
+    cuda = Cuda()
+    try:
+        with pytest.raises(EngineError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+            cuda.device_memory().reserve(2 * device().memory)
+    finally:
+        cuda.close()
 
 
 def test_a_run_repeats_itself_on_buffers_that_are_kept(trt):
@@ -293,7 +321,7 @@ def test_layers_are_timed(trt):
     assert any(layer.seconds for layer in layers)
 
 
-def test_the_state_of_the_gpu_is_told(trt):
+def test_the_state_of_the_gpu_is_told():
     (state, *_) = gpu_states()
     assert int(state["temperature (C)"]) > 0
     assert int(state["SM clock (MHz)"]) > 0
