@@ -30,7 +30,7 @@ _LEVELS: dict[Optimization, str] = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
+FATAL_ONLY = 4  # errors reach us as exceptions; logged too, they would show twice
 _DISABLE_PREPACKING = "session.disable_prepacking"
 _FILES_FOLDER = "session.model_external_initializers_file_folder_path"
 _KEEP_WEIGHTS = {
@@ -58,7 +58,7 @@ def session_options(
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = _FATAL_ONLY
+    options.log_severity_level = FATAL_ONLY
     options.add_session_config_entry(_DISABLE_PREPACKING, str(int(not prepacking)))
     return options
 

@@ -35,7 +35,6 @@ from onnx_passes.runtime.inputs import (
     edge_samples,
     make_samples,
     name_of,
-    samples_beyond_limits,
     without_crashes,
 )
 from onnx_passes.runtime.inputs.dimensions import symbols_of
@@ -376,22 +375,23 @@ def _special(
     made: Sequence[GeneratedSample],
 ) -> list[AdversarialFeeds]:
     settings = config.reference
+    found: list[AdversarialFeeds] = []
     if config.verify.inputs == "adversarial":
-        found = adversarial(
+        found += adversarial(
             model, given, seed=settings.seed, ranges=settings.ranges, dims=settings.dims
         )
-        if not given and settings.samples is None:
-            words = model, settings.seed, settings.ranges or {}, settings.dims or {}
-            found += [feeds for _, feeds in samples_beyond_limits(*words)]
-    elif given or settings.samples is not None:
-        return []
-    else:
-        found = edge_samples(
-            model,
-            seed=settings.seed,
-            ranges=settings.ranges,
-            dims=settings.dims,
-            base=made[0] if made else None,
+    if not given and settings.samples is None:
+        asked = {feeds.kind for feeds in found}
+        found += (
+            feeds
+            for feeds in edge_samples(
+                model,
+                seed=settings.seed,
+                ranges=settings.ranges,
+                dims=settings.dims,
+                base=made[0] if made else None,
+            )
+            if feeds.kind not in asked
         )
     return [feeds for feeds in found if feeds.may_run]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeGuard, cast
 
 import numpy as np
@@ -22,12 +23,15 @@ from onnx_passes.contracts import Tolerance
 from onnx_passes.contracts.scores import kind_of
 from onnx_passes.errors import EngineError
 from onnx_passes.model.walk import subgraphs_of
+from onnx_passes.ops.call import Operands
+from onnx_passes.ops.domains.intervals import UNBOUNDED, Interval, hull, of_array
 from onnx_passes.ops.node_queries import (
     around,
     beyond,
     breakpoints_of,
     makes_steps,
     may_draw,
+    range_of,
     ties_of,
 )
 from onnx_passes.pipeline.recorder import Recorded, prepare_nodes, run_nodes
@@ -47,7 +51,14 @@ from onnx_passes.verify.recording import (
     make_ties,
     random_like,
 )
-from onnx_passes.verify.region import Region, Side, backward_slice, boundary_of, joined_model
+from onnx_passes.verify.region import (
+    Region,
+    Side,
+    backward_slice,
+    boundary_of,
+    joined_model,
+    region_model,
+)
 
 
 @dataclass
@@ -211,23 +222,35 @@ class RandomComparison:
     def _search(
         self, part: ObligationPart, rounds: Sequence[Sequence[ValueSource]], steps: int
     ) -> tuple[RandomFinding | None, bool]:
-        """Compare a part, then with more and more of the nodes ahead of it."""
+        """Compare a part, then with more and more of the nodes ahead of it.
+
+        That it agrees behind these nodes counts where they reach the values on which it
+        differs, as far as they can.
+        """
         ahead: list[ir.Node] = []
+        inner: list[ir.Node] = []
         found, contradicted = self._compare(part, ahead, rounds), False
         if found is not None and found.agrees and not found.elements:
             return None, False
+        differs = found
         for _ in range(steps):
-            if found is None or found.agrees or not self._grow(part, ahead):
+            if differs is None or differs.agrees or not self._grow(part, ahead):
                 break
-            further = self._compare(part, ahead, rounds, found.values)
+            further = self._compare(part, ahead, rounds, differs.values, inner)
             if further is None:
                 break
             silent = further.agrees and not further.elements
             contradicted = silent and any(map(makes_steps, ahead))
-            if not silent:
-                found = further
-            elif not contradicted:
+            if not further.possible:
+                return further, False
+            if not further.agrees:
+                found, differs, inner = further, further, [*ahead]
+            elif contradicted:
+                continue
+            elif silent:
                 break
+            elif further.reached:
+                return further, False
         return found, contradicted
 
     def _compare(
@@ -236,8 +259,11 @@ class RandomComparison:
         ahead: Sequence[ir.Node],
         rounds: Sequence[Sequence[ValueSource]],
         wanted: Mapping[str, Array] | None = None,
+        inner: Sequence[ir.Node] = (),
     ) -> RandomFinding | None:
         """Compare a part behind nodes of the model before.
+
+        Behind fewer, the ``inner`` ones, it differs on ``wanted`` values.
 
         Both sides read what these compute. Behind nodes of the model after, a part would
         answer for what the pass changed ahead of it, which is a part of its own.
@@ -247,6 +273,11 @@ class RandomComparison:
             return None
         inputs = {value.name for value in self.before.graph.inputs}
         given = self.varying & sources.keys() <= inputs
+
+        def told(found: RandomFinding, draws: Sequence[Mapping[str, Array]]) -> RandomFinding:
+            values = {name: draws[found.row][name] for name in self.varying & sources.keys()}
+            return replace(found, values=values, given=given)
+
         found = None
         for kinds in rounds:
             ready = self._ready.get(id(part)) if kinds is DRAWS_OF_OTHERS else None
@@ -256,16 +287,63 @@ class RandomComparison:
                 if ready is not None
                 else self._rows.draw(part, sources, kinds, ahead, wanted)
             )
-            told = self._run(part, ahead, draws, ready)
-            if told is not None and not told.agrees:
-                values = {
-                    name: draws[told.row][name] for name in self.varying & sources.keys()
-                }
-                return replace(told, values=values, given=given)
-            if told is not None and told.elements:
-                return told
-            found = told or found
+            now = self._run(part, ahead, draws, ready)
+            if now is not None and now.agrees and wanted and ahead:
+                if kinds is not DRAWS_OF_OTHERS:
+                    if now.elements:
+                        return now
+                    found = now
+                    continue
+                return self._along_rays(part, (inner, ahead), sources, wanted, now, told)
+            if now is not None and not now.agrees:
+                return told(now, draws)
+            if now is not None and now.elements:
+                return now
+            found = now or found
         return found
+
+    def _along_rays(
+        self,
+        part: ObligationPart,
+        nodes: tuple[Sequence[ir.Node], Sequence[ir.Node]],
+        sources: Mapping[str, str],
+        wanted: Mapping[str, Array],
+        found: RandomFinding,
+        told: Callable[[RandomFinding, Sequence[Mapping[str, Array]]], RandomFinding],
+    ) -> RandomFinding:
+        """Look farther where a part agrees, for values on which it differs behind fewer nodes.
+
+        Values that more nodes cannot give, by interval arithmetic, are not looked for.
+        """
+        inner, ahead = nodes
+        recorded = self.recorded.samples[0]
+        known = {name: recorded[source] for name, source in sources.items()}
+        row = run_nodes(self.engine, self.before, ahead, [known])[0]
+        both = {} if row is None else {**known, **row}
+        bounds = bounds_of(self.before, ahead, both) if both else {}
+        read = self._rows.sources(part, inner)
+        bounds = {name: bounds[name] for name in bounds.keys() & read.keys()}
+        draws = self._rows.draw(part, read, DRAWS_OF_OTHERS, inner)
+        possible = [_clipped(draw, bounds) for draw in (*draws, {**draws[0], **wanted})]
+        inside = self._run(part, inner, possible)
+        if inside is None or inside.agrees:
+            return replace(found, possible=inside is None)
+        ends = {n: span for n in bounds if (span := span_of(possible[inside.row][n]))}
+        beside = [_beside(possible[inside.row], ends.keys(), share) for share in (-1, 1)]
+        near = self._run(part, inner, beside)
+        if near is None or near.agrees:
+            return replace(found, reached=False)  # it differs at a tie, which is rarely hit
+        missing = {n: ends[n] for n in ends if not _covers(found.spans.get(n), ends[n])}
+        if not missing:
+            return found
+        draws = list(self._rows.rays((self.before, ahead), sources, missing))
+        again = self._run(part, ahead, draws) if draws else None
+        if again is None:
+            return replace(found, reached=False)
+        if not again.agrees:
+            return told(again, draws)
+        reached = all(_covers(again.spans.get(n), span) for n, span in missing.items())
+        return replace(found, reached=reached)
 
     def _run(
         self,
@@ -299,7 +377,9 @@ class RandomComparison:
         told = self._judge(part, ([*ahead, *part.old], part.new), rows) if rows else None
         if told is None:
             return None
-        return replace(told, row=places[told.row], complete=len(places) == len(draws))
+        spans = _spans([row for row in computed if row is not None])
+        row, complete = places[told.row], len(places) == len(draws)
+        return replace(told, row=row, complete=complete, spans=spans)
 
     def _judge(
         self,
@@ -353,7 +433,7 @@ class RandomComparison:
 
     @cached_property
     def _rows(self) -> RandomInputs:
-        models = self.before, self.recorded, self.engine
+        models = self.before, self.after, self.recorded, self.engine
         return RandomInputs(*models, self.renamed, self.varying)
 
     @cached_property
@@ -369,6 +449,7 @@ class RandomInputs:
     """Draws what the nodes of a part read; see :class:`RandomComparison` for its fields."""
 
     before: ir.Model
+    after: ir.Model
     recorded: Recorded
     engine: Engine
     renamed: Mapping[str, str]
@@ -399,7 +480,51 @@ class RandomInputs:
             draws += find_preimages(
                 self.engine, self.before, nodes, feeds, varying, wanted or {}
             )
+            for side in ((self.before, nodes), (self.after, part.new)):
+                draws += self._across(side, sources, draws)
         return draws
+
+    def _across(
+        self, side: Side, sources: Mapping[str, str], draws: Sequence[Mapping[str, Array]]
+    ) -> Iterator[dict[str, Array]]:
+        """Yield rows on both sides of breakpoints inside a part that no other row crosses."""
+        nodes = side[1]
+        made = {str(v.name) for node in nodes for v in node.outputs}
+        inside = {n: found for n, found in breakpoints_of(nodes).items() if n in made}
+        feeds = [named_anew(row, self.renamed) for row in draws]
+        if not inside or not feeds[0].keys() >= {*boundary_of(nodes)}:
+            return  # nodes ahead give what is missing
+        rows = run_nodes(self.engine, *side, feeds)
+        spans = _spans([row for row in rows if row is not None])
+        for name, numbers in inside.items():
+            for number in sorted({*numbers}, key=abs)[-_MOST_INSIDE:]:
+                apart = abs(number) / 8 or _NEAR_ZERO
+                ends = number - apart, number + apart
+                if name in spans and not _covers(spans[name], ends):
+                    yield from self.rays(side, sources, {name: ends})
+
+    def rays(
+        self, side: Side, sources: Mapping[str, str], wanted: Mapping[str, Interval]
+    ) -> Iterator[dict[str, Array]]:
+        """Yield rows on which nodes may come as far as wanted numbers."""
+        recorded = self.recorded.samples[0]
+        feeds = {name: recorded[source] for name, source in sources.items()}
+        moving = {
+            n: s for n, s in sources.items() if s in self.varying and _is_float(feeds[n])
+        }
+        mixed, positive = (self._draw(moving, kind, 0) for kind in DRAWS_OF_OTHERS[:2])
+        negative = {name: np.asarray(-array) for name, array in positive.items()}
+        rays = [{n: feeds[n] for n in moving}, mixed, positive, negative]
+        try:
+            with prepare_nodes(self.engine, *side, [named_anew(feeds, self.renamed)]) as run:
+
+                def under_both(row: Mapping[str, Array]) -> Outputs | None:
+                    return run(named_anew(row, self.renamed))
+
+                for ray in rays:
+                    yield from along_ray(under_both, feeds, ray, wanted)
+        except EngineError:
+            return
 
     def sources(self, part: ObligationPart, ahead: Sequence[ir.Node] = ()) -> dict[str, str]:
         """Return the names of values to draw, with those that they are drawn like."""
@@ -455,6 +580,138 @@ class RandomInputs:
             {name: rows[k % len(rows)] for name, rows in found.items()} for k in range(count)
         ]
         return [*rows, ties] if ties else rows
+
+
+def bounds_of(
+    model: ir.Model, nodes: Sequence[ir.Node], row: Mapping[str, Data]
+) -> dict[str, Interval]:
+    """Return between which numbers the results of nodes lie, whatever these read.
+
+    ``row`` are values of what they read and compute, for types and sizes.
+    """
+    part = region_model(model, Region(tuple(nodes), boundary_of(nodes), ()), [row])
+    found: dict[ir.Value, Interval] = {}
+
+    def numbers(value: ir.Value | None) -> Array | None:
+        tensor = None if value is None else constant_tensor(value)
+        text = tensor is None or tensor.dtype is ir.DataType.STRING
+        return None if tensor is None or text else tensor.numpy()
+
+    def known(value: ir.Value | None) -> Interval:
+        array = None if value is None or value in found else numbers(value)
+        if array is not None:
+            return of_array(array)
+        return UNBOUNDED if value is None else found.get(value, UNBOUNDED)
+
+    opset = model.graph.opset_imports.get("", 22)
+    for node in part.graph:
+        for value in (*node.inputs, *node.outputs):
+            array = None if value is None else row.get(str(value.name))
+            if value is not None and isinstance(array, np.ndarray):
+                value.dtype = ir.DataType.from_numpy(array.dtype)
+                value.shape = ir.Shape(array.shape)
+        found[node.outputs[0]] = range_of(Operands(node, known, numbers, opset))
+    return {str(value.name): interval for value, interval in found.items()}
+
+
+def _clipped(row: Mapping[str, Array], bounds: Mapping[str, Interval]) -> dict[str, Array]:
+    """Return a row with floats moved into the bounds of their names."""
+    found = dict(row)
+    for name in bounds.keys() & row.keys():
+        if _is_float(row[name]):
+            found[name] = np.asarray(np.clip(row[name], *bounds[name]), row[name].dtype)
+    return found
+
+
+def _spans(rows: Sequence[Mapping[str, Data]]) -> dict[str, Interval]:
+    """Return the least and the greatest number of each value, over all rows."""
+    found: dict[str, Interval] = {}
+    for name, value in (pair for row in rows for pair in row.items()):
+        span = span_of(value)
+        if span is not None:
+            found[name] = hull(span, found.get(name, span))
+    return found
+
+
+def span_of(value: Data) -> Interval | None:
+    """Return the least and the greatest finite number of floats or truth values."""
+    if not isinstance(value, np.ndarray) or kind_of(value.dtype) not in ("float", "bool"):
+        return None
+    finite = value[np.isfinite(value)]
+    return (float(finite.min()), float(finite.max())) if finite.size else None
+
+
+def _beside(row: Mapping[str, Array], names: Collection[str], side: int) -> dict[str, Array]:
+    """Return a row with floats of some names moved a little, to one side."""
+    return {
+        name: np.asarray(value * (1 + side * _LITTLE), value.dtype)
+        if name in names and _is_float(value)
+        else value
+        for name, value in row.items()
+    }
+
+
+_LITTLE = 1e-3
+_SLACK = 1e-2
+"""How far from an end of wanted values it is reached, as a share of the larger of them."""
+
+
+def _covers(found: Interval | None, wanted: Interval) -> bool:
+    slack = _SLACK * max(map(abs, wanted))
+    return (
+        found is not None and found[0] - slack <= wanted[0] and wanted[1] <= found[1] + slack
+    )
+
+
+_MOST_INSIDE, _NEAR_ZERO = 4, 1e-3
+"""Breakpoints of a value inside a part that are looked for, and how far around 0."""
+
+_POWERS = 2.0 ** np.arange(-24, 41, 4)
+"""Lengths of rays."""
+
+
+def along_ray(
+    run: Callable[[Mapping[str, Array]], Outputs | None],
+    feeds: Mapping[str, Array],
+    ray: Mapping[str, Array],
+    wanted: Mapping[str, Interval],
+) -> Iterator[dict[str, Array]]:
+    """Yield feeds along a ray, and those between which a result crosses a wanted number.
+
+    This goes through sums, norms and products, on which one length tells.
+    """
+
+    def at(length: float) -> dict[str, Array]:
+        with np.errstate(over="ignore"):
+            return {**feeds, **{n: np.asarray(length * d, d.dtype) for n, d in ray.items()}}
+
+    def result(name: str, length: float) -> Array | None:
+        row = run(at(length))
+        value = None if row is None else row.get(name)
+        return value if isinstance(value, np.ndarray) and value.size else None
+
+    yield from map(at, _POWERS)
+    for name, ends in wanted.items():
+        found = [result(name, length) for length in _POWERS]
+        for number in dict.fromkeys(ends):
+            sides = [None if v is None else np.asarray(v >= number).ravel() for v in found]
+            for k, (one, other) in enumerate(pairwise(sides)):
+                if one is None or other is None or one.shape != other.shape:
+                    continue
+                if not (crossing := one != other).any():
+                    continue
+                place = int(crossing.argmax())
+                low, high = float(_POWERS[k]), float(_POWERS[k + 1])
+                for _ in range(_HALVINGS):
+                    middle = (low + high) / 2
+                    value = result(name, middle)
+                    if value is None or value.size <= place:
+                        break
+                    same = bool(value.ravel()[place] >= number) == bool(one[place])
+                    low, high = (middle, high) if same else (low, middle)
+                yield at(low)
+                yield at(high)
+                break
 
 
 Run = Callable[[Sequence[Array]], Sequence[Array | None]]
@@ -551,8 +808,11 @@ def reach(run: Run, like: Array, wanted: Array) -> Array | None:
 
 
 def _is_small_float(data: object) -> TypeGuard[Array]:
-    small = isinstance(data, np.ndarray) and 0 < data.size <= _MOST_OF_DRAWN_ROWS
-    return small and kind_of(np.asarray(data).dtype) == "float"
+    return _is_float(data) and 0 < data.size <= _MOST_OF_DRAWN_ROWS
+
+
+def _is_float(data: object) -> TypeGuard[Array]:
+    return isinstance(data, np.ndarray) and kind_of(data.dtype) == "float"
 
 
 _SMALL = 1 << 16
@@ -566,6 +826,9 @@ class RandomFinding:
     ``elements`` counts those compared; 0 if they do not vary. If the sides differ, ``values``
     are the ones drawn where they differ most, in draw ``row``; if these are inputs of the
     model (``given``), they may occur. ``complete`` says that both sides ran on each draw.
+    ``spans`` are the least and greatest numbers of each result of the nodes ahead. If these
+    did not get as far as values on which the part differs, it is not ``reached``. These are
+    not ``possible`` if intervals rule them out.
     """
 
     agrees: bool
@@ -574,6 +837,9 @@ class RandomFinding:
     given: bool = False
     row: int = 0
     complete: bool = True
+    spans: Mapping[str, Interval] = field(default_factory=dict)
+    reached: bool = True
+    possible: bool = True
 
 
 def is_plain(array: Array) -> bool:

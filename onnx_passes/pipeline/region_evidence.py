@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from onnx_passes.arrays import Array
 from onnx_passes.contracts import Equality, Tolerance
+from onnx_passes.contracts.scores import kind_of
 from onnx_passes.passes.context import Application
 from onnx_passes.pipeline.baseline import Baseline, EngineBaseline
 from onnx_passes.pipeline.observability import Agreement, Downstream
@@ -50,7 +51,8 @@ class RegionValues:
 
     By obligation: ``settled`` says where values that differ agree again, and ``fused`` whether
     an engine's rounding alone explains a difference; None if unknown. ``causes`` is what
-    double precision says. ``rounded`` are values that rounding below float32 explains.
+    double precision says. ``rounded`` are values that rounding below float32 explains. In
+    ``overflowing`` samples a tolerance holds finite values alone.
     """
 
     before: ir.Model
@@ -59,6 +61,7 @@ class RegionValues:
     recorded: Recorded
     bench: EngineBaseline
     promises: Sequence[Promise]
+    overflowing: Collection[int] = ()
     settled: dict[Obligation, Agreement] = field(default_factory=dict)
     rounded: list[Obligation] = field(default_factory=list)
     fused: dict[Obligation, bool | None] = field(default_factory=dict)
@@ -88,8 +91,20 @@ class RegionValues:
                 left[one.old], right[one.old] = old, new
         if not held:
             return {}
-        olds, news = [left for left, _ in sides], [right for _, right in sides]
-        checks = [judge(olds, news, promise) for promise in promises or self.promises]
+        checks = []
+        for promise in promises or self.promises:
+            tolerant = isinstance(promise.contract, Tolerance)
+            olds, news = map(
+                list,
+                zip(
+                    *(
+                        _where_finite(*both) if tolerant and k in self.overflowing else both
+                        for k, both in enumerate(sides)
+                    ),
+                    strict=True,
+                ),
+            )
+            checks.append(judge(olds, news, promise))
         by_name = [{output.output: output for output in check.outputs} for check in checks]
         return {one: [found[one.old] for found in by_name] for one in held}
 
@@ -253,6 +268,21 @@ class RegionValues:
         news: list[Outputs] = [{one.old: new_value(one, old, new)} for old, new in rows]
         found = judge(olds, news, promise)
         return found.sample or 0, found.outputs if found.verdict is Verdict.FAILED else ()
+
+
+def _where_finite(old: Outputs, new: Outputs) -> tuple[Outputs, Outputs]:
+    """Return values of both sides without the elements that are not finite on one."""
+    left, right = dict(old), dict(new)
+    for name, one in old.items():
+        other = new[name]
+        if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+            continue
+        if one.shape == other.shape and kind_of(one.dtype) == kind_of(other.dtype) == "float":
+            finite = np.isfinite(one) & np.isfinite(other)
+            left[name], right[name] = (
+                np.where(finite, side, 0).astype(side.dtype) for side in (one, other)
+            )
+    return left, right
 
 
 def all_passed(checks: Sequence[OutputCheck]) -> bool:

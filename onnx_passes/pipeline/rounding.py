@@ -391,10 +391,38 @@ def _find_cause(
         return unknown
     if apart:
         return DerivedFinding(Cause.FUNCTION, apart)
-    rows = zip(pairs, exact, strict=True)
+    rounded = [
+        _without_overflow(*pair, right) for pair, right in zip(pairs, exact, strict=True)
+    ]
+    rows = zip(rounded, exact, strict=True)
     kept = all(error_growth_of(*pair, right) is not None for pair, right in rows)
-    kept = kept or (_is_near(pairs, exact) and known[0].within_bounds(pairs))
+    kept = kept or (_is_near(rounded, exact) and known[0].within_bounds(rounded))
     return DerivedFinding(Cause.ROUNDING if kept else Cause.LOSS)
+
+
+_NEAR = 64.0
+"""How far a result may be from double precision where the original overflows, in epsilons."""
+
+
+def _without_overflow(
+    old: Data | None, new: Data | None, exact: Array
+) -> tuple[Data | None, Data | None]:
+    """Return both sides as in double precision where the original alone overflows.
+
+    An infinity that double precision does not have, and what follows from it, is the
+    original's own. The result must be near to what is right there.
+    """
+    before, after = np.asarray(old), np.asarray(new)
+    if kind_of(before.dtype) != "float" or before.shape != exact.shape:
+        return old, new
+    limits = float_limits(before.dtype)
+    own = ~np.isfinite(before) & (np.abs(exact) <= float(limits.max))
+    wide = after.astype(np.float64)
+    own &= np.abs(wide - exact) <= _NEAR * float(limits.eps) * np.abs(exact) + float(
+        limits.tiny
+    )
+    right = exact.astype(before.dtype)
+    return np.where(own, right, before), np.where(own, right, after)
 
 
 def near_steps(

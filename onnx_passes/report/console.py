@@ -346,7 +346,8 @@ class ConsoleSummary:
             base, how = summary.engine_name(name, tally.engine)
             found.setdefault((base, self._result_on(name, tally)), []).append(how)
         for (base, told), ways in found.items():
-            how = ", ".join(filter(None, ways)).replace(*_BOTH)
+            each = dict.fromkeys(w for way in ways for w in way.split(", ") if w)
+            how = ", ".join(each).replace(*_BOTH)
             yield f"{self._name(base)}{f' ({self._name(how)})' if how else ''}: {told}"
         for engine in self._report.engines:
             if engine.fallback_for:

@@ -24,6 +24,7 @@ import onnx_ir as ir
 from onnx_passes.errors import EngineUnavailableError
 from onnx_passes.model.ort_sessions import (
     CPU,
+    FATAL_ONLY,
     Optimization,
     map_files,
     open_session,
@@ -94,6 +95,8 @@ def with_provider(provider: str) -> ModuleType:
     """
     ort = load_onnxruntime()
     present = ort.get_available_providers()
+    if provider != CPU:  # kernels of others warn in a log that no session owns
+        ort.set_default_logger_severity(FATAL_ONLY)
     if provider in present:
         return ort
     module = _PLUGINS.get(provider)
@@ -110,6 +113,11 @@ def with_provider(provider: str) -> ModuleType:
 def broken_help(provider: str) -> str:
     """Return what to check where a provider is there and cannot be used."""
     return f"check {_BROKEN.get(provider, 'its driver and libraries')}; or ask for {CPU}"
+
+
+def runs_on_cpu(engine: Engine) -> bool:
+    """Whether an engine is ONNX Runtime on the CPU, which repeats itself bit for bit."""
+    return isinstance(engine, OnnxRuntimeEngine) and engine.provider == CPU
 
 
 def nodes_by_provider(session: onnxruntime.InferenceSession) -> dict[str, int]:

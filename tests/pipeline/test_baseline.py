@@ -1,5 +1,6 @@
 """The original is run once, ahead of time where it can be, and again before an accusation."""
 
+import json
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,6 +19,7 @@ from onnx_passes.runtime.ort import OnnxRuntimeEngine
 from onnx_passes.runtime.reference import ReferenceSession
 from onnx_passes.verify.evidence import Verdict
 from onnx_passes.verify.snapshot import Change, Snapshot
+from tests.pipeline.sums import SumsByRule
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
     g (float[2] x) => (float[2] y, float[2] z) { a = Neg(x) y = Exp(a) z = Relu(x) }"""
@@ -51,6 +53,57 @@ class Shifted:
     def run(self, feeds, names=None):
         found = self.session.run(feeds, names)
         return found | ({"y": found["y"] + np.float32(self.shift)} if "y" in found else {})
+
+
+class Nudged:
+    """Gives floats that are off by a share of themselves."""
+
+    def __init__(self, session, share):
+        self.session, self.share = session, np.float32(1 + share)
+
+    def run(self, feeds, names=None):
+        found = self.session.run(feeds, names)
+        return {name: value * self.share for name, value in found.items()}
+
+
+class Packing(Flaky):
+    """ONNX Runtime, with other last digits in whole models, and others again with a Sum."""
+
+    def __init__(self, share):
+        self.share = share
+
+    @contextmanager
+    def prepare(self, model):
+        operators = [node.op_type for node in model.graph]
+        share = self.share if "Sum" in operators else -self.share
+        with OnnxRuntimeEngine().prepare(model) as session:
+            yield Nudged(session, share if "Exp" in operators else 0.0)
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(2e-7, "passed"), (1e-3, "failed")])
+def test_equal_changes_in_a_model_that_rounds_otherwise_are_right(share, verdict):
+    """Both sides of the change agree in one form; the model moves with its kernels."""
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x) => (float[2] y) { a = Add(x, x) y = Exp(a) }"""
+    before, after = ir.from_onnx_text(text), ir.from_onnx_text(text.replace("Add", "Sum"))
+    baseline = Baseline(before, [EngineBaseline(Packing(share), "each")], [X])
+    gate = Gate.begin(Verify(), baseline, Snapshot(before))
+    found = gate.check(SumsByRule(), gate.original, after, Change.COMPUTATION).checks
+    *_, check = (check for check in found if check.kind == "equality")
+    assert check.verdict == verdict
+    assert ("context noise of up to" in str(check.reason)) == (verdict == "passed")
+
+
+@pytest.mark.parametrize("second", ["threads", "seed"])
+def test_two_engines_check_each_pass(second):
+    given = json.dumps([{"onnxruntime": {}}, {"onnxruntime": {second: 2}}])
+    text = """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x) => (float[2] y) { a = Sigmoid(x) y = Exp(a) }"""
+    config = default_config([f"engines={given}", "reproducers=false"], ["lower-sigmoid"])
+    report = run_pipeline(ir.from_onnx_text(text), config).report
+    assert report.exit_code == 0
+    names = {check.engine for check in report.passes[0].checks if check.engine}
+    assert names == {"onnxruntime", f"onnxruntime[{second}=2]"}
 
 
 @pytest.fixture

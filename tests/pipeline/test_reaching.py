@@ -7,7 +7,7 @@ import pytest
 from onnx_passes import passes
 from onnx_passes.configs.pipeline_files import default_config
 from onnx_passes.passes.base import RewriteRulePass, Transformation
-from onnx_passes.pipeline.random_values import reach
+from onnx_passes.pipeline.random_values import along_ray, reach
 from onnx_passes.pipeline.run import run_pipeline
 
 X = np.float32([[0.5, -2, 3, 0.25]])
@@ -79,9 +79,98 @@ def test_a_fault_at_ties_alone_is_found_behind_other_nodes(run, ahead):
 
 
 def test_ties_that_cannot_occur_are_a_precondition_and_no_fault(run):
-    done = run("<float c = {3.75}> { m = Sigmoid(x) y = Greater(m, c) }")
+    done = run(
+        "<float c = {3.75}, float d = {1}> "
+        "{ a = Abs(x) b = Add(a, d) m = Div(x, b) y = Greater(m, c) }"
+    )
     assert done.error is None
     assert "y differs on drawn values, which no sample has" in done.report.preconditions[0]
+
+
+def test_ties_that_an_interval_rules_out_are_none(run):
+    done = run("<float c = {3.75}> { m = Sigmoid(x) y = Greater(m, c) }")
+    assert done.error is None
+    assert done.report.preconditions == []
+
+
+def test_numbers_are_crossed_along_a_ray():
+    feeds = {"x": np.float32([[3, 4]]), "w": np.float32([2])}
+
+    def norm(row):
+        return {"s": np.sqrt(np.sum(row["x"] ** 2, keepdims=True)) * row["w"]}
+
+    rows = list(along_ray(norm, feeds, {"x": feeds["x"]}, {"s": (5e4, 7e4)}))
+    found = np.sort([norm(row)["s"].item() for row in rows[len(rows) - 4 :]])
+    np.testing.assert_allclose(found, [5e4, 5e4, 7e4, 7e4], rtol=1e-6)
+    assert found[0] < 5e4 <= found[1]
+    assert found[2] < 7e4 <= found[3]
+    assert all(row["w"] is feeds["w"] for row in rows)
+
+
+@passes.verify.equality
+class LoseBranch(Transformation, RewriteRulePass):
+    """Take a condition for true."""
+
+    def pattern(self, op, condition, x, y):
+        return op.Where(condition, x, y)
+
+    def rewrite(self, op, condition, x, y):
+        return op.Identity(x)
+
+
+@passes.verify.equality
+class LoseLeast(Transformation, RewriteRulePass):
+    """Lose a lower bound."""
+
+    def pattern(self, op, x, least):
+        return op.Max(x, least)
+
+    def rewrite(self, op, x, least):
+        return op.Identity(x)
+
+
+@pytest.mark.parametrize(
+    ("rule", "body"),
+    [
+        (LoseBranch, "{ s = MatMul(x, w) c = Less(s, far) n = Neg(x) y = Where(c, n, x) }"),
+        (LoseBranch, "{ s = Mul(x, x) q = ReduceSum(s) c = Less(q, far) y = Where(c, s, x) }"),
+        (LoseLeast, "{ n = ReduceL2(x, one) m = Max(n, near) y = Div(x, m) }"),
+        (LoseLeast, "{ a = ReduceMax(x, one) b = Exp(a) m = Max(b, near) y = Div(x, m) }"),
+    ],
+)
+def test_thresholds_behind_sums_norms_and_products_are_reached(monkeypatch, rule, body):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "lose", rule)
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4,8] x, float[8,1] w) => (float[4,8] y)
+        <float far = {{3e6}}, float near = {{1e-4}}, int64[1] one = {{1}}> {body}""")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
+    assert "drawn values in" in str(done.error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{ a = Exp(x) y = Max(a, zero) }",
+        "{ a = Softmax(x) y = Max(a, zero) }",
+        "{ m = ReduceMean(x, one) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, one) "
+        "y = Max(v, zero) }",
+        "{ a = Relu(x) b = Add(a, a) c = Sqrt(b) y = Max(c, zero) }",
+    ],
+)
+def test_a_bound_that_an_interval_keeps_is_no_precondition(monkeypatch, body):
+    from onnx_passes.passes import registry
+
+    registry.discover()
+    monkeypatch.setitem(registry._passes, "lose", LoseLeast)
+    model = ir.from_onnx_text(f"""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[4,8] x) => (float[a,b] y)
+        <float zero = {{0}}, int64[1] one = {{1}}> {body}""")
+    done = run_pipeline(model, default_config(["reproducers=false"], ["lose"]))
+    assert done.error is None
+    assert done.report.preconditions == []
 
 
 @passes.verify.tolerance

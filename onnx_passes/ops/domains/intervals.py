@@ -157,7 +157,9 @@ class IntervalSemantics(ArraySemantics):
         match name, *others:
             case "add", y:
                 size = _largest(x) + _largest(y)
-                return self._fit(low + y["low"], high + y["high"], dtype, size)
+                signs = np.minimum(low, y["low"]), np.maximum(high, y["high"])
+                found = self._fit(low + y["low"], high + y["high"], dtype, size)
+                return _with_sign(found, dtype, *signs)
             case "sub", y:
                 size = _largest(x) + _largest(y)
                 return self._fit(low - y["high"], high - y["low"], dtype, size)
@@ -168,7 +170,8 @@ class IntervalSemantics(ArraySemantics):
                     ends = [_product(low, low), _product(high, high)]
                 least = np.minimum.reduce(np.broadcast_arrays(*ends))
                 least = np.where((low <= 0) & (high >= 0), 0.0, least) if square else least
-                return self._fit(least, np.maximum.reduce(np.broadcast_arrays(*ends)), dtype)
+                most = np.maximum.reduce(np.broadcast_arrays(*ends))
+                return _with_sign(self._fit(least, most, dtype), dtype, least, most)
             case "div", y:
                 return self._divided(x, y, dtype)
             case "pow", y:
@@ -235,7 +238,7 @@ class IntervalSemantics(ArraySemantics):
         least, most = np.where(open_, -np.inf, least), np.where(open_, np.inf, most)
         if not is_float(dtype):
             least, most = np.floor(least), np.ceil(most)
-        return self._fit(least, most, dtype)
+        return _with_sign(self._fit(least, most, dtype), dtype, least, most)
 
     def _power(self, x: Elements, y: Elements, dtype: ir.DataType) -> Elements:
         low, high = x["low"], x["high"]
@@ -276,17 +279,24 @@ class IntervalSemantics(ArraySemantics):
         x, y = np.asarray(left), np.asarray(right)
         with np.errstate(all="ignore"):
             ends = [_product(x[a], y[b]) for a in ("low", "high") for b in ("low", "high")]
-            least, most = np.minimum.reduce(ends).sum(-1), np.maximum.reduce(ends).sum(-1)
+            lows, highs = np.minimum.reduce(ends), np.maximum.reduce(ends)
+            least, most = lows.sum(-1), highs.sum(-1)
+            signs = lows.min(-1, initial=np.inf), highs.max(-1, initial=-np.inf)
             size = _product(_largest(x), _largest(y)).sum(-1)
             for more in initial:
                 least, most = least + more["low"], most + more["high"]
                 size = size + _largest(more)
-            return self._fit(least, most, dtype, size * (1 + x.shape[-1] / ULPS))
+                signs = np.minimum(signs[0], more["low"]), np.maximum(signs[1], more["high"])
+            found = self._fit(least, most, dtype, size * (1 + x.shape[-1] / ULPS))
+            return _with_sign(found, dtype, *signs)
 
     def sum_along(self, terms: Elements, dtype: ir.DataType) -> Elements:
         with np.errstate(all="ignore"):
             size = _largest(terms).sum(-1) * (1 + terms.shape[-1] / ULPS)
-            return self._fit(terms["low"].sum(-1), terms["high"].sum(-1), dtype, size)
+            low, high = terms["low"], terms["high"]
+            found = self._fit(low.sum(-1), high.sum(-1), dtype, size)
+            signs = low.min(-1, initial=np.inf), high.max(-1, initial=-np.inf)
+            return _with_sign(found, dtype, *signs)
 
     def kernel(
         self, data: Elements, dtype: ir.DataType, size: Callable[[], Elements]
@@ -318,6 +328,15 @@ class IntervalSemantics(ArraySemantics):
             high = np.where(np.isinf(high), high, high + error * above + tiny)
         low = np.where(np.isnan(low), -np.inf, low)
         return fitted(low, np.where(np.isnan(high), np.inf, high), dtype)
+
+
+def _with_sign(found: Elements, dtype: ir.DataType, least: Numbers, most: Numbers) -> Elements:
+    """Return intervals of sums or products of one sign, which rounding does not change."""
+    if not is_float(dtype):
+        return found
+    low = np.where(np.asarray(least) >= 0, np.maximum(found["low"], 0), found["low"])
+    high = np.where(np.asarray(most) <= 0, np.minimum(found["high"], 0), found["high"])
+    return pair(low, high)
 
 
 def _product(a: Numbers, b: Numbers) -> Array:

@@ -6,6 +6,7 @@ Reshape and Expand get constant targets where only some of the dimensions are kn
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -67,6 +68,13 @@ def _reshape(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list
     allowzero = node.attributes.get_int("allowzero", 0)
     if allowzero and 0 in numbers:
         return None
+    if allowzero and copied and -1 in numbers and not nonempty:
+        # Engines infer a -1 beside a size of 0 that is asked for, and not beside one copied.
+        known = _inferred(data, target, copied)
+        if known is None:
+            return None
+        target = tuple(known if e == -1 else e for e in target)
+        numbers = [element for element in target if isinstance(element, int)]
     others = [i for i in unknown if i not in copied]
     if len(others) > 1 or (others and not (nonempty and all(n > 0 for n in numbers))):
         return None
@@ -74,6 +82,19 @@ def _reshape(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list
         e if isinstance(e, int) else -1 if index in others else 0
         for index, e in enumerate(target)
     ]
+
+
+def _inferred(
+    data: ir.Value, target: tuple[Element, ...], copied: Sequence[int]
+) -> int | None:
+    """Return the size that a -1 stands for; None if sizes that are not copied are unknown."""
+    assert data.shape is not None, "dimensions were copied from it"
+    left = [dim for i, dim in enumerate(data.shape) if i not in copied]
+    rest = math.prod(e for e in target if isinstance(e, int) and e != -1)
+    if not all(isinstance(dim, int) for dim in left) or not rest:
+        return None
+    size, over = divmod(math.prod(int(str(dim)) for dim in left), rest)
+    return None if over else size
 
 
 def _expand(node: ir.Node, target: tuple[Element, ...], nonempty: bool) -> list[int] | None:

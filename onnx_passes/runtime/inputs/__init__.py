@@ -7,7 +7,7 @@ from onnx_passes.runtime.inputs.boundary_values import (
     adversarial,
     edge_samples,
     name_of,
-    samples_beyond_limits,
+    overflows,
 )
 from onnx_passes.runtime.inputs.seeded_feeds import (
     GeneratedSample,
@@ -31,6 +31,6 @@ __all__ = [
     "generate",
     "make_samples",
     "name_of",
-    "samples_beyond_limits",
+    "overflows",
     "without_crashes",
 ]

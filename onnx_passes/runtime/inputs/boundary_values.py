@@ -44,7 +44,7 @@ from onnx_passes.runtime.inputs.seeded_feeds import (
     elements_of,
     make_samples,
 )
-from onnx_passes.runtime.inputs.size_limits import BEYOND, size_limits
+from onnx_passes.runtime.inputs.size_limits import BEYOND, size_limits, trip_inputs
 
 
 def steering_inputs(model: ir.Model) -> frozenset[str]:
@@ -129,9 +129,14 @@ def _graphs(node: ir.Node) -> list[ir.Graph]:
     ]
 
 
+EXTREMES = "extremes"
+"""The kind of samples of the least and greatest numbers of a type or a range."""
+
 MOST = 48
 """Greatest number of samples with special values; more inputs then share them."""
 
+_MOST_TRIPS = 1 << 12
+"""Iterations of a loop in one sample."""
 _MOST_DIMS = 8
 _MOST_DEFAULTS = 1 << 16
 _SIZES = (1, 0)
@@ -151,6 +156,21 @@ class AdversarialFeeds(GeneratedFeeds):
         self.kind = kind
         self.name = f"{'adversarial' if asked else 'edge'}: {kind} {where}"
         self.asked = asked
+
+
+def overflows(feeds: Feeds) -> bool:
+    """Whether a sample was made up of floats near the greatest of a type.
+
+    Rounding becomes infinity there, in the original as in what it becomes.
+    """
+    if not isinstance(feeds, AdversarialFeeds) or feeds.kind != EXTREMES:
+        return False
+    return any(
+        isinstance(data, np.ndarray)
+        and kind_of(data.dtype) == "float"
+        and bool((np.abs(data) >= float(float_limits(data.dtype).max) / 2).any())
+        for data in feeds.values()
+    )
 
 
 def name_of(feeds: Feeds) -> str | None:
@@ -179,6 +199,11 @@ def adversarial(
     """
     ranges, dims = ranges or {}, dims or {}
     base = base_sample(model, given, seed, ranges, dims)
+    if not given and not is_cheap(base):
+        symbols = symbols_of_model(model)
+        free = [name for name in symbols.open(dims) if symbols.kinds[name] != "spatial"]
+        least = make_sized(model, seed, ranges, {**dims, **dict.fromkeys(free, 1)})
+        base = base if least is None or not is_cheap(least) else least
     steering = steering_inputs(base.model)
     by_kind: dict[str, dict[str, Data]] = {}
     for name, data in base.feeds.items():
@@ -361,7 +386,7 @@ def _integers(
         yield "zeros", np.zeros_like(array)
     if not (hint.nonzero and 0 in (low, high)):
         yield (
-            "extremes",
+            EXTREMES,
             _alternating(array, dtype.numpy().type(low), dtype.numpy().type(high)),
         )
 
@@ -380,7 +405,7 @@ def _floats(
         yield kind, np.full_like(array, special) if whole else _scattered(array, special)
     least = max(float(info.min), low)
     most = min(float(info.max), high)
-    yield "extremes", _alternating(array, real.dtype.type(least), real.dtype.type(most))
+    yield EXTREMES, _alternating(array, real.dtype.type(least), real.dtype.type(most))
     tiny = real.dtype.type(info.smallest_subnormal)
     if low <= tiny <= high:
         other = -tiny if low <= -tiny else tiny
@@ -538,6 +563,16 @@ def _edge_values(
         }
         for count in (0, 1)
     )
+    most = max(
+        (
+            n
+            for n in (limit.number + BEYOND for limit in size_limits(model))
+            if n < _MOST_TRIPS
+        ),
+        default=0,
+    )
+    trips = trip_inputs(model) & base.feeds.keys() if most else set()
+    many = {name: np.full_like(base.feeds[name], most) for name in trips - ranges.keys()}
     defaults = {
         name: array
         for name, array in other_defaults(model)
@@ -555,6 +590,7 @@ def _edge_values(
         ("indices from the end", indices),
         ("count 0", none | stopped),
         ("count 1", once),
+        (f"count {most}", many),
     ]
     for kind, changed in variants:
         if changed:

@@ -7,7 +7,7 @@ none has, the report names the integers that a pass removed or brought along.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,12 +64,34 @@ def size_limits(model: ir.Model, shapes: Shapes | None = None) -> list[SizeLimit
     ``shapes`` are those of values without one in the model.
     """
     found = []
+    counters = {body.inputs[0] for _, body in _loops(model)}
     for node in all_nodes(model):
-        for number, what, dim, known in _limits(node, shapes or {}):
+        for number, what, dim, known in _limits(node, shapes or {}, counters):
             if _LEAST <= abs(number) < _FARTHEST:
                 text = f"{node.op_type} {what} {number}"
                 found.append(SizeLimit(abs(number), text, dim, known))
     return found
+
+
+def trip_inputs(model: ir.Model) -> set[str]:
+    """Return the names of inputs of one integer that a number of iterations follows."""
+    return {
+        str(value.name)
+        for loop, _ in _loops(model)
+        for value in _origins(loop.inputs[0])
+        if value.is_graph_input()
+        and value.graph is model.graph
+        and value.dtype in (ir.DataType.INT32, ir.DataType.INT64)
+        and value.shape is not None
+        and all(dim == 1 for dim in value.shape)
+    }
+
+
+def _loops(model: ir.Model) -> Iterator[tuple[ir.Node, ir.Graph]]:
+    for node in all_nodes(model):
+        body = node.attributes.get("body")
+        if node.op_type == "Loop" and not node.domain and body and not body.is_ref():
+            yield node, body.as_graph()
 
 
 def not_crossed(original: ir.Model, result: ir.Model, samples: Iterable[Feeds]) -> list[str]:
@@ -84,10 +106,14 @@ def not_crossed(original: ir.Model, result: ir.Model, samples: Iterable[Feeds]) 
     if not changed:
         return []
     kinds, shapes = symbols_of_model(result).kinds, symbols_of_model(original).shapes
+    trips = trip_inputs(original)
     most = dict.fromkeys((name for name, kind in kinds.items() if kind != "spatial"), 0)
+    most |= dict.fromkeys(trips, 0)
     for feeds in samples:
         for name, data in feeds.items():
             if isinstance(data, np.ndarray):
+                if name in trips and data.size:
+                    most[name] = max(most[name], int(data.max()))
                 for dim, size in zip(shapes.get(name, ()), data.shape, strict=False):
                     if dim in most:
                         most[str(dim)] = max(most[str(dim)], size)
@@ -120,7 +146,9 @@ def _inferred(model: ir.Model) -> Shapes:
     }
 
 
-def _limits(node: ir.Node, shapes: Shapes) -> Iterator[tuple[int, str, str, bool]]:
+def _limits(
+    node: ir.Node, shapes: Shapes, counters: Collection[ir.Value]
+) -> Iterator[tuple[int, str, str, bool]]:
     if node.domain:
         return
     if node.op_type == "Slice":
@@ -135,9 +163,11 @@ def _limits(node: ir.Node, shapes: Shapes) -> Iterator[tuple[int, str, str, bool
         if node.op_type in EXTREMES and read[0] is not None and (of := read[0].producer()):
             read = list(of.inputs) if of.op_type == "Concat" else read
         known = [[*_integers(value)] for value in read]
-        if any(not one and _follows_sizes(v) for one, v in zip(known, read, strict=True)):
+        if any(
+            not one and _follows_sizes(v, counters) for one, v in zip(known, read, strict=True)
+        ):
             yield from ((number, "holds", "", True) for one in known for number in one)
-    elif node.op_type == "Cast" and _follows_sizes(node.inputs[0]):
+    elif node.op_type == "Cast" and _follows_sizes(node.inputs[0], counters):
         number = _EXACT.get(ir.DataType(node.attributes.get_int("to", 0)), 0)
         yield number, "holds at most", "", True
 
@@ -178,15 +208,25 @@ def _met(
         yield number, what, str(getattr(dim, "value", dim) or ""), True
 
 
-def _follows_sizes(value: ir.Value | None) -> bool:
-    """Whether an integer is computed from sizes, by a few nodes."""
+def _follows_sizes(value: ir.Value | None, counters: Collection[ir.Value]) -> bool:
+    """Whether an integer is computed from sizes, or numbers of iterations, by a few nodes."""
+    return any(one in counters or _is_size(one) for one in _origins(value))
+
+
+def _is_size(value: ir.Value) -> bool:
+    node = value.producer()
+    return node is not None and node.domain == "" and node.op_type in MAKES_SIZES
+
+
+def _origins(value: ir.Value | None) -> Iterator[ir.Value]:
+    """Yield what an integer is computed from, by a few nodes, up to sizes."""
     left, seen = [value], set[ir.Value]()
     while left and len(seen) < _STEPS:
         one = left.pop()
-        if one is None or one in seen or (node := one.producer()) is None:
+        if one is None or one in seen:
             continue
         seen.add(one)
-        if node.domain == "" and node.op_type in MAKES_SIZES:
-            return True
-        left += node.inputs
-    return False
+        yield one
+        node = one.producer()
+        if node is not None and not _is_size(one):
+            left += node.inputs

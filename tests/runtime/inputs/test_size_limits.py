@@ -8,7 +8,7 @@ from onnx_passes.passes import register, verify
 from onnx_passes.passes.base import RewriteRulePass, Transformation
 from onnx_passes.pipeline.run import run_pipeline
 from onnx_passes.runtime.inputs.boundary_values import edge_samples
-from onnx_passes.runtime.inputs.size_limits import size_limits
+from onnx_passes.runtime.inputs.size_limits import size_limits, trip_inputs
 from onnx_passes.testing import parse
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> '
@@ -164,3 +164,33 @@ def test_a_total_follows_from_what_it_adds_up():
     for feeds in edge_samples(parse(HEAD + text)):
         if "over 300" in feeds.name:
             assert feeds["m"].shape[1] == feeds["x"].shape[1] + feeds["p"].shape[1]
+
+
+LOOP = """g (int64 n, float[4] x) => (float[4] y) <bool go = {1}> { y = Loop(n, go, x) <
+    body = b (int64 i, bool c, float[4] a) => (bool d, float[4] z)
+    <int64 last = {10}, float one = {1.0}>
+    { d = Identity(c) l = Less(i, last) s = Where(l, one, a) z = Add(a, s) }> }"""
+
+
+def test_a_loop_runs_beyond_the_integers_that_its_iterations_meet():
+    model = parse(HEAD + LOOP)
+    assert [one.what for one in size_limits(model)] == ["Less holds 10"]
+    assert trip_inputs(model) == {"n"}
+    found = {feeds.name: feeds["n"].item() for feeds in edge_samples(model, seed=0)}
+    assert found["edge: count 12 in n"] == 12
+    assert trip_inputs(parse(HEAD + LOOP.replace("Loop(n,", "Loop(,"))) == set()
+
+
+def test_a_wrong_last_iteration_is_caught():
+    @verify.equality
+    @register()
+    class TakesTheFirst(Transformation, RewriteRulePass):
+        def pattern(self, op, c, x, y):
+            return op.Where(c, x, y)
+
+        def rewrite(self, op, c, x, y):
+            return op.Identity(x)
+
+    config = default_config(["reproducers=false"], ["takes-the-first"])
+    done = run_pipeline(parse(HEAD + LOOP), config)
+    assert "edge: count 12 in n" in str(done.error)
